@@ -1,0 +1,56 @@
+// What the formatter and the type checker cannot see. Every ban carries its reason in its message.
+import tseslint from "typescript-eslint";
+
+const testFiles = ["**/*.test.ts", "test/**/*.ts", "**/testing/**/*.ts"];
+
+export default tseslint.config(
+  { ignores: ["**/node_modules/**", "protos/gen/**", "coverage/**", "**/*.js", "**/*.mjs"] },
+  ...tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      "max-lines": ["error", { max: 500, skipBlankLines: true, skipComments: true }],
+      "max-lines-per-function": ["error", { max: 60, skipBlankLines: true, skipComments: true }],
+      "@typescript-eslint/switch-exhaustiveness-check": "error",
+      "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
+      "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
+      "no-restricted-syntax": [
+        "error",
+        {
+          selector: "ExportDefaultDeclaration",
+          message: "a named export keeps one name for one thing across the project",
+        },
+      ],
+      "no-restricted-properties": [
+        "error",
+        {
+          object: "process",
+          property: "env",
+          message: "settings are declared once, with their flag, unit, default and text; read them there",
+        },
+        { object: "Date", property: "now", message: "take a Clock (runtime/clock), so that tests own the time" },
+        { object: "performance", property: "now", message: "take a Clock (runtime/clock), so that tests own the time" },
+      ],
+    },
+  },
+  {
+    files: [
+      "**/main.ts",
+      "**/worker-main.ts",
+      "runtime/src/clock.ts",
+      "scripts/**/*.ts",
+      "examples/**/*.ts",
+      "*.config.ts",
+    ],
+    rules: { "no-restricted-properties": "off", "no-restricted-syntax": "off" },
+  },
+  {
+    files: testFiles,
+    rules: {
+      // A describe block is one function; its length says nothing.
+      "max-lines-per-function": "off",
+      "no-restricted-properties": "off",
+      "@typescript-eslint/no-non-null-assertion": "off",
+    },
+  },
+);

@@ -1,0 +1,31 @@
+/** A local rate limit entry as it applies to one place (ProxyPolicy `spec.traffic.rateLimit.local[]`). */
+
+export interface LocalLimit {
+  /**
+   * Identity of the counter: policy, target, what is counted and how much (`default/chat HTTPRoute/default/chat
+   * requests 10/Minutes+5`). Equal in every place that shares the counter, and unchanged by an edit elsewhere, so the
+   * counter survives it.
+   */
+  readonly counter: string;
+  /** `namespace/name` of the ProxyPolicy. */
+  readonly policy: string;
+  /** The entry's place in the policy's list, from 0. */
+  readonly entry: number;
+  /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
+  readonly target: string;
+  readonly counts: "requests" | "tokens";
+  /** Given back at each window end; at least 1. */
+  readonly amount: number;
+  /** On top of `amount`, full at start; 0 for tokens. */
+  readonly burst: number;
+  readonly unit: LimitUnit;
+  /** CEL source; one counter per value. Absent: one counter for all. */
+  readonly key?: string;
+  /** `Shadow` counts, logs and shows, and never refuses. */
+  readonly mode: "Enforce" | "Shadow";
+}
+
+export type LimitUnit = "Seconds" | "Minutes" | "Hours";
+
+/** Length of a window in milliseconds. */
+export const unitMs: Readonly<Record<LimitUnit, number>> = { Seconds: 1_000, Minutes: 60_000, Hours: 3_600_000 };

@@ -1,0 +1,128 @@
+/**
+ * The one thing that crosses from configuration to the data path: an immutable, plain-data picture of what to serve.
+ *
+ * `translate` makes it, the main thread posts it to every worker (so it holds nothing that structured clone refuses),
+ * and each worker compiles it and swaps it in whole; a request keeps the snapshot it started with. It holds no counter,
+ * no connection and no health: that state lives beside it, keyed by the identities below, so an edit elsewhere never
+ * resets a budget (docs/adr/0002).
+ */
+import type { Filter } from "./filter.ts";
+import type { LocalLimit } from "./limit.ts";
+import type { Match } from "./match.ts";
+
+export interface Snapshot {
+  /** Counts up from 1 with every accepted configuration. */
+  readonly generation: number;
+  /** Sorted by address and port; one socket address each. */
+  readonly binds: readonly Bind[];
+  /** Every backend that some rule names, by its key. */
+  readonly backends: Readonly<Record<BackendKey, Backend>>;
+}
+
+/** A socket address to listen on, and the listeners that share it. */
+export interface Bind {
+  /** An IP address of the Gateway's `spec.addresses`; absent means the process's own listen address. */
+  readonly address?: string;
+  /** 1..65535 */
+  readonly port: number;
+  readonly listeners: readonly Listener[];
+}
+
+/** One listener of one Gateway (Gateway API `Listener`). */
+export interface Listener {
+  /** `namespace/gateway/listener` */
+  readonly key: string;
+  readonly gateway: ObjectName;
+  readonly name: string;
+  readonly protocol: "HTTP";
+  /** Lower case; exact or `*.` followed by a domain; absent matches every host. */
+  readonly hostname?: string;
+  /** Routes attached to this listener, oldest first, then by namespace and name. */
+  readonly routes: readonly Route[];
+}
+
+export interface ObjectName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** An HTTPRoute as one listener sees it. */
+export interface Route extends ObjectName {
+  /** `namespace/name` */
+  readonly key: string;
+  /** The route's hostnames narrowed to the listener's, lower case; empty matches every host of the listener. */
+  readonly hostnames: readonly string[];
+  /** RFC 3339; the first tie-breaker between routes. Absent sorts last. */
+  readonly creationTimestamp?: string;
+  readonly rules: readonly RouteRule[];
+}
+
+export interface RouteRule {
+  /** `namespace/name/0`: the route and the rule's place in it; or its `name` in place of the number. */
+  readonly key: string;
+  readonly name?: string;
+  /** Never empty: a rule without matches has one that matches path prefix `/`. */
+  readonly matches: readonly Match[];
+  /** In the order to apply. */
+  readonly filters: readonly Filter[];
+  /** Empty: the rule answers 500 (Gateway API `HTTPRouteRule.backendRefs`). */
+  readonly backendRefs: readonly BackendRef[];
+  /** Every limit that applies here: of the rule, the route, the listener and the Gateway, in that order. */
+  readonly limits: readonly LocalLimit[];
+}
+
+/** One weighted target of a rule. */
+export type BackendRef =
+  | {
+      readonly kind: "backend";
+      readonly weight: number;
+      readonly backend: BackendKey;
+      readonly filters: readonly Filter[];
+    }
+  /** Takes its share of the traffic and answers it with 500. */
+  | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
+
+/** `Service/namespace/name:port` or `Backend/namespace/name`. */
+export type BackendKey = string;
+
+export interface Backend {
+  readonly key: BackendKey;
+  readonly kind: "Service" | "Backend";
+  readonly namespace: string;
+  readonly name: string;
+  /** Ready endpoints only; empty answers 503. A host name is resolved when connecting. */
+  readonly endpoints: readonly Endpoint[];
+  /** Absent: plain text. */
+  readonly tls?: UpstreamTls;
+  /** Present on an `ai` Backend. */
+  readonly ai?: AiBackend;
+}
+
+export interface Endpoint {
+  /** Pod name, or `backend` for an address that a Backend names itself; shown to operators. */
+  readonly name: string;
+  /** IP address or host name. */
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface UpstreamTls {
+  /** Server name to send and to verify; the endpoint's host when absent. */
+  readonly hostname?: string;
+}
+
+/** What an LLM backend needs beyond an endpoint. */
+export interface AiBackend {
+  readonly provider: "openai" | "anthropic";
+  /** Replaces the request body's `model`. */
+  readonly model?: string;
+  /** Put before the request's path, without a trailing slash. */
+  readonly pathPrefix?: string;
+  /** Absent passes the client's own credentials through. */
+  readonly apiKey?: Secret;
+}
+
+/** Wrapped so that a dump or a log never shows it by accident: redaction looks for this shape. */
+export interface Secret {
+  readonly secret: string;
+}

@@ -1,0 +1,10 @@
+import { defineConfig } from "vitest/config";
+
+// Unit tests sit beside their source; tests of whole programs sit under test/.
+export default defineConfig({
+  test: {
+    include: ["*/src/**/*.test.ts", "examples/*/src/**/*.test.ts", "test/**/*.test.ts"],
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+  },
+});
