@@ -1,0 +1,80 @@
+/**
+ * What is known of one finished request: filled in by the server as the request goes, handed once to the access log
+ * and the metrics when the last byte has left (or the client has).
+ */
+import type { LocalLimit } from "../ir/limit.ts";
+
+/** Why the proxy itself answered or gave up; absent when the answer is the backend's own, in full. */
+export type FailureReason =
+  /** The request cannot be forwarded safely, for example two Host fields (400). */
+  | "BadRequest"
+  /** No listener or no rule matches (404). */
+  | "RouteNotFound"
+  /** The rule names no backend, or one that does not exist or may not be referred to (500). */
+  | "InvalidBackend"
+  /** The backend has no ready endpoint (503). */
+  | "NoReadyEndpoint"
+  | "RateLimited"
+  /** No connection to the endpoint could be made (503). */
+  | "UpstreamConnectFailure"
+  /** The endpoint broke off before its answer began (502), or in the middle of it. */
+  | "UpstreamReset"
+  /** 504 */
+  | "UpstreamTimeout"
+  | "ClientDisconnect"
+  /** A fault of ours (500); logged with its stack. */
+  | "Internal";
+
+/** Tokens of one LLM response, as its `usage` told, or estimated. */
+export interface TokenUsage {
+  readonly input?: number;
+  readonly output?: number;
+  readonly total: number;
+  /** The model that answered, by its own word. */
+  readonly model?: string;
+  /** True when the upstream reported nothing and the figure is bytes ÷ 4. */
+  readonly estimated: boolean;
+}
+
+/** How one limit entry saw a request. */
+export interface LimitDecision {
+  readonly limit: LocalLimit;
+  /** `shadowDenied`: would have been denied, but the entry's mode is Shadow. */
+  readonly outcome: "allowed" | "denied" | "shadowDenied";
+}
+
+export interface RequestRecord {
+  /** Echoed or made by us; also the `x-request-id` header upstream. */
+  requestId: string;
+  /** Wall time at which the head of the request was complete, ms since the epoch. */
+  startMs: number;
+  durationMs: number;
+  /** `1.0`, `1.1` or `2`. */
+  httpVersion: string;
+  method: string;
+  scheme: string;
+  authority: string;
+  /** As received, query included. */
+  path: string;
+  /** Peer address of the connection. */
+  sourceAddress: string;
+  userAgent: string | undefined;
+  /** Keys as in the snapshot; absent where the request did not get that far. */
+  listener: string | undefined;
+  route: string | undefined;
+  rule: string | undefined;
+  backend: string | undefined;
+  /** `host:port` that was called. */
+  endpoint: string | undefined;
+  /** 0 when the client left before an answer began. */
+  status: number;
+  reason: FailureReason | undefined;
+  /** Body bytes as they passed, without framing. */
+  requestBytes: number;
+  responseBytes: number;
+  /** From the upstream call to the head of its answer; absent without an answer. */
+  upstreamMs: number | undefined;
+  usage: TokenUsage | undefined;
+  /** One per entry that was evaluated; empty when none applies. Shared by the requests of a rule: never mutated. */
+  decisions: readonly LimitDecision[];
+}
