@@ -1,0 +1,304 @@
+/**
+ * Finds at parse time what CEL itself would find only while serving: a name that does not exist, a function that does
+ * not take what it is given, a header that can never match. An expression that fails on every request would otherwise
+ * pass silently, and a limit keyed by it would put all clients into one counter.
+ *
+ * Types are followed as far as they are known without a request; where they are not, the expression is accepted.
+ */
+import { type CelFunc, CelScalar, type CelType, listType, mapType } from "@bufbuild/cel";
+import type {
+  Constant,
+  Expr,
+  Expr_Call,
+  Expr_Comprehension,
+  Expr_Select,
+} from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
+import { compilePattern, environment } from "./environment.ts";
+import { textByName, type Variable, variables } from "./variables.ts";
+
+/** Something wrong, and the node of the syntax tree at which it stands. */
+export interface Finding {
+  readonly node: bigint;
+  readonly message: string;
+}
+
+export interface Checked {
+  /** Undefined where it depends on the request. */
+  readonly type: CelType | undefined;
+  /** What the expression reads, each once. */
+  readonly variables: readonly Variable[];
+  /** Empty when the expression is sound. */
+  readonly findings: readonly Finding[];
+}
+
+/** Checks a whole expression. Never throws. */
+export function check(expr: Expr): Checked {
+  const checker = new Checker();
+  const type = checker.typeOf(expr, { names: new Set(), macros: 0 });
+  return { type, variables: [...checker.used], findings: checker.findings };
+}
+
+/** What an expression within `exists`, `map` and their like may name besides the variables. */
+interface Locals {
+  readonly names: ReadonlySet<string>;
+  /** How many macros stand around it. */
+  readonly macros: number;
+}
+
+/** Each level multiplies the work by the number of headers or parameters, which a client chooses. */
+const maxMacroDepth = 2;
+
+/** A header name (RFC 9110 §5.6.2) as the map of headers has it. */
+const lowerCaseToken = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+
+const operatorsOfTruth: readonly string[] = ["_&&_", "_||_"];
+
+class Checker {
+  readonly findings: Finding[] = [];
+  readonly used = new Set<Variable>();
+
+  typeOf(expr: Expr, locals: Locals): CelType | undefined {
+    const kind = expr.exprKind;
+    switch (kind.case) {
+      case "constExpr":
+        return constantType(kind.value);
+      case "identExpr":
+        return this.#name(expr, kind.value.name, locals);
+      case "selectExpr":
+        return this.#select(expr, kind.value, locals);
+      case "callExpr":
+        return this.#call(expr, kind.value, locals);
+      case "comprehensionExpr":
+        return this.#macro(expr, kind.value, locals);
+      case "listExpr":
+        for (const element of kind.value.elements) this.typeOf(element, locals);
+        return listType(CelScalar.DYN);
+      case "structExpr":
+        if (kind.value.messageName !== "") this.#find(expr, `message "${kind.value.messageName}" is not known`);
+        for (const entry of kind.value.entries) {
+          if (entry.keyKind.case === "mapKey") this.typeOf(entry.keyKind.value, locals);
+          if (entry.value !== undefined) this.typeOf(entry.value, locals);
+        }
+        return mapType(CelScalar.DYN, CelScalar.DYN);
+      case undefined:
+        return undefined;
+    }
+  }
+
+  /** Notes what is wrong; of a value that is wrong no type is known, so that one mistake is one finding. */
+  #find(at: Expr, message: string): CelType | undefined {
+    this.findings.push({ node: leftmost(at).id, message });
+    return undefined;
+  }
+
+  /** `dotted` is a plain name or a chain of them, as it stands in the source. */
+  #name(at: Expr, dotted: string, locals: Locals): CelType | undefined {
+    const name = dotted.startsWith(".") ? dotted.slice(1) : dotted;
+    const variable = variables.find((candidate) => isWithin(name, candidate.name));
+    if (variable === undefined) {
+      if (locals.names.has(name.split(".", 1)[0] ?? "")) return undefined;
+      const known = variables.map((candidate) => candidate.name).join(", ");
+      return this.#find(at, `unknown variable "${name}", known are ${known}`);
+    }
+    this.used.add(variable);
+    if (name === variable.name) return variable.type;
+    const field = name.slice(variable.name.length + 1);
+    if (variable.type === textByName && field.includes(".")) {
+      return this.#find(at, `values of ${variable.name} are strings and have no fields`);
+    }
+    return this.#field(at, variable, field);
+  }
+
+  /** One value of a map variable, by its name. */
+  #field(at: Expr, variable: Variable, field: string): CelType | undefined {
+    if (variable.type !== textByName) return this.#find(at, `${variable.name} is a string and has no "${field}"`);
+    if (variable.name === "request.headers" && !lowerCaseToken.test(field)) {
+      return this.#find(at, `"${field}" never matches, accepted are header names in lower case`);
+    }
+    return CelScalar.STRING;
+  }
+
+  #select(expr: Expr, select: Expr_Select, locals: Locals): CelType | undefined {
+    const dotted = dottedName(expr);
+    if (select.testOnly) {
+      // CEL looks a `has()` up by its operand alone and would say no of a variable whose own name has a dot.
+      if (variables.some((variable) => variable.name === dotted)) {
+        return this.#find(expr, `has() asks for one header or query parameter; ${dotted ?? ""} is always there`);
+      }
+      if (dotted === undefined) this.#operand(select.operand, locals);
+      else this.#name(expr, dotted, locals);
+      return CelScalar.BOOL;
+    }
+    if (dotted !== undefined) return this.#name(expr, dotted, locals);
+    const operand = this.#operand(select.operand, locals);
+    if (operand?.kind === "map") return known(operand.value);
+    if (operand?.kind === "scalar" && known(operand) !== undefined) {
+      return this.#find(expr, `a value of type ${operand.name} has no field "${select.field}"`);
+    }
+    return undefined;
+  }
+
+  #operand(expr: Expr | undefined, locals: Locals): CelType | undefined {
+    return expr === undefined ? undefined : this.typeOf(expr, locals);
+  }
+
+  #call(expr: Expr, call: Expr_Call, locals: Locals): CelType | undefined {
+    if (call.function === "_[_]") return this.#index(expr, call, locals);
+    const namespace = call.target === undefined ? undefined : dottedName(call.target);
+    const qualified = namespace === undefined ? undefined : `${namespace}.${call.function}`;
+    const isQualified = qualified !== undefined && environment.funcs.find(qualified) !== undefined;
+    const target = isQualified ? undefined : call.target;
+    const findingsBefore = this.findings.length;
+    const targetType = this.#operand(target, locals);
+    const args = call.args.map((arg) => this.typeOf(arg, locals));
+    if (this.findings.length > findingsBefore) return undefined;
+    if (operatorsOfTruth.includes(call.function)) return this.#expectBool(expr, call.function, args);
+    if (call.function === "_?_:_") {
+      this.#expectBool(expr, "?:", args.slice(0, 1));
+      return args[1]?.name === args[2]?.name ? args[1] : undefined;
+    }
+    if (call.function === "@not_strictly_false") return CelScalar.BOOL;
+    if (call.function === "matches") this.#pattern(call.args.at(-1));
+    return this.#overload(expr, isQualified ? qualified : call.function, target && { type: targetType }, args);
+  }
+
+  #expectBool(at: Expr, operator: string, args: readonly (CelType | undefined)[]): CelType {
+    for (const type of args) {
+      if (type !== undefined && type !== CelScalar.BOOL) {
+        this.#find(at, `${spell(operator)} takes bool, found ${type.name}`);
+      }
+    }
+    return CelScalar.BOOL;
+  }
+
+  /** `map["name"]` or `list[0]`. */
+  #index(expr: Expr, call: Expr_Call, locals: Locals): CelType | undefined {
+    const [operand, key] = call.args;
+    if (operand === undefined || key === undefined) return undefined;
+    const type = this.typeOf(operand, locals);
+    this.typeOf(key, locals);
+    const variable = variables.find((candidate) => candidate.name === dottedName(operand));
+    const literal = textConstant(key);
+    if (variable !== undefined && literal !== undefined && variable.type === textByName) {
+      return this.#field(expr, variable, literal);
+    }
+    if (type?.kind === "map") return known(type.value);
+    if (type?.kind === "list") return known(type.element);
+    if (type?.kind === "scalar" && known(type) !== undefined) {
+      return this.#find(expr, `a value of type ${type.name} cannot be indexed`);
+    }
+    return undefined;
+  }
+
+  #overload(
+    expr: Expr,
+    name: string,
+    target: { readonly type: CelType | undefined } | undefined,
+    args: readonly (CelType | undefined)[],
+  ): CelType | undefined {
+    if (name === "has") {
+      return this.#find(expr, 'has() takes a field; for a name with a dash write "x-api-key" in request.headers');
+    }
+    const group = environment.funcs.find(name);
+    if (group === undefined) return this.#find(expr, `unknown function "${name}"`);
+    const fitting = [...group].filter((candidate) => fits(candidate, target, args));
+    const [first] = fitting;
+    if (first === undefined) {
+      const given = args.map((type) => type?.name ?? "dyn").join(", ");
+      const on = target === undefined ? "" : ` on ${target.type?.name ?? "dyn"}`;
+      return this.#find(expr, `${spell(name)} does not take (${given})${on}`);
+    }
+    return fitting.every((candidate) => candidate.result.name === first.result.name) ? known(first.result) : undefined;
+  }
+
+  #pattern(expr: Expr | undefined): void {
+    const source = expr === undefined ? undefined : textConstant(expr);
+    if (expr === undefined || source === undefined) return;
+    try {
+      compilePattern(source);
+    } catch (error) {
+      this.#find(expr, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #macro(expr: Expr, macro: Expr_Comprehension, locals: Locals): CelType | undefined {
+    if (locals.macros === maxMacroDepth) {
+      return this.#find(expr, `macros may be nested ${maxMacroDepth} deep at most`);
+    }
+    if (variables.some((variable) => isWithin(variable.name, macro.iterVar))) {
+      return this.#find(expr, `"${macro.iterVar}" is the name of a variable already`);
+    }
+    this.#operand(macro.iterRange, locals);
+    this.#operand(macro.accuInit, locals);
+    const inner = { names: new Set([...locals.names, macro.iterVar, macro.accuVar]), macros: locals.macros + 1 };
+    this.#operand(macro.loopCondition, inner);
+    this.#operand(macro.loopStep, inner);
+    return this.#operand(macro.result, { ...inner, macros: locals.macros });
+  }
+}
+
+/** Whether `name` is `outer` or a field of it. */
+function isWithin(name: string, outer: string): boolean {
+  return name === outer || name.startsWith(`${outer}.`);
+}
+
+/** Where a chain of fields begins: its own position is that of its last dot. */
+function leftmost(expr: Expr): Expr {
+  const kind = expr.exprKind;
+  return kind.case === "selectExpr" && kind.value.operand !== undefined ? leftmost(kind.value.operand) : expr;
+}
+
+/** `a.b.c` of a chain of names, undefined when the chain begins with anything else. */
+function dottedName(expr: Expr): string | undefined {
+  const kind = expr.exprKind;
+  if (kind.case === "identExpr") return kind.value.name;
+  if (kind.case !== "selectExpr" || kind.value.operand === undefined) return undefined;
+  const operand = dottedName(kind.value.operand);
+  return operand === undefined ? undefined : `${operand}.${kind.value.field}`;
+}
+
+/** The value of a string literal, undefined for any other expression. */
+export function textConstant(expr: Expr): string | undefined {
+  if (expr.exprKind.case !== "constExpr") return undefined;
+  const constant = expr.exprKind.value.constantKind;
+  return constant.case === "stringValue" ? constant.value : undefined;
+}
+
+const constantTypes: Readonly<Record<string, CelType>> = {
+  boolValue: CelScalar.BOOL,
+  bytesValue: CelScalar.BYTES,
+  doubleValue: CelScalar.DOUBLE,
+  int64Value: CelScalar.INT,
+  nullValue: CelScalar.NULL,
+  stringValue: CelScalar.STRING,
+  uint64Value: CelScalar.UINT,
+};
+
+function constantType(constant: Constant): CelType | undefined {
+  return constantTypes[constant.constantKind.case ?? ""];
+}
+
+function fits(
+  candidate: CelFunc,
+  target: { readonly type: CelType | undefined } | undefined,
+  args: readonly (CelType | undefined)[],
+): boolean {
+  if ((candidate.target === undefined) !== (target === undefined)) return false;
+  if (candidate.target !== undefined && !accepts(candidate.target, target?.type)) return false;
+  if (candidate.arguments.length !== args.length) return false;
+  return candidate.arguments.every((parameter, at) => accepts(parameter, args[at]));
+}
+
+function accepts(parameter: CelType, type: CelType | undefined): boolean {
+  return type === undefined || known(parameter) === undefined || parameter.name === type.name;
+}
+
+/** CEL's own word for "depends" is a type; here it is the absence of one. */
+function known(type: CelType): CelType | undefined {
+  return type === CelScalar.DYN ? undefined : type;
+}
+
+/** Operators are functions named by their shape: `_+_`. */
+function spell(name: string): string {
+  return /^[a-z]/i.test(name) ? `${name}()` : name.replaceAll(/[_@]/g, "");
+}

@@ -1,0 +1,166 @@
+import { describe, expect, test } from "vitest";
+import { type Expression, maxExpressionLength, parseExpression } from "./expression.ts";
+import type { RequestView } from "./request-view.ts";
+
+const view: RequestView = {
+  method: "POST",
+  path: "/v1/chat?user=ann%20b&user=ben&empty=&a.b=dot",
+  authority: "API.example.com:8080",
+  scheme: "http",
+  rawHeaders: [
+    ":authority",
+    "hidden",
+    "X-Api-Key",
+    "k1",
+    "Accept",
+    "a/b",
+    "accept",
+    "c/d",
+    "cookie",
+    "a=1",
+    "cookie",
+    "b=2",
+    "x-empty",
+    "",
+  ],
+  sourceAddress: "192.0.2.7",
+  route: "default/chat",
+  gateway: "default/public",
+};
+
+function parsed(source: string): Expression {
+  const result = parseExpression(source);
+  if (!result.ok) throw new Error(result.problems.map((problem) => problem.message).join("; "));
+  return result.value;
+}
+
+function problemsOf(source: string): readonly string[] {
+  const result = parseExpression(source);
+  return result.ok ? [] : result.problems.map((problem) => problem.message);
+}
+
+describe("the value of an expression", () => {
+  test.each([
+    ['request.headers["x-api-key"]', "k1"],
+    ["request.headers.accept", "a/b, c/d"],
+    ["request.headers.cookie", "a=1; b=2"],
+    ['request.headers["x-empty"]', ""],
+    ["request.method", "POST"],
+    ["request.path", "/v1/chat"],
+    ["request.host", "api.example.com"],
+    ["request.scheme", "http"],
+    ["request.query.user", "ann b"],
+    ['request.query["empty"]', ""],
+    ['request.query["a.b"]', "dot"],
+    ["source.address", "192.0.2.7"],
+    ["route", "default/chat"],
+    ["gateway", "default/public"],
+    ['"everyone"', "everyone"],
+    ['source.address + "/" + request.headers["x-api-key"]', "192.0.2.7/k1"],
+    ['request.path.split("/")[1]', "v1"],
+    ['request.path.startsWith("/v1") ? "one" : "other"', "one"],
+    ['"x-api-key" in request.headers ? "known" : "unknown"', "known"],
+    ['has(request.headers.accept) ? "known" : "unknown"', "known"],
+    ['"x-none" in request.headers', "false"],
+    ['request.headers.exists(name, name == "x-api-key")', "true"],
+    ["size(request.path)", "8"],
+    ["size(request.path) * 2 + 1", "17"],
+    ["1.5", "1.5"],
+    ["7u", "7"],
+    ["request.path.size() > 3 && request.method == 'POST'", "true"],
+    ['request.path.matches("^/v[0-9]+/")', "true"],
+    ['request.headers["x-api-key"].upperAscii()', "K1"],
+    ["strings.quote(route)", '"default/chat"'],
+  ])("%s", (source, value) => {
+    expect(parsed(source).evaluate(view)).toBe(value);
+  });
+
+  test.each([
+    ["a header that is absent", 'request.headers["x-none"]'],
+    ["a header that is absent, in a larger expression", 'request.headers["x-none"] + route'],
+    ["a query parameter that is absent", "request.query.none"],
+    ["an index out of range", 'request.path.split("/")[9]'],
+    ["a number that is not one", "int(request.path)"],
+    ["a pseudo-header", 'request.headers[":" + "authority"]'],
+    ["a pattern out of the request that RE2 refuses", 'request.path.matches("(" + request.method)'],
+    ["a value that turns out to be a list", '[["a"]][0]'],
+  ])("is undefined for %s", (_, source) => {
+    expect(parsed(source).evaluate(view)).toBeUndefined();
+  });
+
+  test("is the same by lookup and by evaluation", () => {
+    for (const name of ["x-api-key", "accept", "cookie", "x-empty", "x-none"]) {
+      const looked = parsed(`request.headers["${name}"]`).evaluate(view);
+      expect(parsed(`request.headers["${name}"] + ""`).evaluate(view)).toBe(looked);
+    }
+  });
+
+  test.each([
+    ["example.com", "example.com"],
+    ["example.com:1", "example.com"],
+    ["[2001:DB8::1]", "[2001:db8::1]"],
+    ["[2001:db8::1]:443", "[2001:db8::1]"],
+  ])("request.host of authority %s is %s", (authority, host) => {
+    expect(parsed("request.host").evaluate({ ...view, authority })).toBe(host);
+  });
+
+  test("costs linear time for a pattern that would explode in a backtracking engine", () => {
+    const path = `/${"a".repeat(5_000)}!`;
+    expect(parsed('request.path.matches("^/(a+)+$")').evaluate({ ...view, path })).toBe("false");
+  });
+
+  test("keeps the source as it was written", () => {
+    expect(parsed("  route ").source).toBe("  route ");
+  });
+});
+
+describe("an expression that can never work is refused when parsed", () => {
+  test.each([
+    ["", /column 1: cannot go on at its end/],
+    ['request.headers["x"', /column 16: cannot go on at "\["x"", accepted is a CEL expression/],
+    ["route\n  gateway", /line 2, column 3: cannot go on at "gateway"/],
+    ["user", /column 1: unknown variable "user", known are request\.method, .*gateway$/],
+    ["route + user.name", /column 9: unknown variable "user\.name"/],
+    ["request.uri", /column 1: unknown variable "request\.uri"/],
+    ["request", /unknown variable "request"/],
+    ['request["path"]', /unknown variable "request"/],
+    ["request.headers.x-key", /column 19: unknown variable "key"/],
+    ["request.path.length", /request\.path is a string and has no "length"/],
+    ["request.headers.a.b", /values of request\.headers are strings/],
+    ['request.headers["X-Api-Key"]', /"X-Api-Key" never matches, accepted are header names in lower case/],
+    ['request.headers[":path"]', /":path" never matches/],
+    ["request.headers.Accept", /"Accept" never matches/],
+    ["has(request.path)", /has\(\) asks for one header or query parameter; request\.path is always there/],
+    ["hash(route)", /column 1: unknown function "hash"/],
+    ['has(request.headers["x-a"])', /has\(\) takes a field; .* write "x-api-key" in request\.headers/],
+    ["size(1)", /size\(\) does not take \(int\)/],
+    ["route.size(1)", /size\(\) does not take \(int\) on string/],
+    ['1 + "a"', /column 3: \+ does not take \(int, string\)/],
+    ["route && true", /&& takes bool, found string/],
+    ['route ? "a" : "b"', /\?: takes bool, found string/],
+    ["route[0]", /type string cannot be indexed/],
+    ["route.trim().x", /type string has no field "x"/],
+    ['request.path.matches("(")', /missing closing \)/],
+    ["request.headers", /gives a map, accepted are string, int, uint, double and bool/],
+    ['request.path.split("/")', /gives a list/],
+    ["null", /gives a null_type/],
+    ['b"raw"', /gives a bytes/],
+    ["google.protobuf.Timestamp{}", /message "google\.protobuf\.Timestamp" is not known/],
+    ["[1].exists(a, [1].exists(b, [1].exists(c, true)))", /macros may be nested 2 deep at most/],
+    ["[1].exists(route, true)", /"route" is the name of a variable already/],
+    ["[1].exists(a, b == 1)", /unknown variable "b"/],
+    ["(".repeat(900), /nested too deeply|cannot go on/],
+  ])("%s", (source, message) => {
+    expect(problemsOf(source)).toEqual([expect.stringMatching(message)]);
+  });
+
+  test("every mistake is reported, not only the first", () => {
+    expect(problemsOf("user + tenant")).toHaveLength(2);
+  });
+
+  test(`a source of more than ${maxExpressionLength} characters is not looked at`, () => {
+    expect(problemsOf(`"${"a".repeat(maxExpressionLength)}"`)).toEqual([
+      "expression has 1026 characters, at most 1024 are accepted",
+    ]);
+  });
+});

@@ -1,0 +1,136 @@
+/**
+ * CEL expressions over a request: what a limit's `key` is written in. All that can be known to be wrong without a
+ * request is found when the expression is parsed; while serving, an expression has a value or none and never throws.
+ */
+import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from "@bufbuild/cel";
+import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
+import type { Result } from "@gatewayproxy/runtime/problem";
+import { type Checked, check, textConstant } from "./check.ts";
+import { environment } from "./environment.ts";
+import type { RequestView } from "./request-view.ts";
+import { headerOf, type Variable } from "./variables.ts";
+
+/** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */
+export const maxExpressionLength = 1024;
+
+export interface Expression {
+  /** As it was written. */
+  readonly source: string;
+  /**
+   * The expression's value for one request as text; numbers and booleans as CEL's `string()` writes them. Undefined
+   * when it has none: a header that is absent, or any other error. Never throws.
+   */
+  readonly evaluate: (view: RequestView) => string | undefined;
+}
+
+/**
+ * Parses and checks an expression. The problem says at which column (from 1) what was found; its resource, path and
+ * location are the caller's to add. Never throws.
+ */
+export function parseExpression(source: string): Result<Expression> {
+  if (source.length > maxExpressionLength) {
+    return refuse(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
+  }
+  const parsed = parseSyntax(source);
+  if (typeof parsed === "string") return refuse(parsed);
+  const { expr, sourceInfo } = parsed;
+  if (expr === undefined) return refuse("expression is empty");
+
+  const checked = check(expr);
+  if (checked.findings.length > 0) {
+    const problems = checked.findings.map(({ node, message }) => {
+      const offset = sourceInfo?.positions[node.toString()] ?? 0;
+      return { message: `expression at ${describePosition(source, offset)}: ${message}` };
+    });
+    return { ok: false, problems };
+  }
+  if (!hasText(checked)) {
+    return refuse(`expression gives a ${checked.type?.name ?? ""}, accepted are string, int, uint, double and bool`);
+  }
+  return { ok: true, value: { source, evaluate: directRead(expr, checked) ?? evaluation(expr, checked.variables) } };
+}
+
+function refuse(message: string): Result<never> {
+  return { ok: false, problems: [{ message }] };
+}
+
+/** The syntax tree, or what is wrong. */
+function parseSyntax(source: string): ParsedExpr | string {
+  try {
+    return parse(source);
+  } catch (error) {
+    if (error instanceof RangeError) return "expression is nested too deeply";
+    const offset = syntaxErrorOffset(error);
+    if (offset === undefined) return `expression cannot be read: ${error instanceof Error ? error.message : "unknown"}`;
+    const found = offset < source.length ? `"${source.slice(offset, offset + 16)}"` : "its end";
+    return (
+      `expression at ${describePosition(source, offset)}: cannot go on at ${found}, accepted is a CEL expression such ` +
+      `as request.headers["x-api-key"] or source.address`
+    );
+  }
+}
+
+/** The parser's error class is not exported; its place is looked for by shape. */
+function syntaxErrorOffset(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("location" in error)) return undefined;
+  // Checked field by field below; anything else yields undefined.
+  const location = error.location as { readonly start?: { readonly offset?: unknown } } | undefined;
+  const offset = location?.start?.offset;
+  return typeof offset === "number" ? offset : undefined;
+}
+
+/** The parser places an operator at the blank before it; the first character after is what a reader looks for. */
+function describePosition(source: string, offset: number): string {
+  const blanks = Math.max(0, source.slice(offset).search(/\S/));
+  const before = source.slice(0, offset + blanks).split("\n");
+  const column = (before.at(-1)?.length ?? 0) + 1;
+  return before.length === 1 ? `column ${column}` : `line ${before.length}, column ${column}`;
+}
+
+const typesWithText: readonly string[] = ["string", "int", "uint", "double", "bool"];
+
+function hasText(checked: Checked): boolean {
+  return checked.type === undefined || typesWithText.includes(checked.type.name);
+}
+
+/**
+ * The commonest expressions are a lookup and need no evaluator, which would copy all headers into a map first: a
+ * constant, a plain variable, one header. Undefined for all others.
+ */
+function directRead(expr: Expr, checked: Checked): Expression["evaluate"] | undefined {
+  const constant = textConstant(expr);
+  if (constant !== undefined) return () => constant;
+  const [variable] = checked.variables;
+  if (variable === undefined) return undefined;
+  const header = variable.name === "request.headers" ? headerName(expr) : undefined;
+  if (header !== undefined) return (view) => headerOf(view.rawHeaders, header);
+  if (expr.exprKind.case !== "identExpr" && expr.exprKind.case !== "selectExpr") return undefined;
+  if (checked.type?.name !== "string" || variable.type !== checked.type) return undefined;
+  return (view) => asText(variable.read(view));
+}
+
+/** `x` of `request.headers["x"]` and `request.headers.x`; the caller knows that the map is request.headers. */
+function headerName(expr: Expr): string | undefined {
+  const kind = expr.exprKind;
+  if (kind.case === "selectExpr" && !kind.value.testOnly) return kind.value.field;
+  if (kind.case !== "callExpr" || kind.value.function !== "_[_]") return undefined;
+  const [map, key] = kind.value.args;
+  return map?.exprKind.case === "selectExpr" && key !== undefined ? textConstant(key) : undefined;
+}
+
+/** Runs the planned expression over the variables that it reads. */
+function evaluation(expr: Expr, used: readonly Variable[]): Expression["evaluate"] {
+  const run = plan(environment, expr);
+  return (view) => {
+    const bindings: Record<string, CelInput> = {};
+    for (const variable of used) bindings[variable.name] = variable.read(view);
+    const value = run(bindings);
+    return isCelError(value) ? undefined : asText(value);
+  };
+}
+
+function asText(value: CelValue | CelInput): string | undefined {
+  if (typeof value === "string") return value;
+  if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return String(value);
+  return isCelUint(value) ? value.value.toString() : undefined;
+}
