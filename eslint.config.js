@@ -40,7 +40,7 @@ export default tseslint.config(
       "runtime/src/clock.ts",
       "scripts/**/*.ts",
       "examples/**/*.ts",
-      "*.config.ts",
+      "**/*.config.ts",
     ],
     rules: { "no-restricted-properties": "off", "no-restricted-syntax": "off" },
   },

@@ -1,0 +1,7 @@
+// A vitest run of its own for describe-with.test.ts.
+import { defineConfig } from "vitest/config";
+import { MissingProgramsReporter } from "../missing-programs-reporter.ts";
+
+export default defineConfig({
+  test: { include: ["**/*.fixture.ts"], reporters: ["default", new MissingProgramsReporter()] },
+});
