@@ -1,0 +1,166 @@
+/** The index against a plain scan that follows the API's text line by line, over random routes and requests. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Match } from "../ir/match.ts";
+import type { Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import { compileRoutes, type RequestHead } from "./compile-routes.ts";
+import { bindOf, exact, listenerOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
+
+// Few words, so that routes overlap and requests hit them.
+const paths = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/a/", "/b", "/b/a"];
+const hosts = ["x.com", "a.x.com", "b.a.x.com", "c.b.a.x.com", "y.org"];
+const hostnames = ["x.com", "a.x.com", "b.a.x.com", "*.x.com", "*.a.x.com", "*.b.a.x.com", "*.com"];
+const wildcardOrExact = fc.constantFrom(...hostnames);
+
+const valueMatch = fc
+  .tuple(fc.constantFrom("Exact" as const, "RegularExpression" as const), fc.constantFrom("1", "2", "[12]"))
+  .map(([kind, value]) => ({ kind, value }));
+
+const seldom = <T>(arbitrary: fc.Arbitrary<T>) =>
+  fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+
+const valueMatches = fc
+  .tuple(seldom(valueMatch), seldom(valueMatch))
+  .map(([p, q]) => [...(p ? [{ name: "p", ...p }] : []), ...(q ? [{ name: "q", ...q }] : [])]);
+
+const path = fc.oneof(
+  fc.constantFrom(...paths).map(exact),
+  fc.constantFrom(...paths.filter((value) => value === "/" || !value.endsWith("/"))).map(prefix),
+  fc.constantFrom("/a.*", "/a/[bc]", "/.*/b", "/[ab]").map(regex),
+);
+
+const match: fc.Arbitrary<Match> = fc
+  .record({ path, method: seldom(fc.constantFrom("GET", "POST")), headers: valueMatches, query: valueMatches })
+  .map(({ method, ...rest }) => ({ ...rest, ...(method !== undefined && { method }) }));
+
+const rule = fc.array(match, { minLength: 1, maxLength: 3 }).map(ruleOf);
+
+const routes: fc.Arbitrary<Route[]> = fc.uniqueArray(
+  fc
+    .record({
+      name: fc.constantFrom("a", "b", "c", "d", "e"),
+      namespace: fc.constantFrom("n", "n-m"),
+      created: fc.constantFrom(undefined, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+      hostnames: fc.oneof(fc.constant([]), fc.uniqueArray(wildcardOrExact, { maxLength: 3 })),
+      rules: fc.array(rule, { minLength: 1, maxLength: 3 }),
+    })
+    .map(({ name, created, ...rest }) => routeOf(name, { ...rest, ...(created && { creationTimestamp: created }) })),
+  { selector: (route) => route.key, minLength: 2, maxLength: 6 },
+);
+
+const listeners: fc.Arbitrary<Listener[]> = fc.uniqueArray(
+  fc
+    .record({ hostname: fc.option(wildcardOrExact, { nil: undefined, freq: 1 }), routes })
+    .map(({ hostname, routes: attached }) => listenerOf({ routes: attached, ...(hostname && { hostname }) })),
+  { selector: (listener) => listener.hostname, minLength: 1, maxLength: 3 },
+);
+
+const fields = fc.array(fc.tuple(fc.constantFrom("p", "q", "P", "r"), fc.constantFrom("1", "2")), { maxLength: 3 });
+
+const request: fc.Arbitrary<RequestHead> = fc
+  .record({
+    method: fc.constantFrom("GET", "POST"),
+    pathname: fc.constantFrom(...paths, "/a/b/c/d", "/z"),
+    authority: fc.constantFrom(...hosts, "A.X.com:8080", "x.com."),
+    headers: fields,
+    query: fields,
+  })
+  .map(({ pathname, headers, query, ...rest }) => {
+    const search = query.map(([name, value]) => `${name}=${value}`).join("&");
+    return { ...rest, rawHeaders: headers.flat(), path: search === "" ? pathname : `${pathname}?${search}` };
+  });
+
+interface Hit {
+  readonly hostname: string | undefined;
+  readonly route: Route;
+  readonly rule: RouteRule;
+  readonly match: Match;
+  readonly order: readonly [rule: number, match: number];
+}
+
+function scan(all: readonly Listener[], head: RequestHead): Hit | undefined {
+  const host = new URL(`http://${head.authority}`).hostname.replace(/\.$/, "");
+  const listener = all
+    .filter(({ hostname }) => covers(hostname, host))
+    .sort((a, b) => byHostname(a.hostname, b.hostname))[0];
+  const hits: Hit[] = [];
+  for (const route of listener?.routes ?? []) {
+    for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
+      if (!covers(hostname, host)) continue;
+      for (const [r, candidate] of route.rules.entries()) {
+        for (const [m, one] of candidate.matches.entries()) {
+          if (holds(one, head)) hits.push({ hostname, route, rule: candidate, match: one, order: [r, m] });
+        }
+      }
+    }
+  }
+  return hits.sort(byPrecedence)[0];
+}
+
+function covers(hostname: string | undefined, host: string): boolean {
+  if (hostname === undefined) return true;
+  return hostname.startsWith("*") ? host.endsWith(hostname.slice(1)) : host === hostname;
+}
+
+function byHostname(a: string | undefined, b: string | undefined): number {
+  const score = (hostname: string | undefined) =>
+    hostname === undefined ? -1 : hostname.length + (hostname.startsWith("*") ? 0 : 1_000);
+  return score(b) - score(a);
+}
+
+function holds({ path: wanted, method, headers, query }: Match, head: RequestHead): boolean {
+  const url = new URL(`http://h${head.path}`);
+  const pathHolds = {
+    Exact: () => url.pathname === wanted.value,
+    PathPrefix: () => wanted.value === "/" || `${url.pathname}/`.startsWith(`${wanted.value}/`),
+    RegularExpression: () => new RegExp(`^(?:${wanted.value})$`).test(url.pathname),
+  }[wanted.kind]();
+  const values = new Headers();
+  for (let at = 0; at < head.rawHeaders.length; at += 2) values.append(head.rawHeaders[at]!, head.rawHeaders[at + 1]!);
+  const isValue = (kind: string, pattern: string, value: string | null | undefined) =>
+    value != null && (kind === "Exact" ? value === pattern : new RegExp(`^(?:${pattern})$`).test(value));
+  return (
+    pathHolds &&
+    (method === undefined || method === head.method) &&
+    headers.every(({ kind, name, value }) => isValue(kind, value, values.get(name))) &&
+    query.every(({ kind, name, value }) => isValue(kind, value, url.searchParams.getAll(name)[0]))
+  );
+}
+
+function byPrecedence(a: Hit, b: Hit): number {
+  const kinds = ["Exact", "RegularExpression", "PathPrefix"];
+  const age = ({ route }: Hit) => route.creationTimestamp ?? "9999";
+  const steps = [
+    byHostname(a.hostname, b.hostname),
+    kinds.indexOf(a.match.path.kind) - kinds.indexOf(b.match.path.kind),
+    b.match.path.value.length - a.match.path.value.length,
+    (b.match.method ? 1 : 0) - (a.match.method ? 1 : 0),
+    b.match.headers.length - a.match.headers.length,
+    b.match.query.length - a.match.query.length,
+    age(a) < age(b) ? -1 : age(a) > age(b) ? 1 : 0,
+    a.route.key < b.route.key ? -1 : a.route.key > b.route.key ? 1 : 0,
+    a.order[0] - b.order[0],
+    a.order[1] - b.order[1],
+  ];
+  return steps.find((step) => step !== 0) ?? 0;
+}
+
+test("the index finds what a plain scan by the API's rules finds", () => {
+  let hits = 0;
+  fc.assert(
+    fc.property(listeners, fc.array(request, { minLength: 4, maxLength: 8 }), (all, requests) => {
+      const index = compileRoutes(bindOf(all), (_, __, compiled) => compiled);
+      for (const head of requests) {
+        const expected = scan(all, head);
+        const found = index.find(head);
+        expect(found?.route).toBe(expected?.route);
+        expect(found?.compiled).toBe(expected?.rule);
+        expect(found?.match).toEqual(expected?.match);
+        if (found !== undefined) hits++;
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+  // The proof is empty when hardly any request finds a rule.
+  expect(hits).toBeGreaterThan(2_000);
+});

@@ -1,0 +1,263 @@
+import { describe, expect, test } from "vitest";
+import type { Match, PathMatch } from "../ir/match.ts";
+import { compileRoutes, type RequestHead, type RouteIndex } from "./compile-routes.ts";
+import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
+
+/** Finds the rule key of a request, or `404`. */
+function ruleFor(index: RouteIndex<string>, head: Partial<RequestHead>): string {
+  const whole = { method: "GET", path: "/", authority: "example.com", rawHeaders: [], ...head };
+  return index.find(whole)?.compiled ?? "404";
+}
+
+/** One listener for all hosts; each entry is one route with one match, by name. */
+function indexOf(matches: Readonly<Record<string, Partial<Match>>>): RouteIndex<string> {
+  const routes = Object.entries(matches).map(([name, match]) => routeOf(name, { rules: [ruleOf([matchOf(match)])] }));
+  return compileRoutes(bindOf([listenerOf({ routes })]), (_, route) => route.name);
+}
+
+describe("paths", () => {
+  const index = indexOf({
+    root: { path: prefix("/") },
+    foo: { path: prefix("/foo") },
+    "foo-bar": { path: prefix("/foo/bar") },
+    "foo-exact": { path: exact("/foo") },
+    "slash-exact": { path: exact("/foo/baz/") },
+    versioned: { path: regex("/v[0-9]+/.*") },
+    "versioned-longer": { path: regex("/v[0-9]+/users/.*") },
+    "v1-prefix": { path: prefix("/v1/users") },
+    cafe: { path: prefix("/caf%c3%a9") },
+  });
+
+  test.each([
+    ["an exact path before the prefix of the same text", "/foo", "foo-exact"],
+    ["the prefix for the same path with a slash", "/foo/", "foo"],
+    ["the longest prefix", "/foo/bar/x", "foo-bar"],
+    ["the shorter prefix where the longer ends inside a segment", "/foo/barn", "foo"],
+    ["a prefix by whole segments only", "/foobar", "root"],
+    ["paths with attention to case", "/Foo", "root"],
+    ["an exact path with attention to the trailing slash", "/foo/baz", "foo"],
+    ["an exact path that has one", "/foo/baz/", "slash-exact"],
+    ["the path without the query", "/foo?/foo/bar", "foo-exact"],
+    ["a regular expression before a prefix", "/v1/users", "versioned"],
+    ["the longer regular expression first", "/v1/users/7", "versioned-longer"],
+    ["a regular expression for the whole path only", "/x/v1/y", "root"],
+    ["escapes whatever the case of their digits", "/caf%C3%A9/menu", "cafe"],
+  ])("matches %s", (_, path, route) => {
+    expect(ruleFor(index, { path })).toBe(route);
+  });
+
+  test("answers nothing where no prefix is declared for the rest", () => {
+    expect(ruleFor(indexOf({ foo: { path: prefix("/foo") } }), { path: "/bar" })).toBe("404");
+  });
+
+  test("matches no prefix for the asterisk of OPTIONS", () => {
+    expect(ruleFor(indexOf({ root: {} }), { path: "*", method: "OPTIONS" })).toBe("404");
+  });
+});
+
+describe("conditions", () => {
+  const header = (name: string, value: string) => ({ kind: "Exact", name, value }) as const;
+  const pattern = (name: string, value: string) => ({ kind: "RegularExpression", name, value }) as const;
+
+  test.each([
+    ["a header whatever the case of its name", ["X-Version", "v2"], "yes"],
+    ["a header with attention to the case of its value", ["x-version", "V2"], "404"],
+    ["no request without the header", ["x-versions", "v2"], "404"],
+  ])("a header match accepts %s", (_, rawHeaders, expected) => {
+    expect(ruleFor(indexOf({ yes: { headers: [header("x-version", "v2")] } }), { rawHeaders })).toBe(expected);
+  });
+
+  test("a repeated header is matched with its values joined by a comma", () => {
+    const index = indexOf({ yes: { headers: [header("accept", "a,b")] } });
+    expect(ruleFor(index, { rawHeaders: ["accept", "a", "x", "y", "Accept", "b"] })).toBe("yes");
+  });
+
+  test("cookie fields that HTTP/2 split are matched as one", () => {
+    const index = indexOf({ yes: { headers: [header("cookie", "a=1; b=2")] } });
+    expect(ruleFor(index, { rawHeaders: ["cookie", "a=1", "cookie", "b=2"] })).toBe("yes");
+  });
+
+  test("the host header is the authority, which HTTP/2 sends in its place", () => {
+    expect(ruleFor(indexOf({ yes: { headers: [header("host", "example.com")] } }), {})).toBe("yes");
+  });
+
+  test("a regular expression must match the whole header value", () => {
+    const index = indexOf({ yes: { headers: [pattern("x", "a+")] } });
+    expect(["aaa", "aab"].map((value) => ruleFor(index, { rawHeaders: ["x", value] }))).toEqual(["yes", "404"]);
+  });
+
+  test("all headers of one match must hold", () => {
+    const index = indexOf({ yes: { headers: [header("a", "1"), header("b", "2")] } });
+    expect(ruleFor(index, { rawHeaders: ["a", "1"] })).toBe("404");
+    expect(ruleFor(index, { rawHeaders: ["a", "1", "b", "2"] })).toBe("yes");
+  });
+
+  test.each([
+    ["by its first value", "/?q=x&q=y", "yes"],
+    ["not by a later value", "/?q=y&q=x", "404"],
+    ["with attention to the case of its name", "/?Q=x", "404"],
+    ["decoded", "/?a&%71=%78", "yes"],
+    ["not as a part of another", "/?qq=x&aq=x", "404"],
+    ["not when there is no query", "/", "404"],
+    ["when another value holds what looks like it", "/?z=q=x", "404"],
+  ])("a query parameter is matched %s", (_, path, expected) => {
+    expect(ruleFor(indexOf({ yes: { query: [header("q", "x")] } }), { path })).toBe(expected);
+  });
+
+  test("a query value is form-decoded, or taken as it stands when an escape is broken", () => {
+    const index = indexOf({ space: { query: [header("q", "a b")] }, raw: { query: [header("q", "100%")] } });
+    expect(["/?q=a+b", "/?q=a%20b", "/?q=100%"].map((path) => ruleFor(index, { path }))).toEqual([
+      "space",
+      "space",
+      "raw",
+    ]);
+  });
+
+  test("a method is matched exactly, and a match without one takes every method", () => {
+    const index = indexOf({ post: { method: "POST" }, any: {} });
+    expect(["POST", "GET"].map((method) => ruleFor(index, { method }))).toEqual(["post", "any"]);
+  });
+
+  test("a less specific path serves when the conditions of the specific one do not hold", () => {
+    const index = indexOf({
+      exact: { path: exact("/a/b"), method: "POST" },
+      deep: { path: prefix("/a/b"), headers: [header("x", "1")] },
+      shallow: { path: prefix("/a") },
+    });
+    expect(ruleFor(index, { path: "/a/b" })).toBe("shallow");
+    expect(ruleFor(index, { path: "/a/b", rawHeaders: ["X", "1"] })).toBe("deep");
+    expect(ruleFor(index, { path: "/a/b", method: "POST", rawHeaders: ["X", "1"] })).toBe("exact");
+  });
+});
+
+describe("precedence (Gateway API HTTPRouteRule.matches)", () => {
+  const one = [{ kind: "Exact", name: "a", value: "1" }] as const;
+  const two = [...one, { kind: "Exact", name: "b", value: "2" }] as const;
+  const request = { path: "/p?a=1&b=2", rawHeaders: ["a", "1", "b", "2"] };
+
+  // Each winner is declared last, so that only precedence can bring it forward.
+  test.each<[string, Partial<Match>, Partial<Match>]>([
+    ["a method match over two header matches", { headers: two }, { method: "GET" }],
+    ["more header matches over more query matches", { headers: one, query: two }, { headers: two }],
+    ["more query matches", { query: one }, { query: two }],
+    ["a longer prefix over a method match", { method: "GET" }, { path: prefix("/p") }],
+    [
+      "an exact path over a prefix with every condition",
+      matchOf({ method: "GET", headers: two }),
+      { path: exact("/p") },
+    ],
+  ])("prefers %s", (_, loser, winner) => {
+    expect(ruleFor(indexOf({ "a-loser": loser, "b-winner": winner }), request)).toBe("b-winner");
+  });
+
+  function winnerOf(...routes: readonly (readonly [key: string, creationTimestamp: string | undefined])[]): string {
+    const built = routes.map(([key, creationTimestamp]) => {
+      const [namespace = "", name = ""] = key.split("/");
+      return routeOf(name, { namespace, ...(creationTimestamp !== undefined && { creationTimestamp }) });
+    });
+    return ruleFor(
+      compileRoutes(bindOf([listenerOf({ routes: built })]), (_, route) => route.key),
+      {},
+    );
+  }
+
+  test("prefers the oldest route on a tie", () => {
+    expect(winnerOf(["a/a", "2026-01-02T00:00:00Z"], ["z/z", "2026-01-01T00:00:00Z"])).toBe("z/z");
+  });
+
+  test("compares creation times as instants, not as text", () => {
+    expect(winnerOf(["a/a", "2026-01-01T01:00:00Z"], ["z/z", "2026-01-01T02:00:00+02:00"])).toBe("z/z");
+  });
+
+  test("takes a route without a creation time for the youngest", () => {
+    expect(winnerOf(["a/a", undefined], ["z/z", "2026-01-01T00:00:00Z"])).toBe("z/z");
+  });
+
+  test("prefers the first by namespace/name among routes of one age, by code unit", () => {
+    const time = "2026-01-01T00:00:00Z";
+    expect(winnerOf(["a/x", time], ["a-b/x", time])).toBe("a-b/x");
+    expect(winnerOf(["b/a", undefined], ["a/b", undefined])).toBe("a/b");
+  });
+
+  test("prefers the first rule, then the first match, within a route", () => {
+    const route = routeOf("r", { rules: [ruleOf([matchOf({}), matchOf({})]), ruleOf([matchOf({})])] });
+    const index = compileRoutes(bindOf([listenerOf({ routes: [route] })]), () => "");
+    const found = index.find({ method: "GET", path: "/", authority: "h", rawHeaders: [] });
+    expect(found?.rule).toBe(route.rules[0]);
+  });
+});
+
+describe("hosts", () => {
+  const on = (name: string, hostnames: readonly string[], path: PathMatch = prefix("/")) =>
+    routeOf(name, { hostnames, rules: [ruleOf([matchOf({ path })])] });
+
+  test("prefers an exact route hostname, then the longest wildcard, whatever the paths", () => {
+    const routes = [
+      on("any", [], exact("/x")),
+      on("wide", ["*.com"]),
+      on("wild", ["*.b.com"]),
+      on("exact", ["a.b.com"]),
+    ];
+    const index = compileRoutes(bindOf([listenerOf({ routes })]), (_, route) => route.name);
+    const hosts = ["a.b.com", "z.b.com", "z.com", "z.org"];
+    expect(hosts.map((authority) => ruleFor(index, { authority, path: "/x" }))).toEqual([
+      "exact",
+      "wild",
+      "wide",
+      "any",
+    ]);
+  });
+
+  test("goes on to less specific hostnames when no rule of the specific one matches", () => {
+    const routes = [
+      on("exact", ["a.b.com"], prefix("/exact")),
+      on("wild", ["*.b.com"], prefix("/wild")),
+      on("any", []),
+    ];
+    const index = compileRoutes(bindOf([listenerOf({ routes })]), (_, route) => route.name);
+    const paths = ["/exact", "/wild", "/other"];
+    expect(paths.map((path) => ruleFor(index, { authority: "a.b.com", path }))).toEqual(["exact", "wild", "any"]);
+  });
+
+  test("keeps a request with the most specific listener even when only another one has a rule for it", () => {
+    const listeners = [
+      listenerOf({ name: "any", routes: [on("any", [])] }),
+      listenerOf({ name: "wild", hostname: "*.example.com", routes: [on("wild", [], prefix("/wild"))] }),
+      listenerOf({ name: "exact", hostname: "a.example.com", routes: [on("exact", [], prefix("/exact"))] }),
+    ];
+    const index = compileRoutes(bindOf(listeners), (_, route) => route.name);
+    const ask = (authority: string, path: string) => ruleFor(index, { authority, path });
+    expect([ask("a.example.com", "/exact"), ask("a.example.com", "/wild")]).toEqual(["exact", "404"]);
+    expect([ask("b.example.com", "/wild"), ask("b.example.com", "/any")]).toEqual(["wild", "404"]);
+    expect(ask("example.com", "/any")).toBe("any");
+    expect(index.findListener("A.example.com:80")?.name).toBe("exact");
+  });
+
+  test("finds nothing when no listener has the host", () => {
+    const listeners = [listenerOf({ hostname: "a.example.com", routes: [on("a", [])] })];
+    const index = compileRoutes(bindOf(listeners), () => "");
+    expect(ruleFor(index, { authority: "b.example.com" })).toBe("404");
+    expect(index.findListener("b.example.com")).toBeUndefined();
+  });
+});
+
+describe("what is found", () => {
+  test("carries what was compiled for the rule, once per rule and listener", () => {
+    const route = routeOf("r", { hostnames: ["a", "b"], rules: [ruleOf([matchOf({}), matchOf({ method: "PUT" })])] });
+    const calls: string[] = [];
+    const index = compileRoutes(bindOf([listenerOf({ routes: [route] })]), (listener, { key }) => {
+      calls.push(`${listener.name} ${key}`);
+      return { key };
+    });
+    const head = { method: "GET", path: "/", rawHeaders: [] };
+    expect(index.find({ ...head, authority: "a" })?.compiled).toBe(index.find({ ...head, authority: "b" })?.compiled);
+    expect(calls).toEqual(["http default/r"]);
+  });
+
+  test("names the match with its path in normal form", () => {
+    const route = routeOf("r", { rules: [ruleOf([matchOf({ path: prefix("/caf%c3%a9/") })])] });
+    const index = compileRoutes(bindOf([listenerOf({ routes: [route] })]), () => "");
+    const found = index.find({ method: "GET", path: "/caf%C3%A9/x", authority: "h", rawHeaders: [] });
+    expect(found?.match.path.value).toBe("/caf%C3%A9");
+  });
+});

@@ -1,0 +1,121 @@
+/**
+ * Compiles the listeners of one socket address to an index, and finds in it the rule of a request by the precedence
+ * that the Gateway API prescribes: listener by host, route by host, then the match (see `precedence.ts`).
+ *
+ * A request belongs to the most specific listener that its host matches and never falls to another one (HTTP listener
+ * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
+ * matches holds to one with a less specific host name.
+ */
+import type { Match } from "../ir/match.ts";
+import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import type { RequestHead } from "./conditions.ts";
+import { HostTable } from "./host-table.ts";
+import { normalizePath } from "./normalize-path.ts";
+import { PathIndex } from "./path-index.ts";
+import { comparePrecedence, type RankedMatch } from "./precedence.ts";
+
+export type { RequestHead } from "./conditions.ts";
+
+/** Where a request belongs. One object per match, made at compile time: finding it allocates nothing. */
+export interface RouteMatch<T> {
+  readonly listener: Listener;
+  readonly route: Route;
+  readonly rule: RouteRule;
+  /** The match that held, its path normalised; `ReplacePrefixMatch` needs its prefix. */
+  readonly match: Match;
+  /** What `compileRule` made of the rule. */
+  readonly compiled: T;
+}
+
+export interface RouteIndex<T> {
+  /** `undefined`: no listener has the host, or no rule of the listener matches (404). */
+  find(head: RequestHead): RouteMatch<T> | undefined;
+  /** The listener that the request belongs to, whether or not a rule matches. */
+  findListener(authority: string): Listener | undefined;
+}
+
+/** Makes what the caller wants to find with a rule; called once per rule and listener. */
+export type CompileRule<T> = (listener: Listener, route: Route, rule: RouteRule) => T;
+
+/**
+ * Of listeners with equal hostnames the first serves; translation reports the others as conflicted. Throws on a regular
+ * expression that is not RE2 syntax, which translation refuses before.
+ */
+export function compileRoutes<T>(bind: Bind, compileRule: CompileRule<T>): RouteIndex<T> {
+  const listeners = new HostTable<CompiledListener<T>>();
+  for (const listener of bind.listeners) {
+    listeners.add(listener.hostname, { listener, hosts: compileHosts(listener, compileRule) });
+  }
+  return {
+    find(head) {
+      const queryStart = head.path.indexOf("?");
+      const pathname = queryStart === -1 ? head.path : head.path.slice(0, queryStart);
+      let host = listeners.find(head.authority)?.hosts.find(head.authority);
+      for (; host !== undefined; host = host.lessSpecific) {
+        const found = host.paths.find(pathname, head);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    },
+    findListener: (authority) => listeners.find(authority)?.listener,
+  };
+}
+
+interface CompiledListener<T> {
+  readonly listener: Listener;
+  readonly hosts: HostTable<CompiledHost<T>>;
+}
+
+/** The matches of one route hostname, and where to go on when none of them holds. */
+interface CompiledHost<T> {
+  readonly paths: PathIndex<RouteMatch<T>>;
+  lessSpecific: CompiledHost<T> | undefined;
+}
+
+interface RankedResult<T> extends RankedMatch {
+  readonly result: RouteMatch<T>;
+}
+
+function compileHosts<T>(listener: Listener, compileRule: CompileRule<T>): HostTable<CompiledHost<T>> {
+  const byHostname = new Map<string | undefined, RankedResult<T>[]>();
+  for (const route of listener.routes) {
+    const ranked = rankMatches(listener, route, compileRule);
+    for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
+      const sharing = byHostname.get(hostname);
+      if (sharing === undefined) byHostname.set(hostname, [...ranked]);
+      else sharing.push(...ranked);
+    }
+  }
+
+  const table = new HostTable<CompiledHost<T>>();
+  const hosts = new Map<string | undefined, CompiledHost<T>>();
+  for (const [hostname, ranked] of byHostname) {
+    const paths = new PathIndex<RouteMatch<T>>();
+    for (const { match, result } of ranked.sort(comparePrecedence)) paths.add(match, result);
+    const host = { paths, lessSpecific: undefined };
+    hosts.set(hostname, host);
+    table.add(hostname, host);
+  }
+  // Which hostname comes next does not depend on the request, so it is found once, here.
+  for (const [hostname, host] of hosts) host.lessSpecific = table.findLessSpecific(hostname);
+  return table;
+}
+
+function rankMatches<T>(listener: Listener, route: Route, compileRule: CompileRule<T>): RankedResult<T>[] {
+  return route.rules.flatMap((rule, ruleIndex) => {
+    const compiled = compileRule(listener, route, rule);
+    return rule.matches.map((written, matchIndex) => {
+      const match = normalizeMatch(written);
+      return { match, route, ruleIndex, matchIndex, result: { listener, route, rule, match, compiled } };
+    });
+  });
+}
+
+/** Gives a path value the form in which request paths arrive, so that `/caf%c3%a9` and `/caf%C3%A9` are one. */
+function normalizeMatch(match: Match): Match {
+  const { kind, value } = match.path;
+  if (kind === "RegularExpression") return match;
+  const normalized = normalizePath(value) ?? value;
+  const isSlashed = kind === "PathPrefix" && normalized.length > 1 && normalized.endsWith("/");
+  return { ...match, path: { kind, value: isSlashed ? normalized.slice(0, -1) : normalized } };
+}

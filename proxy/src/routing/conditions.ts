@@ -1,0 +1,99 @@
+/**
+ * The parts of a match beside its path: method, headers, query parameters (Gateway API `HTTPRouteMatch`). Compiled to
+ * `undefined` where a match has none, so that a plain route never looks at a header.
+ */
+import { RE2JS } from "re2js";
+import type { Match, ValueMatch } from "../ir/match.ts";
+
+/** What routing reads of a request. */
+export interface RequestHead {
+  readonly method: string;
+  /** As `normalizePath` returned it, query included. */
+  readonly path: string;
+  /** The `Host` field or `:authority`; port and case do not matter. */
+  readonly authority: string;
+  /** Names and values in turn, as node:http and node:http2 give them. */
+  readonly rawHeaders: readonly string[];
+}
+
+export interface Conditions {
+  readonly method: string | undefined;
+  readonly headers: readonly ValueCondition[];
+  readonly query: readonly ValueCondition[];
+}
+
+interface ValueCondition {
+  readonly name: string;
+  readonly accepts: (value: string) => boolean;
+}
+
+/** Throws on a regular expression that is not RE2 syntax; translation has refused such a route before. */
+export function compileConditions(match: Match): Conditions | undefined {
+  if (match.method === undefined && match.headers.length === 0 && match.query.length === 0) return undefined;
+  return {
+    method: match.method,
+    headers: match.headers.map(compileValueMatch),
+    query: match.query.map(compileValueMatch),
+  };
+}
+
+function compileValueMatch({ kind, name, value: wanted }: ValueMatch): ValueCondition {
+  if (kind === "Exact") return { name, accepts: (value) => value === wanted };
+  const regex = RE2JS.compile(wanted);
+  return { name, accepts: (value) => regex.testExact(value) };
+}
+
+/** Whether all conditions hold for the request. */
+export function satisfies(head: RequestHead, conditions: Conditions): boolean {
+  if (conditions.method !== undefined && conditions.method !== head.method) return false;
+  for (const { name, accepts } of conditions.headers) {
+    const value = headerValue(head, name);
+    if (value === undefined || !accepts(value)) return false;
+  }
+  if (conditions.query.length === 0) return true;
+  const queryStart = head.path.indexOf("?");
+  if (queryStart === -1) return false;
+  for (const { name, accepts } of conditions.query) {
+    const value = queryValue(head.path, queryStart + 1, name);
+    if (value === undefined || !accepts(value)) return false;
+  }
+  return true;
+}
+
+/** The value of a header; of a repeated one all values, joined as RFC 9110 §5.3 (and RFC 9113 §8.2.3) say. */
+function headerValue(head: RequestHead, name: string): string | undefined {
+  // HTTP/2 clients send `:authority` in its place.
+  if (name === "host") return head.authority;
+  const { rawHeaders } = head;
+  let value: string | undefined;
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const candidate = rawHeaders[at];
+    if (candidate?.length !== name.length || candidate.toLowerCase() !== name) continue;
+    const next = rawHeaders[at + 1] ?? "";
+    value = value === undefined ? next : `${value}${name === "cookie" ? "; " : ","}${next}`;
+  }
+  return value;
+}
+
+/** The decoded value of the first parameter of that name in the query that begins at `start`. */
+function queryValue(path: string, start: number, name: string): string | undefined {
+  for (let from = start; from <= path.length; ) {
+    const ampersand = path.indexOf("&", from);
+    const end = ampersand === -1 ? path.length : ampersand;
+    const equals = path.indexOf("=", from);
+    const nameEnd = equals === -1 || equals > end ? end : equals;
+    if (decodeQuery(path.slice(from, nameEnd)) === name) return decodeQuery(path.slice(nameEnd + 1, end));
+    from = end + 1;
+  }
+  return undefined;
+}
+
+/** Form decoding; text with a broken escape is taken as it stands. */
+function decodeQuery(text: string): string {
+  if (!text.includes("%") && !text.includes("+")) return text;
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * Finds what was declared for a host name: the exact name first, then the longest wildcard, then what is declared for
+ * every host (Gateway API `Listener.hostname`, `HTTPRouteSpec.hostnames`). Listeners and routes share these rules.
+ */
+
+/** A DNS name has at most 253 characters (RFC 1035 §2.3.4); a longer host costs no wildcard look-ups. */
+const MAX_HOST_LENGTH = 253;
+
+/** The host of a request authority: lower case, without port and without the trailing dot of a full DNS name. */
+export function hostOf(authority: string): string {
+  const colon = authority.lastIndexOf(":");
+  // Behind a `]` there is a port; a colon before it belongs to an IPv6 literal.
+  let end = colon > authority.lastIndexOf("]") ? colon : authority.length;
+  if (authority.charAt(end - 1) === ".") end--;
+  return authority.slice(0, end).toLowerCase();
+}
+
+export class HostTable<T> {
+  readonly #exact = new Map<string, T>();
+  /** By the part behind the asterisk, with its dot: `.example.com`. */
+  readonly #wildcard = new Map<string, T>();
+  #any: T | undefined;
+
+  /** Declares `value` for `hostname` (`undefined`: every host). The first of equal hostnames stays. */
+  add(hostname: string | undefined, value: T): void {
+    if (hostname === undefined) this.#any ??= value;
+    else if (hostname.startsWith("*.")) setFirst(this.#wildcard, hostname.slice(1), value);
+    else setFirst(this.#exact, hostname, value);
+  }
+
+  /** What is declared most specifically for the host of `authority`. */
+  find(authority: string): T | undefined {
+    if (this.#exact.size === 0 && this.#wildcard.size === 0) return this.#any;
+    const host = hostOf(authority);
+    return this.#exact.get(host) ?? this.#findWildcard(host);
+  }
+
+  /** What is declared next for the hosts that `hostname`, a member of this table, covers. */
+  findLessSpecific(hostname: string | undefined): T | undefined {
+    if (hostname === undefined) return undefined;
+    return this.#findWildcard(hostname.startsWith("*.") ? hostname.slice(2) : hostname);
+  }
+
+  #findWildcard(host: string): T | undefined {
+    if (this.#wildcard.size === 0 || host.length > MAX_HOST_LENGTH) return this.#any;
+    // From 1: the asterisk stands for one label or more, never for none.
+    for (let dot = host.indexOf(".", 1); dot !== -1; dot = host.indexOf(".", dot + 1)) {
+      const found = this.#wildcard.get(host.slice(dot));
+      if (found !== undefined) return found;
+    }
+    return this.#any;
+  }
+}
+
+function setFirst<T>(map: Map<string, T>, key: string, value: T): void {
+  if (!map.has(key)) map.set(key, value);
+}

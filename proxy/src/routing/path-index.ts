@@ -1,0 +1,111 @@
+/**
+ * The matches of one host, laid out so that a request meets them in their order of precedence: exact paths by a map,
+ * then regular expressions one after the other, then prefixes by a tree of path segments, deepest first. The work is
+ * bounded by the configuration, not by the request: a path of a thousand segments walks only as deep as a prefix does.
+ */
+import { RE2JS } from "re2js";
+import type { Match } from "../ir/match.ts";
+import { compileConditions, satisfies, type Conditions, type RequestHead } from "./conditions.ts";
+
+/** What to return when the path and the conditions hold. */
+interface Candidate<T> {
+  readonly conditions: Conditions | undefined;
+  readonly result: T;
+}
+
+interface PrefixNode<T> {
+  readonly parent: PrefixNode<T> | undefined;
+  /** By the next path segment; absent on a leaf, which most nodes are. */
+  children: Map<string, PrefixNode<T>> | undefined;
+  readonly candidates: Candidate<T>[];
+}
+
+export class PathIndex<T> {
+  readonly #exact = new Map<string, Candidate<T>[]>();
+  readonly #regexes: { readonly regex: RE2JS; readonly candidate: Candidate<T> }[] = [];
+  readonly #root: PrefixNode<T> = createNode(undefined);
+
+  /** Adds a match; to be called in order of precedence. */
+  add(match: Match, result: T): void {
+    const candidate = { conditions: compileConditions(match), result };
+    switch (match.path.kind) {
+      case "Exact": {
+        const sharing = this.#exact.get(match.path.value);
+        if (sharing === undefined) this.#exact.set(match.path.value, [candidate]);
+        else sharing.push(candidate);
+        break;
+      }
+      case "RegularExpression":
+        this.#regexes.push({ regex: RE2JS.compile(match.path.value), candidate });
+        break;
+      case "PathPrefix":
+        growTo(this.#root, match.path.value).candidates.push(candidate);
+        break;
+    }
+  }
+
+  /** Finds the first match by precedence. `pathname` is the path of `head` without its query. */
+  find(pathname: string, head: RequestHead): T | undefined {
+    if (this.#exact.size > 0) {
+      const sharing = this.#exact.get(pathname);
+      const found = sharing === undefined ? undefined : firstSatisfied(sharing, head);
+      if (found !== undefined) return found;
+    }
+    for (const { regex, candidate } of this.#regexes) {
+      if (isSatisfied(candidate, head) && regex.testExact(pathname)) return candidate.result;
+    }
+    let node: PrefixNode<T> | undefined = deepestNode(this.#root, pathname);
+    for (; node !== undefined; node = node.parent) {
+      const found = firstSatisfied(node.candidates, head);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}
+
+function isSatisfied<T>(candidate: Candidate<T>, head: RequestHead): boolean {
+  return candidate.conditions === undefined || satisfies(head, candidate.conditions);
+}
+
+function firstSatisfied<T>(candidates: readonly Candidate<T>[], head: RequestHead): T | undefined {
+  for (const candidate of candidates) {
+    if (isSatisfied(candidate, head)) return candidate.result;
+  }
+  return undefined;
+}
+
+function createNode<T>(parent: PrefixNode<T> | undefined): PrefixNode<T> {
+  return { parent, children: undefined, candidates: [] };
+}
+
+/** The node of a prefix such as `/`, `/a` or `/a/b`, made where it is missing. */
+function growTo<T>(root: PrefixNode<T>, prefix: string): PrefixNode<T> {
+  let node = root;
+  if (prefix === "/") return node;
+  for (const segment of prefix.slice(1).split("/")) {
+    node.children ??= new Map();
+    let child = node.children.get(segment);
+    if (child === undefined) {
+      child = createNode(node);
+      node.children.set(segment, child);
+    }
+    node = child;
+  }
+  return node;
+}
+
+function deepestNode<T>(root: PrefixNode<T>, pathname: string): PrefixNode<T> | undefined {
+  // Only an absolute path has segments (`OPTIONS *` has none, and no prefix matches it).
+  if (pathname.charCodeAt(0) !== 0x2f) return undefined;
+  let node = root;
+  let from = 1;
+  while (node.children !== undefined) {
+    const slash = pathname.indexOf("/", from);
+    const child = node.children.get(pathname.slice(from, slash === -1 ? undefined : slash));
+    if (child === undefined) break;
+    node = child;
+    if (slash === -1) break;
+    from = slash + 1;
+  }
+  return node;
+}
