@@ -1,0 +1,73 @@
+/**
+ * Header fields that are meant for one connection and must not be forwarded (RFC 9110 §7.6.1): a fixed few, and those
+ * that the message's own `Connection` field names.
+ */
+
+/** Compares a field name with a lower-case one of the same length. */
+export function isName(name: string, lowerCase: string): boolean {
+  return name === lowerCase || name.toLowerCase() === lowerCase;
+}
+
+/**
+ * Whether a field is never forwarded as it stands, whatever `Connection` says. `TE` counts among them; whether it says
+ * `trailers` is for the caller to see. A length decides most names without comparing a character.
+ */
+export function isHopByHop(name: string): boolean {
+  switch (name.length) {
+    case 2:
+      return isName(name, "te");
+    case 7:
+      return isName(name, "upgrade");
+    case 10:
+      return isName(name, "connection") || isName(name, "keep-alive");
+    case 16:
+      return isName(name, "proxy-connection");
+    case 17:
+      return isName(name, "transfer-encoding");
+    default:
+      return false;
+  }
+}
+
+/**
+ * The fields that `Connection` names beyond the fixed ones, lower case; `undefined` when there are none, as in nearly
+ * every message (`keep-alive`, `close`). `content-length` and `host` are never among them: dropping those would change
+ * what the message is.
+ */
+export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<string> | undefined {
+  let options: Set<string> | undefined;
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length !== 10 || !isName(name, "connection")) continue;
+    for (const part of (rawHeaders[at + 1] ?? "").split(",")) {
+      const option = part.trim().toLowerCase();
+      if (isOrdinaryOption(option)) continue;
+      options ??= new Set();
+      options.add(option);
+    }
+  }
+  return options;
+}
+
+function isOrdinaryOption(option: string): boolean {
+  if (option === "" || option === "close" || isHopByHop(option)) return true;
+  return option === "content-length" || option === "host";
+}
+
+/** Whether a `TE` field says that the client takes trailers; its other members are about one connection's coding. */
+export function acceptsTrailers(te: string): boolean {
+  return te.split(",").some((part) => part.trim().toLowerCase() === "trailers");
+}
+
+/** The fields of an upstream's response to pass on, in their order; trailers pass through it as well. */
+export function forwardResponseHeaders(rawHeaders: readonly string[]): string[] {
+  const options = connectionOptions(rawHeaders);
+  const forwarded: string[] = [];
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    // Pseudo-header fields of an HTTP/2 upstream are not fields to pass on.
+    if (isHopByHop(name) || name.charCodeAt(0) === 0x3a || options?.has(name.toLowerCase()) === true) continue;
+    forwarded.push(name, rawHeaders[at + 1] ?? "");
+  }
+  return forwarded;
+}
