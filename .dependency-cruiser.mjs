@@ -1,0 +1,170 @@
+/**
+ * Who may import whom, as tables: the layers of each program, and for each layer the outside world it may touch.
+ * `npm run layers` enforces them on resolved paths, types included. ARCHITECTURE.md tells why the borders are where
+ * they are; to move one, change the table here.
+ *
+ * A row reads: what this layer may import of its program's other layers (`layers`), from npm (`packages`) and from
+ * Node (`core`; absent means any). Whatever a row does not name is refused. A file beside the layer folders (app.ts,
+ * main.ts, a worker's entry) assembles the layers and is free.
+ */
+
+/** The data path is ir, routing, filters, policy, llm, upstream, telemetry and server: it never sees a manifest. */
+const proxy = {
+  api: { layers: ["cel"], packages: ["zod", "yaml", "re2js", "fastest-levenshtein"], core: [] },
+  ir: { layers: [], packages: [], core: [] },
+  cel: { layers: [], packages: ["@bufbuild/.+", "re2js"], core: [] },
+  translate: { layers: ["api", "ir"], packages: [], core: [] },
+  status: { layers: ["api", "ir"], packages: [], core: [] },
+  source: { layers: ["api"], packages: ["yaml"] },
+  routing: { layers: ["ir"], packages: ["re2js"], core: [] },
+  filters: { layers: ["ir"], packages: [], core: [] },
+  llm: { layers: ["ir"], packages: [], core: ["zlib"] },
+  policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto"] },
+  upstream: { layers: ["ir"], packages: ["undici"] },
+  telemetry: { layers: ["ir"], packages: ["pino", "prom-client"] },
+  server: { layers: ["ir", "routing", "filters", "policy", "llm", "upstream", "telemetry"], packages: [] },
+};
+
+/** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */
+const ratelimitService = {
+  config: { layers: [], packages: ["yaml"] },
+  limiter: { layers: ["config"], packages: [], core: [] },
+  store: { layers: ["limiter"], packages: ["@redis/client"] },
+  transport: { layers: ["config", "limiter"], packages: ["@grpc/grpc-js", "@grpc/proto-loader"] },
+};
+
+/** Which workspaces a workspace may import, each through its exports. */
+const workspaces = {
+  runtime: [],
+  protos: ["runtime"],
+  proxy: ["runtime", "protos"],
+  "ratelimit-service": ["runtime", "protos"],
+  "examples/mock-llm": ["runtime"],
+};
+
+/** Packages with one home: what reaches for them elsewhere goes around the part that wraps them. */
+const homes = {
+  undici: ["proxy/src/upstream/"],
+  pino: ["runtime/src/log"],
+  "@redis/client": ["ratelimit-service/src/store/"],
+  "@kubernetes/client-node": ["proxy/src/source/", "proxy/src/status/writer", "proxyctl/src/kube/"],
+};
+
+/** Tests reach where they must, and nothing that ships may reach into them. */
+const testCode = ["\\.test\\.ts$", "/testing/", "^test/"];
+const npm = ["npm", "npm-dev", "npm-optional", "npm-peer", "npm-no-pkg", "npm-unknown"];
+const inPackages = (names) => names.map((name) => `(^|/)node_modules/(@types/)?${name}/`);
+
+/** The rules of one row; a rule that refuses nothing is left out. */
+function rulesOfLayer(program, layer, { layers, packages, core }) {
+  const from = { path: `^${program}/src/${layer}/`, pathNot: testCode };
+  const name = `${program}-${layer}`;
+  const rules = [
+    {
+      name: `${name}-imports-layer`,
+      comment: `${layer}/ may import ${list(layers)} of ${program}`,
+      from,
+      to: { path: `^${program}/src/`, pathNot: [layer, ...layers].map((each) => `^${program}/src/${each}/`) },
+    },
+    {
+      name: `${name}-imports-package`,
+      comment: `${layer}/ may import ${list(packages)} from npm`,
+      from,
+      to: { dependencyTypes: npm, pathNot: inPackages(packages) },
+    },
+  ];
+  if (core !== undefined) {
+    rules.push({
+      name: `${name}-imports-node`,
+      comment: `${layer}/ is pure and may import ${list(core)} of Node`,
+      from,
+      to: { dependencyTypes: ["core"], pathNot: core.map((each) => `^(node:)?${each}$`) },
+    });
+  }
+  return rules;
+}
+
+/** Without this a new folder would be free of every rule. */
+function ruleOfUnknownLayers(program, table) {
+  return {
+    name: `${program}-layer-without-row`,
+    comment: `no row of .dependency-cruiser.mjs says what this folder of ${program} may import`,
+    from: {
+      path: `^${program}/src/[^/]+/`,
+      pathNot: [...testCode, ...Object.keys(table).map((layer) => `^${program}/src/${layer}/`)],
+    },
+    to: {},
+  };
+}
+
+function ruleOfWorkspace(workspace, allowed) {
+  const others = Object.keys(workspaces).filter((each) => each !== workspace && !allowed.includes(each));
+  return {
+    name: `${workspace}-imports-workspace`,
+    comment: `${workspace} may import the workspaces ${list(allowed)}`,
+    from: { path: `^${workspace}/src/`, pathNot: testCode },
+    to: { path: others.map((each) => `^${each}/`) },
+  };
+}
+
+function ruleOfHome(name, places) {
+  return {
+    name: `${name}-stays-home`,
+    comment: `${name} is imported by ${list(places)} alone`,
+    from: { path: "/src/", pathNot: [...testCode, ...places.map((place) => `^${place}`)] },
+    // A type may travel: telemetry names pino's Logger without starting one.
+    to: { path: inPackages([name]), dependencyTypesNot: ["type-only"] },
+  };
+}
+
+function list(names) {
+  return names.length === 0 ? "nothing" : names.join(", ");
+}
+
+function rulesOfProgram(program, table) {
+  return [
+    ...Object.entries(table).flatMap(([layer, row]) => rulesOfLayer(program, layer, row)),
+    ruleOfUnknownLayers(program, table),
+  ];
+}
+
+const rules = [
+  ...rulesOfProgram("proxy", proxy),
+  ...rulesOfProgram("ratelimit-service", ratelimitService),
+  ...Object.entries(workspaces).map(([workspace, allowed]) => ruleOfWorkspace(workspace, allowed)),
+  ...Object.entries(homes).map(([name, places]) => ruleOfHome(name, places)),
+  {
+    name: "no-test-code",
+    comment: "what ships may not import tests or their support",
+    from: { path: "/src/", pathNot: testCode },
+    to: { path: testCode },
+  },
+  {
+    name: "no-circular",
+    comment: "modules in a cycle can be neither read nor tested one at a time",
+    // The generated protobuf types mirror messages that contain each other.
+    from: { pathNot: "^protos/gen/" },
+    to: { circular: true },
+  },
+  {
+    name: "no-unresolvable",
+    comment: "the import names nothing that exists",
+    from: {},
+    to: { couldNotResolve: true },
+  },
+];
+
+export default {
+  forbidden: rules.map((rule) => ({ severity: "error", ...rule })),
+  options: {
+    doNotFollow: { path: "node_modules" },
+    // An import of a type is an import: it decides what a reader must know.
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: "tsconfig.json" },
+    enhancedResolveOptions: {
+      extensions: [".ts", ".js", ".mjs", ".json", ".d.ts"],
+      exportsFields: ["exports"],
+      conditionNames: ["import", "node", "default", "types"],
+    },
+  },
+};

@@ -1,0 +1,71 @@
+/**
+ * `npm run layers`: holds every import against the tables of `.dependency-cruiser.mjs`, and says in one line each what
+ * breaks them. Exit status 1 when anything does.
+ *
+ * A check that reads nothing finds nothing, so this one also fails when it has read fewer modules than git lists.
+ */
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { cruise, type IConfiguration, type ICruiseResult } from "dependency-cruiser";
+import extractConfig from "dependency-cruiser/config-utl/extract-depcruise-config";
+import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
+
+/** What was found under one root. */
+export interface LayerReport {
+  /** How many of the listed modules were read. */
+  readonly moduleCount: number;
+  /** One line per fault, sorted; empty when the tables hold. */
+  readonly faults: readonly string[];
+}
+
+const repository = join(import.meta.dirname, "..");
+
+/** Reads every TypeScript module below a `src` folder of `root` and reports the imports that break the tables. */
+export async function checkLayers(root: string): Promise<LayerReport> {
+  const config = await extractConfig(join(repository, ".dependency-cruiser.mjs"));
+  const listed = listModules(root);
+  const { modules, summary } = await cruiseModules(root, listed, config);
+  const read = new Set(modules.map((module) => module.source));
+  const reasons = new Map(config.forbidden?.map((rule) => [rule.name, rule.comment]));
+  const forbidden = summary.violations.map(({ from, to, rule, cycle }) => {
+    const path = cycle?.map((step) => step.name).join(" → ") ?? to;
+    return `${from} → ${path}: ${reasons.get(rule.name) ?? "forbidden"} (${rule.name})`;
+  });
+  const unread = findUnread(listed, read);
+  return { moduleCount: listed.length - unread.length, faults: [...forbidden, ...unread].sort() };
+}
+
+/** One fault per listed module that was not read. */
+export function findUnread(listed: readonly string[], read: ReadonlySet<string>): readonly string[] {
+  return listed.filter((path) => !read.has(path)).map((path) => `${path}: listed by git but not read by this check`);
+}
+
+/** Tracked and new modules alike, so that a fault shows before it is committed. */
+function listModules(root: string): readonly string[] {
+  // Only under :(glob) does `**/` match zero folders; otherwise files right below src would go unseen.
+  const patterns = [":(glob)*/src/**/*.ts", ":(glob)examples/*/src/**/*.ts"];
+  const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--", ...patterns];
+  const paths = execFileSync("git", args, { cwd: root, encoding: "utf8" }).split("\n");
+  return [...new Set(paths)].filter((path) => path !== "" && existsSync(join(root, path)));
+}
+
+async function cruiseModules(root: string, paths: readonly string[], config: IConfiguration): Promise<ICruiseResult> {
+  const { enhancedResolveOptions, ...options } = config.options ?? {};
+  const { output } = await cruise(
+    [...paths],
+    { ...options, baseDir: root, validate: true, ruleSet: { forbidden: config.forbidden ?? [] } },
+    enhancedResolveOptions,
+    { tsConfig: extractTsConfig(join(repository, "tsconfig.json")) },
+  );
+  // Without an output type the result is the object; text comes from reporters only.
+  if (typeof output === "string") throw new Error(`dependency-cruiser answered with text: ${output}`);
+  return output;
+}
+
+if (import.meta.main) {
+  const { moduleCount, faults } = await checkLayers(repository);
+  for (const fault of faults) console.error(fault);
+  console.log(`layers: ${moduleCount} modules read, ${faults.length} faults`);
+  process.exitCode = faults.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,35 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { checkLayers, findUnread } from "../../scripts/check-layers.ts";
+
+test("reports every kind of violation, and nothing that the tables allow", async () => {
+  const { moduleCount, faults } = await checkLayers(join(import.meta.dirname, "violations"));
+  expect(moduleCount).toBe(11);
+  expect(faults.map((fault) => fault.replace(/: .*\((.*)\)$/, ": $1"))).toEqual([
+    "proxy/src/extras/extra.ts → proxy/src/server/exchange.ts: proxy-layer-without-row",
+    "proxy/src/filters/headers.ts → ../../../node_modules/yaml/dist/index.d.ts: proxy-filters-imports-package",
+    "proxy/src/ir/snapshot.ts → proxy/src/server/listener.ts → proxy/src/ir/snapshot.ts: no-circular",
+    "proxy/src/ir/snapshot.ts → proxy/src/server/listener.ts: proxy-ir-imports-layer",
+    "proxy/src/routing/table.ts → fs: proxy-routing-imports-node",
+    "proxy/src/server/dispatch.ts → ../../../node_modules/undici/index.js: proxy-server-imports-package",
+    "proxy/src/server/dispatch.ts → ../../../node_modules/undici/index.js: undici-stays-home",
+    "proxy/src/server/dispatch.ts → ./gone.ts: no-unresolvable",
+    "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: proxy-server-imports-layer",
+    "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: no-test-code",
+    "proxy/src/server/exchange.ts → proxy/src/server/listener.ts → proxy/src/server/exchange.ts: no-circular",
+    "runtime/src/clock.ts → proxy/src/upstream/pool.ts: runtime-imports-workspace",
+  ]);
+});
+
+test("says who imported what and what would have been allowed", async () => {
+  const { faults } = await checkLayers(join(import.meta.dirname, "violations"));
+  expect(faults).toContain(
+    "proxy/src/routing/table.ts → fs: routing/ is pure and may import nothing of Node (proxy-routing-imports-node)",
+  );
+});
+
+test("a module that git lists and the check did not read is a fault", () => {
+  expect(findUnread(["proxy/src/app.ts", "proxy/src/ir/match.ts"], new Set(["proxy/src/app.ts"]))).toEqual([
+    "proxy/src/ir/match.ts: listed by git but not read by this check",
+  ]);
+});

@@ -1,0 +1,4 @@
+// Breaks the layers on purpose: a folder that no table knows.
+import type { Exchange } from "../server/exchange.ts";
+
+export type Extra = Exchange;

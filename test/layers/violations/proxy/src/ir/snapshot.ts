@@ -1,0 +1,6 @@
+// Breaks the layers on purpose: a type-only import counts.
+import type { Listener } from "../server/listener.ts";
+
+export interface Snapshot {
+  readonly listeners: readonly Listener[];
+}

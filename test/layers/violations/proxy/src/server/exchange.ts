@@ -1,0 +1,6 @@
+// The other half of the cycle.
+import type { Listener } from "./listener.ts";
+
+export interface Exchange {
+  readonly listener: Listener;
+}

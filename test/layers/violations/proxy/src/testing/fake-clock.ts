@@ -1,0 +1,2 @@
+// Support for tests.
+export const fakeClock = 0;
