@@ -1,0 +1,92 @@
+/**
+ * What is compared. Each case is one kind of request against one of the two listeners that every peer opens: a plain
+ * one, and one whose routes are limited.
+ */
+
+/** How one case is asked for and what a right answer looks like. */
+export interface BenchCase {
+  readonly name: string;
+  readonly title: string;
+  /** Which listener of the peer: routes without any policy, or under the limits of the case. */
+  readonly listener: "plain" | "limited";
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+  /** `wrk` speaks HTTP/1.1, `h2load` HTTP/2 without TLS. */
+  readonly load: "wrk" | "h2load";
+  readonly connections: number;
+  /** Requests at a time on one connection; 1 on HTTP/1.1. */
+  readonly streams: number;
+  /** A response header without which the peer does not do what the case is about. */
+  readonly expectHeader: string | undefined;
+}
+
+/** The answer of the static backend: 1 KiB, about what a small JSON API returns. */
+export const staticBody = JSON.stringify({ object: "list", padding: "x".repeat(994) });
+
+/** Chunks of one event stream: as many as a paragraph has tokens. */
+export const streamChunks = 200;
+
+/** Headers that an API client with a browser behind it sends; with Host they are 13. */
+const twelveHeaders = {
+  accept: "application/json",
+  "accept-encoding": "gzip, deflate, br",
+  "accept-language": "en-GB,en;q=0.9,de;q=0.8",
+  authorization: `Bearer ${"k".repeat(48)}`,
+  "cache-control": "no-cache",
+  cookie: "session=0123456789abcdef0123456789abcdef; theme=dark",
+  origin: "https://chat.example.com",
+  referer: "https://chat.example.com/conversations/42",
+  "user-agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36",
+  "x-client-version": "5.21.0",
+  "x-correlation-id": "7b0f3c52-6f1e-4e0e-9d59-0f6f3a2f1c11",
+  "x-tenant": "acme",
+};
+
+const plain: BenchCase = {
+  name: "plain",
+  title: "plain HTTP/1.1",
+  listener: "plain",
+  method: "GET",
+  path: "/",
+  headers: {},
+  body: undefined,
+  load: "wrk",
+  connections: 64,
+  streams: 1,
+  expectHeader: undefined,
+};
+
+export const benchCases: readonly BenchCase[] = [
+  plain,
+  { ...plain, name: "plain-8", title: "plain, few connections", connections: 8 },
+  {
+    ...plain,
+    name: "local",
+    title: "local limit, with its headers",
+    listener: "limited",
+    expectHeader: "x-ratelimit-limit",
+  },
+  { ...plain, name: "headers", title: "13 request headers", headers: twelveHeaders },
+  {
+    ...plain,
+    name: "post",
+    title: "POST 2 KiB",
+    method: "POST",
+    headers: { "content-type": "application/octet-stream" },
+    body: "x".repeat(2_048),
+  },
+  {
+    ...plain,
+    name: "sse",
+    title: `event stream of ${streamChunks} chunks, usage read by ours`,
+    listener: "limited",
+    method: "POST",
+    path: "/v1/chat/completions",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "mock", stream: true, messages: [{ role: "user", content: "Hello" }] }),
+    connections: 32,
+  },
+  { ...plain, name: "h2c", title: "HTTP/2 without TLS", load: "h2load", connections: 8, streams: 16 },
+];

@@ -1,0 +1,101 @@
+/**
+ * `npm run bench`: this proxy and Envoy side by side on one machine, by CPU time per request. docs/benchmarks.md holds
+ * the last full run and explains the method; `--help` lists the options.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startBackends, type BackendPorts } from "./backend.ts";
+import type { BenchCase } from "./cases.ts";
+import { describeRun } from "./method.ts";
+import { measureCase, type CaseResult } from "./measure.ts";
+import { parseOptions, usage, type BenchOptions } from "./options.ts";
+import { envoy } from "./peers/envoy.ts";
+import { gatewayProxy } from "./peers/gateway-proxy.ts";
+import type { ListenerPorts, Peer } from "./peers/peer.ts";
+import { freePorts, untilReady, type RunningProgram } from "./process.ts";
+import { renderTable, writeSection } from "./report.ts";
+import { validate } from "./validate.ts";
+
+const peers: Readonly<Record<string, Peer>> = { envoy, ours: gatewayProxy };
+
+interface StartedPeer {
+  readonly name: string;
+  readonly program: RunningProgram;
+  readonly listeners: ListenerPorts;
+}
+
+async function main(options: BenchOptions): Promise<void> {
+  const chosen = options.peers.map((name) => {
+    const peer = peers[name];
+    if (peer === undefined) throw new Error(`--peers: no peer "${name}"; there are ${Object.keys(peers).join(", ")}`);
+    return peer;
+  });
+  const folder = mkdtempSync(join(tmpdir(), "gateway-proxy-bench-"));
+  const running: RunningProgram[] = [];
+  try {
+    const results = await compare(chosen, options, folder, running);
+    const table = renderTable(results, chosen[0]?.name ?? "");
+    console.log(`\n${table}`);
+    if (options.isFull) {
+      writeSection(
+        join(import.meta.dirname, "../../docs/benchmarks.md"),
+        "proxy",
+        describeRun(chosen, options) + table,
+      );
+    }
+  } finally {
+    await Promise.all(running.map((program) => program.stop()));
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** Starts everything, adding it to `running` for the caller to stop, and runs the cases one after the other. */
+async function compare(
+  chosen: readonly Peer[],
+  options: BenchOptions,
+  folder: string,
+  running: RunningProgram[],
+): Promise<readonly CaseResult[]> {
+  const [staticPort = 0, streamPort = 0] = await freePorts(2);
+  const backends: BackendPorts = { staticPort, streamPort };
+  running.push(...startBackends(folder, backends));
+  const started: StartedPeer[] = [];
+  for (const peer of chosen) {
+    const [plain = 0, limited = 0] = await freePorts(2);
+    const own = join(folder, peer.name);
+    mkdirSync(own);
+    const listeners = { plain, limited };
+    const program = peer.start({ folder: own, workers: options.workers, listeners, backends });
+    running.push(program);
+    started.push({ name: peer.name, program, listeners });
+  }
+  const results: CaseResult[] = [];
+  for (const benchCase of options.cases) {
+    console.error(`${benchCase.name}: ${options.repeats} rounds of ${options.seconds} s`);
+    results.push(await runCase(benchCase, started, backends, { ...options, folder }));
+  }
+  return results;
+}
+
+async function runCase(
+  benchCase: BenchCase,
+  started: readonly StartedPeer[],
+  backends: BackendPorts,
+  options: BenchOptions & { readonly folder: string },
+): Promise<CaseResult> {
+  const backendPort = benchCase.path.startsWith("/v1/") ? backends.streamPort : backends.staticPort;
+  const targets = started.map(({ name, program, listeners }) => ({
+    name,
+    program,
+    port: listeners[benchCase.listener],
+  }));
+  for (const { program, port } of targets) {
+    await untilReady(program, () => validate(benchCase, port, backendPort));
+  }
+  return measureCase(benchCase, targets, options);
+}
+
+const options = parseOptions(process.argv.slice(2));
+if (options === undefined) console.log(usage);
+else await main(options);

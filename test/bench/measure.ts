@@ -1,0 +1,71 @@
+/**
+ * The run itself. Within a case the peers take turns (A B, A B, …), so that whatever else the machine does falls on all
+ * of them alike; figures are compared within a round and never between cases.
+ */
+import type { BenchCase } from "./cases.ts";
+import { applyLoad } from "./load.ts";
+import type { RunningProgram } from "./process.ts";
+
+/** A started peer and where it listens for one case. */
+export interface Target {
+  readonly name: string;
+  readonly program: RunningProgram;
+  readonly port: number;
+}
+
+/** One peer under load once. */
+export interface Sample {
+  readonly userUsPerRequest: number;
+  readonly systemUsPerRequest: number;
+  readonly requestsPerSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly residentBytes: number;
+}
+
+/** All rounds of one case, by peer; every peer has as many samples as there were rounds. */
+export interface CaseResult {
+  readonly benchCase: BenchCase;
+  readonly samples: ReadonlyMap<string, readonly Sample[]>;
+}
+
+export interface MeasureOptions {
+  readonly repeats: number;
+  /** Load per sample. */
+  readonly seconds: number;
+  /** Load before the first sample, for compilers, pools and caches. */
+  readonly warmUpSeconds: number;
+  readonly folder: string;
+}
+
+/** Warms every target up, then samples each once a round. */
+export async function measureCase(
+  benchCase: BenchCase,
+  targets: readonly Target[],
+  options: MeasureOptions,
+): Promise<CaseResult> {
+  const samples = new Map<string, Sample[]>(targets.map((target) => [target.name, []]));
+  for (const target of targets) {
+    await applyLoad(benchCase, target.port, options.warmUpSeconds, options.folder);
+  }
+  for (let round = 0; round < options.repeats; round += 1) {
+    for (const target of targets) {
+      samples.get(target.name)?.push(await sampleOnce(benchCase, target, options));
+    }
+  }
+  return { benchCase, samples };
+}
+
+async function sampleOnce(benchCase: BenchCase, target: Target, options: MeasureOptions): Promise<Sample> {
+  const before = target.program.cpu();
+  const load = await applyLoad(benchCase, target.port, options.seconds, options.folder);
+  const after = target.program.cpu();
+  return {
+    userUsPerRequest: (after.userUs - before.userUs) / load.requests,
+    systemUsPerRequest: (after.systemUs - before.systemUs) / load.requests,
+    requestsPerSecond: load.requests / load.seconds,
+    p50Ms: load.p50Ms,
+    p99Ms: load.p99Ms,
+    residentBytes: target.program.residentBytes(),
+  };
+}

@@ -1,0 +1,42 @@
+/** The words around the table in docs/benchmarks.md: what ran where, and how to read it. */
+import { execFileSync } from "node:child_process";
+import { requireProgram } from "../support/programs.ts";
+import { describeCommit, describeMachine } from "./machine.ts";
+import type { BenchOptions } from "./options.ts";
+import type { Peer } from "./peers/peer.ts";
+
+/** The text above the table of a full run, dated today. */
+export function describeRun(peers: readonly Peer[], options: BenchOptions): string {
+  const threads = options.workers === 1 ? "one worker thread" : `${options.workers} worker threads`;
+  return `
+## The proxy and Envoy
+
+Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}.
+
+- Machine: ${describeMachine()}. Load generator, backend and proxy share it.
+- Versions: ${[...peers.map((peer) => peer.version()), ...toolVersions()].join("; ")}.
+- Setting: every peer with ${threads}, access log off, everything else at its default, all on 127.0.0.1. The
+  backend is nginx with a fixed answer of 1 KiB; event streams come from a small Node server.
+- Method: per case a warm-up, then ${options.repeats} rounds of ${options.seconds} s in which the peers take turns. Before a case each peer's
+  answer is compared with the backend's own; an answer other than 2xx or a broken connection ends the run.
+- **CPU µs/request** is user and system time of the whole process with all its threads, divided by the requests
+  answered: median (lowest–highest of the rounds). It is the figure to compare: what a request costs hardly depends on
+  who else uses the machine, while requests/s and latencies here tell mostly how busy it was.
+- **× Envoy** pairs the two samples of one round and takes the median of the pairs; below 1 is cheaper than Envoy.
+
+`.trimStart();
+}
+
+function toolVersions(): readonly string[] {
+  const first = (command: string, args: readonly string[], pattern: RegExp): string => {
+    // wrk prints its version with its usage and exits 1.
+    const script = `"$@" 2>&1 || true`;
+    const text = execFileSync("sh", ["-c", script, "sh", command, ...args], { encoding: "utf8" });
+    return pattern.exec(text)?.[1] ?? "unknown";
+  };
+  return [
+    `nginx ${first(requireProgram("nginx"), ["-v"], /nginx\/(\S+)/)}`,
+    `wrk ${first(requireProgram("wrk"), ["-v"], /wrk (\S+)/)}`,
+    `h2load ${first(requireProgram("h2load"), ["--version"], /nghttp2\/(\S+)/)}`,
+  ];
+}

@@ -1,0 +1,93 @@
+/**
+ * Envoy with the least configuration that does the job: no access log, no admin server, defaults elsewhere. Its local
+ * limit sends the `x-ratelimit-*` headers, as ours does.
+ */
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { requireProgram } from "../../support/programs.ts";
+import { startProgram } from "../process.ts";
+import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
+
+export const envoy: Peer = {
+  name: "Envoy",
+  version() {
+    const text = execFileSync(requireProgram("envoy"), ["--version"], { encoding: "utf8" });
+    return `Envoy ${/\/(\d+\.\d+\.\d+)\//.exec(text)?.[1] ?? text.trim()}`;
+  },
+  start(setup) {
+    const config = join(setup.folder, "envoy.json");
+    writeFileSync(config, JSON.stringify(bootstrap(setup)));
+    return startProgram("envoy", requireProgram("envoy"), [
+      ...["--config-path", config],
+      ...["--concurrency", String(setup.workers)],
+      ...["--log-level", "warning"],
+      "--disable-hot-restart",
+    ]);
+  },
+};
+
+const routerFilter = {
+  name: "envoy.filters.http.router",
+  typed_config: { "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" },
+};
+
+const always = { default_value: { numerator: 100, denominator: "HUNDRED" } };
+
+const localLimitFilter = {
+  name: "envoy.filters.http.local_ratelimit",
+  typed_config: {
+    "@type": "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit",
+    stat_prefix: "local",
+    token_bucket: { max_tokens: unreachedLimit, tokens_per_fill: unreachedLimit, fill_interval: "3600s" },
+    filter_enabled: always,
+    filter_enforced: always,
+    enable_x_ratelimit_headers: "DRAFT_VERSION_03",
+  },
+};
+
+function bootstrap({ listeners, backends }: PeerSetup): object {
+  return {
+    static_resources: {
+      listeners: [
+        listener("plain", listeners.plain, [routerFilter]),
+        listener("limited", listeners.limited, [localLimitFilter, routerFilter]),
+      ],
+      clusters: [cluster("static", backends.staticPort), cluster("stream", backends.streamPort)],
+    },
+  };
+}
+
+function listener(name: string, port: number, httpFilters: readonly object[]): object {
+  const routes = [
+    { match: { prefix: "/v1/" }, route: { cluster: "stream" } },
+    { match: { prefix: "/" }, route: { cluster: "static" } },
+  ];
+  const manager = {
+    "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    stat_prefix: name,
+    codec_type: "AUTO",
+    route_config: { virtual_hosts: [{ name, domains: ["*"], routes }] },
+    http_filters: httpFilters,
+  };
+  return {
+    name,
+    address: socketAddress(port),
+    filter_chains: [{ filters: [{ name: "envoy.filters.network.http_connection_manager", typed_config: manager }] }],
+  };
+}
+
+function cluster(name: string, port: number): object {
+  return {
+    name,
+    type: "STATIC",
+    load_assignment: {
+      cluster_name: name,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: socketAddress(port) } }] }],
+    },
+  };
+}
+
+function socketAddress(port: number): object {
+  return { socket_address: { address: "127.0.0.1", port_value: port } };
+}

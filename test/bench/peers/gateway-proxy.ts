@@ -1,0 +1,93 @@
+/** This project's proxy in file mode, whole: Gateway, routes, policies, metrics; only its access log is off. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { startProgram } from "../process.ts";
+import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
+
+const repository = join(import.meta.dirname, "../../..");
+
+export const gatewayProxy: Peer = {
+  name: "ours",
+  version() {
+    // The lock of versions that `npm ci` installed, as npm wrote it.
+    const manifest: unknown = JSON.parse(readFileSync(join(repository, "node_modules/undici/package.json"), "utf8"));
+    return `this proxy on Node ${process.versions.node}, undici ${(manifest as { version: string }).version}`;
+  },
+  start(setup) {
+    writeFileSync(join(setup.folder, "bench.yaml"), manifests(setup));
+    return startProgram("gateway-proxy", process.execPath, [
+      join(repository, "proxy/src/main.ts"),
+      ...["--config-dir", setup.folder],
+      ...["--workers", String(setup.workers)],
+      ...["--access-log", "off"],
+      ...["--admin-address", "127.0.0.1:0"],
+      ...["--stats-address", "127.0.0.1:0"],
+      ...["--readiness-address", "127.0.0.1:0"],
+    ]);
+  },
+};
+
+/** The tokens entry makes the proxy read every answer of `limited-stream` for its usage. */
+function manifests({ listeners, backends }: PeerSetup): string {
+  const rateLimits = {
+    "limited-static": { requests: unreachedLimit, unit: "Hours" },
+    "limited-stream": { tokens: unreachedLimit, unit: "Hours" },
+  };
+  const resources = [
+    {
+      apiVersion: "gateway.networking.k8s.io/v1",
+      kind: "Gateway",
+      metadata: { name: "bench" },
+      spec: {
+        gatewayClassName: "gateway-proxy",
+        listeners: [
+          { name: "plain", protocol: "HTTP", port: listeners.plain },
+          { name: "limited", protocol: "HTTP", port: listeners.limited },
+        ],
+      },
+    },
+    route("plain-static", "plain", "/", "static"),
+    route("plain-stream", "plain", "/v1", "stream"),
+    route("limited-static", "limited", "/", "static"),
+    route("limited-stream", "limited", "/v1", "stream"),
+    backend("static", backends.staticPort),
+    backend("stream", backends.streamPort),
+    ...Object.entries(rateLimits).map(([target, limit]) => ({
+      apiVersion: "gatewayproxy.dev/v1alpha1",
+      kind: "ProxyPolicy",
+      metadata: { name: target },
+      spec: {
+        targetRefs: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: target }],
+        traffic: { rateLimit: { local: [limit] } },
+      },
+    })),
+  ];
+  // JSON is YAML, one document each.
+  return resources.map((resource) => JSON.stringify(resource)).join("\n---\n");
+}
+
+function route(name: string, listener: string, prefix: string, backendName: string): object {
+  return {
+    apiVersion: "gateway.networking.k8s.io/v1",
+    kind: "HTTPRoute",
+    metadata: { name },
+    spec: {
+      parentRefs: [{ name: "bench", sectionName: listener }],
+      rules: [
+        {
+          matches: [{ path: { type: "PathPrefix", value: prefix } }],
+          backendRefs: [{ group: "gatewayproxy.dev", kind: "Backend", name: backendName }],
+        },
+      ],
+    },
+  };
+}
+
+function backend(name: string, port: number): object {
+  return {
+    apiVersion: "gatewayproxy.dev/v1alpha1",
+    kind: "Backend",
+    metadata: { name },
+    spec: { static: { host: "127.0.0.1", port } },
+  };
+}

@@ -1,0 +1,29 @@
+/** What the benchmark asks of a proxy that it compares. */
+import type { BackendPorts } from "../backend.ts";
+import type { RunningProgram } from "../process.ts";
+
+/** Where a peer listens, on 127.0.0.1. */
+export interface ListenerPorts {
+  readonly plain: number;
+  readonly limited: number;
+}
+
+/** What a peer is started with. */
+export interface PeerSetup {
+  /** An empty folder of its own. */
+  readonly folder: string;
+  readonly workers: number;
+  readonly listeners: ListenerPorts;
+  readonly backends: BackendPorts;
+}
+
+/** One of the proxies compared. */
+export interface Peer {
+  readonly name: string;
+  /** The version that is compared, as one line. */
+  version(): string;
+  start(setup: PeerSetup): RunningProgram;
+}
+
+/** The budget of every limit: more than any run can use, so that limits are counted and never hit. */
+export const unreachedLimit = 1_000_000_000;

@@ -1,0 +1,42 @@
+/**
+ * The streaming backend of the benchmark, a program of its own: answers every request with one chat completion as an
+ * event stream, one chunk per turn of the event loop, as a model does that produces a token at a time. Its only
+ * argument is the port on 127.0.0.1.
+ */
+import { createServer, type ServerResponse } from "node:http";
+import { streamChunks } from "./cases.ts";
+
+const chunk = Buffer.from(
+  `data: ${JSON.stringify({
+    id: "chatcmpl-0123456789abcdef",
+    object: "chat.completion.chunk",
+    created: 1_760_000_000,
+    model: "mock",
+    choices: [{ index: 0, delta: { content: " word" }, logprobs: null, finish_reason: null }],
+  })}\n\n`,
+);
+const ending = Buffer.from(
+  `data: ${JSON.stringify({
+    id: "chatcmpl-0123456789abcdef",
+    object: "chat.completion.chunk",
+    choices: [],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  })}\n\ndata: [DONE]\n\n`,
+);
+
+function stream(response: ServerResponse, left: number): void {
+  if (response.destroyed) return;
+  if (left === 0) {
+    response.end(ending);
+    return;
+  }
+  // A slow reader is waited for; otherwise the next chunk follows after whatever else is due.
+  if (response.write(chunk)) setImmediate(stream, response, left - 1);
+  else response.once("drain", () => stream(response, left - 1));
+}
+
+createServer((request, response) => {
+  request.resume();
+  response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
+  stream(response, streamChunks);
+}).listen(Number(process.argv[2]), "127.0.0.1");

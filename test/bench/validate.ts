@@ -1,0 +1,46 @@
+/**
+ * Proves that a peer does what a case is about before anything is measured, so that a broken configuration cannot look
+ * fast: the answer through the peer equals the backend's own, and the case's telling header is there.
+ */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { requireProgram } from "../support/programs.ts";
+import type { BenchCase } from "./cases.ts";
+
+/** An answer as curl saw it. */
+interface Answer {
+  readonly status: string;
+  /** Status line and headers, lower case. */
+  readonly head: string;
+  readonly body: string;
+}
+
+const run = promisify(execFile);
+
+/** Throws when the answer on `port` is not what `backendPort` answers with status 200, or lacks the expected header. */
+export async function validate(benchCase: BenchCase, port: number, backendPort: number): Promise<void> {
+  const expected = await ask({ ...benchCase, load: "wrk" }, backendPort);
+  const answer = await ask(benchCase, port);
+  const where = `${benchCase.method} ${benchCase.path} on port ${port}`;
+  if (answer.status !== "200") throw new Error(`${where}: status ${answer.status}, expected 200: ${answer.body}`);
+  if (answer.body !== expected.body) {
+    throw new Error(`${where}: a body of ${answer.body.length} characters differs from the backend's own`);
+  }
+  if (benchCase.expectHeader !== undefined && !answer.head.includes(`\r\n${benchCase.expectHeader}:`)) {
+    throw new Error(`${where}: no header ${benchCase.expectHeader} in\n${answer.head}`);
+  }
+}
+
+async function ask({ method, path, headers, body, load }: BenchCase, port: number): Promise<Answer> {
+  const args = [
+    ...["--silent", "--show-error", "--include", "--max-time", "5", "--request", method],
+    load === "h2load" ? "--http2-prior-knowledge" : "--http1.1",
+    ...Object.entries(headers).flatMap(([name, value]) => ["--header", `${name}: ${value}`]),
+    ...(body === undefined ? [] : ["--data-binary", body]),
+    `http://127.0.0.1:${port}${path}`,
+  ];
+  const { stdout } = await run(requireProgram("curl"), args, { maxBuffer: 16 * 1024 * 1024 });
+  const end = stdout.indexOf("\r\n\r\n");
+  const head = stdout.slice(0, end).toLowerCase();
+  return { status: head.split(" ")[1] ?? "", head, body: stdout.slice(end + 4) };
+}
