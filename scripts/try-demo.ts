@@ -1,0 +1,63 @@
+/**
+ * Does what a newcomer does with `npm run demo`: waits for the curl line that it prints, sends that line until the token
+ * budget is used up, and ends the demo with Ctrl-C. Exit status 1 unless all of it works within a minute.
+ */
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const deadlineMs = 60_000;
+
+/** The command that a text tells to type: from a line that begins with `curl` to the end of its continuation lines. */
+export function curlCommandIn(text: string): string | undefined {
+  return /^[ \t$]*(curl (?:[^\n]*\\\n)*[^\n]*)\n/m.exec(text)?.[1];
+}
+
+/** The status codes of `command` sent over and over, up to and with the first 429. */
+async function sendUntilRefused(command: string, signal: AbortSignal): Promise<readonly string[]> {
+  const statuses: string[] = [];
+  while (statuses.at(-1) !== "429") {
+    signal.throwIfAborted();
+    const quiet = `${command} --silent --show-error --output /dev/null --write-out '%{http_code}'`;
+    statuses.push((await run("sh", ["-c", quiet], { signal })).stdout);
+  }
+  return statuses;
+}
+
+async function tryDemo(): Promise<string> {
+  const began = performance.now();
+  const seconds = (): string => ((performance.now() - began) / 1_000).toFixed(1);
+  const signal = AbortSignal.timeout(deadlineMs);
+  // A group of its own, so that the signal reaches npm and what npm started, as Ctrl-C in a terminal does.
+  const demo = spawn("npm", ["run", "demo"], { stdio: ["ignore", "pipe", "inherit"], detached: true });
+  const exited = once(demo, "exit");
+  let output = "";
+  demo.stdout.on("data", (chunk: Buffer) => {
+    output += chunk.toString();
+  });
+  try {
+    let command = curlCommandIn(output);
+    for (; command === undefined; command = curlCommandIn(output)) {
+      if (signal.aborted || demo.exitCode !== null) throw new Error(`the demo printed no curl line:\n${output}`);
+      await delay(50);
+    }
+    const ready = seconds();
+    const statuses = await sendUntilRefused(command, signal);
+    const allowed = statuses.slice(0, -1);
+    if (allowed.length === 0 || allowed.some((status) => status !== "200")) {
+      throw new Error(`expected answers 200 and then 429, got ${statuses.join(" ")} from: ${command}`);
+    }
+    return `demo: ready after ${ready} s, ${allowed.length} answers 200, then 429 after ${seconds()} s`;
+  } finally {
+    if (demo.pid !== undefined && demo.exitCode === null) process.kill(-demo.pid, "SIGINT");
+    const insist = setTimeout(() => {
+      if (demo.pid !== undefined) process.kill(-demo.pid, "SIGKILL");
+    }, 10_000);
+    await exited;
+    clearTimeout(insist);
+  }
+}
+
+if (import.meta.main) console.log(await tryDemo());
