@@ -1,0 +1,34 @@
+/** `--check-config DIR`: reads a folder as the service would at its start and tells all that is wrong with it. */
+import { renderConfigProblem } from "./config-problem.ts";
+import { ConfigSet } from "./config-set.ts";
+import { rulesOf } from "./rule.ts";
+import { listRuntimeFiles, readRuntimeFiles } from "./runtime-directory.ts";
+
+export interface ConfigCheck {
+  /** For the standard output: one line per warning and problem, then the verdict. */
+  readonly lines: readonly string[];
+  /** 0 when everything would load, 1 otherwise. */
+  readonly exitCode: 0 | 1;
+}
+
+/** Checks every file below `directory`; files and folders that begin with a dot are left out. Never rejects. */
+export async function checkConfig(directory: string, mergesDomains: boolean): Promise<ConfigCheck> {
+  try {
+    const layout = { directory, keyRoot: directory, ignoresDotFiles: true };
+    const texts = await readRuntimeFiles(await listRuntimeFiles(layout));
+    const { config, problems, warnings } = new ConfigSet(mergesDomains).update(texts);
+    const lines = [
+      ...warnings.map((warning) => `warning: ${renderConfigProblem(warning)}`),
+      ...problems.map((problem) => `error: ${renderConfigProblem(problem)}`),
+    ];
+    if (problems.length > 0) {
+      return { lines: [...lines, `error loading rate limit configs: ${problems.length} problems`], exitCode: 1 };
+    }
+    const rules = config === undefined ? 0 : [...rulesOf(config)].length;
+    const found = `${texts.length} files, ${config?.domains.size ?? 0} domains, ${rules} limits`;
+    return { lines: [...lines, `all rate limit configs ok (${found})`], exitCode: 0 };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return { lines: [`error opening directory ${directory}: ${reason}`], exitCode: 1 };
+  }
+}

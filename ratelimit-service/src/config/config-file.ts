@@ -1,0 +1,280 @@
+/**
+ * One YAML file → a `DomainSpec`, or everything that is wrong with its shape. Keys are checked as the reference does it
+ * (any known key may stand anywhere, an unknown one is an error); a known key in the wrong place is a warning here,
+ * because the reference ignores it and an existing file must keep loading.
+ */
+import type { SourceLocation } from "@gatewayproxy/runtime/problem";
+import type { JsonObject, JsonValue } from "../limiter/rate-limit.ts";
+import type { ConfigProblem } from "./config-problem.ts";
+import type { DescriptorSpec, DomainSpec, RateLimitSpec, ReplacesSpec } from "./descriptor-spec.ts";
+import {
+  isTrue,
+  loadingProblem,
+  numberOf,
+  readYaml,
+  type YamlMap,
+  type YamlScalar,
+  type YamlValue,
+} from "./yaml-value.ts";
+
+const maxUint32 = 4_294_967_295;
+
+/** Which keys mean something where; `unit_multiplier` is ours. */
+const keysOf = {
+  file: ["domain", "descriptors"],
+  descriptor: [
+    "key",
+    "value",
+    "rate_limit",
+    "descriptors",
+    "shadow_mode",
+    "quota_mode",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+  ],
+  rate_limit: ["unit", "requests_per_unit", "unit_multiplier", "unlimited", "name", "replaces"],
+  replaces: ["name"],
+} as const;
+
+type Place = keyof typeof keysOf;
+
+const knownKeys: readonly string[] = [...new Set(Object.values(keysOf).flat())];
+
+/** A file that was read, with what is odd about it; `spec` is absent if there is any problem. */
+export interface ParsedConfigFile {
+  readonly spec?: DomainSpec;
+  readonly problems: readonly ConfigProblem[];
+  readonly warnings: readonly ConfigProblem[];
+}
+
+/**
+ * Reads a configuration file.
+ * @param key stands for the file in messages, as the reference names it: `config.limits.yaml`
+ * @param file the path for locations
+ */
+export function parseConfigFile(key: string, file: string, text: string): ParsedConfigFile {
+  const document = readYaml(text, file);
+  const reader = new FileReader(key);
+  reader.take(document.problems, document.warnings);
+  const start: SourceLocation = { file, line: 1, column: 1 };
+  const root = document.value ?? { kind: "map", entries: [], location: start };
+  if (root.kind !== "map") {
+    reader.problem(
+      loadingProblem(`found a ${root.kind}, expected a mapping with domain and descriptors`, root.location),
+    );
+  } else if (reader.problems.length === 0) reader.checkKeys(root);
+  if (reader.problems.length > 0 || root.kind !== "map")
+    return { problems: reader.problems, warnings: reader.warnings };
+  const spec = reader.domain(root);
+  const outcome = { problems: reader.problems, warnings: reader.warnings };
+  return reader.problems.length > 0 ? outcome : { spec, ...outcome };
+}
+
+class FileReader {
+  readonly problems: ConfigProblem[] = [];
+  readonly warnings: ConfigProblem[] = [];
+  readonly #key: string;
+
+  constructor(key: string) {
+    this.#key = key;
+  }
+
+  problem(problem: ConfigProblem): void {
+    this.problems.push({ ...problem, resource: this.#key });
+  }
+
+  take(problems: readonly ConfigProblem[], warnings: readonly ConfigProblem[]): void {
+    for (const problem of problems) this.problem(problem);
+    for (const warning of warnings) this.warnings.push({ ...warning, resource: this.#key });
+  }
+
+  /** Every key of the whole file is a known one and every leaf of a type that some key takes. */
+  checkKeys(map: YamlMap): void {
+    for (const { key, value } of map.entries) {
+      if (key.type !== "string") {
+        this.problem({ message: `config error, key is not of type string: ${key.text}`, location: key.location });
+      } else if (!knownKeys.includes(key.text)) {
+        this.problem({
+          message: `config error, unknown key '${key.text}'`,
+          location: key.location,
+          ...suggestionFor(key.text),
+        });
+      } else if (key.text !== "metadata") this.#checkValue(value);
+    }
+  }
+
+  #checkValue(value: YamlValue): void {
+    switch (value.kind) {
+      case "map":
+        this.checkKeys(value);
+        return;
+      case "list":
+        for (const item of value.items) {
+          if (item.kind === "map") this.checkKeys(item);
+          else {
+            const found = item.kind === "scalar" ? item.text : "a list";
+            const message = `config error, yaml file contains list of type other than map: ${found}`;
+            this.problem({ message, location: item.location });
+          }
+        }
+        return;
+      case "scalar":
+        if (value.type === "float") {
+          const hint = `found the number ${value.text}, no key takes a fraction; quote it if it is a text`;
+          this.problem({ message: "error checking config", location: value.location, hint });
+        }
+    }
+  }
+
+  domain(root: YamlMap): DomainSpec {
+    const fields = this.#fields(root, "file");
+    return {
+      key: this.#key,
+      domain: this.#text(fields, "domain"),
+      descriptors: this.#maps(fields, "descriptors").map((item) => this.#descriptor(item)),
+      location: fields.get("domain")?.location ?? root.location,
+    };
+  }
+
+  #descriptor(map: YamlMap): DescriptorSpec {
+    const fields = this.#fields(map, "descriptor");
+    const rateLimit = fields.get("rate_limit");
+    const metadata = fields.get("metadata");
+    return {
+      key: this.#text(fields, "key"),
+      value: this.#text(fields, "value"),
+      ...(isPresent(rateLimit) ? { rateLimit: this.#rateLimit(rateLimit) } : {}),
+      descriptors: this.#maps(fields, "descriptors").map((item) => this.#descriptor(item)),
+      shadowMode: this.#flag(fields, "shadow_mode"),
+      quotaMode: this.#flag(fields, "quota_mode"),
+      detailedMetric: this.#flag(fields, "detailed_metric"),
+      valueToMetric: this.#flag(fields, "value_to_metric"),
+      shareThreshold: this.#flag(fields, "share_threshold"),
+      ...(isPresent(metadata) ? { metadata: this.#metadata(metadata) } : {}),
+      location: map.location,
+    };
+  }
+
+  #rateLimit(value: YamlValue): RateLimitSpec {
+    if (value.kind !== "map") {
+      this.#mistyped("rate_limit", value, "a mapping with unit and requests_per_unit");
+      return { unit: "", requestsPerUnit: 0, unitMultiplier: 1, unlimited: false, name: "", replaces: [] };
+    }
+    const fields = this.#fields(value, "rate_limit");
+    return {
+      unit: this.#text(fields, "unit"),
+      requestsPerUnit: this.#uint32(fields, "requests_per_unit") ?? 0,
+      unitMultiplier: this.#uint32(fields, "unit_multiplier") ?? 1,
+      unlimited: this.#flag(fields, "unlimited"),
+      name: this.#text(fields, "name"),
+      replaces: this.#maps(fields, "replaces").map((item) => this.#replaces(item)),
+      location: value.location,
+      unitLocation: fields.get("unit")?.location ?? value.location,
+    };
+  }
+
+  #replaces(map: YamlMap): ReplacesSpec {
+    return { name: this.#text(this.#fields(map, "replaces"), "name"), location: map.location };
+  }
+
+  #metadata(value: YamlValue): JsonObject {
+    if (value.kind !== "map") {
+      this.#mistyped("metadata", value, "a mapping");
+      return {};
+    }
+    return this.#jsonObject(value);
+  }
+
+  #jsonObject(map: YamlMap): JsonObject {
+    return Object.fromEntries(map.entries.map(({ key, value }) => [key.text, this.#json(value)]));
+  }
+
+  #json(value: YamlValue): JsonValue {
+    if (value.kind === "map") return this.#jsonObject(value);
+    if (value.kind === "list") return value.items.map((item) => this.#json(item));
+    switch (value.type) {
+      case "null":
+        return null;
+      case "boolean":
+        return isTrue(value);
+      case "string":
+        return value.text;
+      case "integer":
+      case "float":
+        return this.#jsonNumber(value);
+    }
+  }
+
+  #jsonNumber(scalar: YamlScalar): number {
+    const number = numberOf(scalar);
+    if (!Number.isFinite(number)) {
+      const message = `error parsing metadata: ${scalar.text} is not a finite number`;
+      this.problem({ message, location: scalar.location });
+    }
+    return number;
+  }
+
+  /** The fields of a map by key; warns of those that mean nothing at this place. */
+  #fields(map: YamlMap, place: Place): ReadonlyMap<string, YamlValue> {
+    const meaningful: readonly string[] = keysOf[place];
+    for (const { key } of map.entries) {
+      if (meaningful.includes(key.text)) continue;
+      const message = `key '${key.text}' means nothing in a ${place.replace("_", " ")} and is ignored`;
+      this.warnings.push({ message, resource: this.#key, location: key.location });
+    }
+    return new Map(map.entries.map(({ key, value }) => [key.text, value]));
+  }
+
+  #text(fields: ReadonlyMap<string, YamlValue>, key: string): string {
+    const value = fields.get(key);
+    if (value === undefined) return "";
+    if (value.kind === "scalar") return value.text;
+    this.#mistyped(key, value, "a text");
+    return "";
+  }
+
+  #flag(fields: ReadonlyMap<string, YamlValue>, key: string): boolean {
+    const value = fields.get(key);
+    if (!isPresent(value)) return false;
+    if (value.kind === "scalar" && value.type === "boolean") return isTrue(value);
+    this.#mistyped(key, value, "true or false");
+    return false;
+  }
+
+  #uint32(fields: ReadonlyMap<string, YamlValue>, key: string): number | undefined {
+    const value = fields.get(key);
+    if (!isPresent(value)) return undefined;
+    if (value.kind === "scalar" && value.type === "integer") {
+      const number = numberOf(value);
+      if (number >= 0 && number <= maxUint32) return number;
+    }
+    this.#mistyped(key, value, `a whole number from 0 to ${maxUint32}`);
+    return undefined;
+  }
+
+  #maps(fields: ReadonlyMap<string, YamlValue>, key: string): readonly YamlMap[] {
+    const value = fields.get(key);
+    if (!isPresent(value)) return [];
+    if (value.kind === "list") return value.items.filter((item) => item.kind === "map");
+    this.#mistyped(key, value, "a list");
+    return [];
+  }
+
+  #mistyped(key: string, value: YamlValue, expected: string): void {
+    const found = value.kind === "scalar" ? `'${value.text}'` : `a ${value.kind === "map" ? "mapping" : "list"}`;
+    this.problem(loadingProblem(`${key} must be ${expected}, found ${found}`, value.location));
+  }
+}
+
+function isPresent(value: YamlValue | undefined): value is YamlValue {
+  return value !== undefined && !(value.kind === "scalar" && value.type === "null");
+}
+
+/** `did you mean 'rate_limit'?` for a key that differs only in case and separators. */
+function suggestionFor(key: string): { readonly hint?: string } {
+  const bare = (text: string) => text.toLowerCase().replaceAll(/[-_\s]/g, "");
+  const meant = knownKeys.find((known) => bare(known) === bare(key) || `${bare(known)}s` === bare(key));
+  return meant === undefined ? { hint: `accepted: ${knownKeys.join(", ")}` } : { hint: `did you mean '${meant}'?` };
+}

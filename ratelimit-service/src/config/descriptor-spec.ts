@@ -1,0 +1,50 @@
+/**
+ * What a configuration says, before it is known to make sense: the same shape whether it came as YAML or by xDS.
+ * `descriptor-tree.ts` checks it and builds the tree that the limiter reads.
+ */
+import type { SourceLocation } from "@gatewayproxy/runtime/problem";
+import type { JsonObject } from "../limiter/rate-limit.ts";
+
+/** One file, or one xDS resource: the descriptors of one domain. */
+export interface DomainSpec {
+  /** The file's key or the resource's name; stands before every problem. */
+  readonly key: string;
+  readonly domain: string;
+  readonly descriptors: readonly DescriptorSpec[];
+  readonly location?: SourceLocation;
+}
+
+export interface DescriptorSpec {
+  readonly key: string;
+  /** Empty for every value. */
+  readonly value: string;
+  readonly rateLimit?: RateLimitSpec;
+  readonly descriptors: readonly DescriptorSpec[];
+  readonly shadowMode: boolean;
+  readonly quotaMode: boolean;
+  readonly detailedMetric: boolean;
+  readonly valueToMetric: boolean;
+  readonly shareThreshold: boolean;
+  readonly metadata?: JsonObject;
+  readonly location?: SourceLocation;
+}
+
+export interface RateLimitSpec {
+  /** As written; empty when absent. */
+  readonly unit: string;
+  /** 0 to 4294967295; 0 is always over. */
+  readonly requestsPerUnit: number;
+  /** 1 unless given; the window is as many units long. */
+  readonly unitMultiplier: number;
+  readonly unlimited: boolean;
+  readonly name: string;
+  readonly replaces: readonly ReplacesSpec[];
+  readonly location?: SourceLocation;
+  /** Where the unit stands. */
+  readonly unitLocation?: SourceLocation;
+}
+
+export interface ReplacesSpec {
+  readonly name: string;
+  readonly location?: SourceLocation;
+}

@@ -1,0 +1,185 @@
+/**
+ * `DomainSpec` → the tree that the limiter reads, with every rule's derived facts computed once: composite keys, split
+ * wildcards, window length, header text, metric path. All problems of a spec are reported, in its order.
+ */
+import type { SourceLocation } from "@gatewayproxy/runtime/problem";
+import type { CurrentLimit, Unit } from "../limiter/rate-limit.ts";
+import type { ConfigProblem } from "./config-problem.ts";
+import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
+import type { DescriptorLevel, DescriptorNode, Rule } from "./rule.ts";
+import { maxWindowSeconds, parseUnit, unitNames, unitSeconds } from "./unit.ts";
+
+/** The top level of one spec, sound in itself; `level` is absent if there is any problem. */
+export interface BuiltDomain {
+  readonly level?: DescriptorLevel;
+  readonly problems: readonly ConfigProblem[];
+}
+
+/** Checks a spec and builds its tree. Never throws. */
+export function buildDomain(spec: DomainSpec): BuiltDomain {
+  const builder = new TreeBuilder(spec);
+  if (spec.domain === "") builder.report("config file cannot have empty domain", spec.location);
+  const level = builder.level(spec.descriptors, { path: `${spec.domain}.`, segments: [], levels: [] });
+  return builder.problems.length > 0 ? { problems: builder.problems } : { level, problems: [] };
+}
+
+/** One level that holds the nodes of several; their composite keys are known to differ. */
+export function mergeLevels(levels: readonly DescriptorLevel[]): DescriptorLevel {
+  return {
+    byComposite: new Map(levels.flatMap((level) => [...level.byComposite])),
+    wildcards: levels.flatMap((level) => level.wildcards),
+  };
+}
+
+/** Seconds of one window; may exceed `maxWindowSeconds`, which the caller refuses. */
+export function windowSeconds(unit: Unit, unitMultiplier: number): number {
+  return unitSeconds[unit] * unitMultiplier;
+}
+
+/** A limit's part of an `x-ratelimit-limit` header, after Envoy's form: `, 10;w=60;name="per-user"`. */
+export function headerPolicy(limit: CurrentLimit): string {
+  const window = windowSeconds(limit.unit, limit.unitMultiplier ?? 1);
+  const name = limit.name === undefined ? "" : `;name="${headerText(limit.name)}"`;
+  return `, ${limit.requestsPerUnit};w=${window}${name}`;
+}
+
+/** The content of a quoted header string (RFC 9651, section 3.3.3): printable ASCII, quote and backslash escaped. */
+function headerText(text: string): string {
+  return text.replaceAll(/[^\x20-\x7e]/g, "?").replaceAll(/["\\]/g, "\\$&");
+}
+
+/** What stands above the level that is being built. */
+interface Above {
+  /** Ends in a dot. */
+  readonly path: string;
+  readonly segments: readonly string[];
+  readonly levels: readonly DescriptorNode[];
+}
+
+class TreeBuilder {
+  readonly problems: ConfigProblem[] = [];
+  readonly #spec: DomainSpec;
+
+  constructor(spec: DomainSpec) {
+    this.#spec = spec;
+  }
+
+  report(message: string, location: SourceLocation | undefined, hint?: string): void {
+    this.problems.push({
+      message,
+      resource: this.#spec.key,
+      ...(location === undefined ? {} : { location }),
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+
+  level(specs: readonly DescriptorSpec[], above: Above): DescriptorLevel {
+    const byComposite = new Map<string, DescriptorNode>();
+    for (const spec of specs) {
+      const node = this.#node(spec, above);
+      if (node === undefined) continue;
+      if (byComposite.has(node.composite)) {
+        this.report(`duplicate descriptor composite key '${above.path}${node.composite}'`, spec.location);
+      }
+      byComposite.set(node.composite, node);
+    }
+    return { byComposite, wildcards: [...byComposite.values()].filter((node) => node.wildcardParts !== undefined) };
+  }
+
+  #node(spec: DescriptorSpec, above: Above): DescriptorNode | undefined {
+    if (spec.key === "") {
+      this.report("descriptor has empty key", spec.location);
+      return undefined;
+    }
+    const composite = spec.value === "" ? spec.key : `${spec.key}_${spec.value}`;
+    const isWildcard = composite.includes("*");
+    if (spec.shareThreshold && !isWildcard) {
+      const message = "share_threshold can only be used with wildcard values (containing '*'), but found key";
+      this.report(`${message} '${composite}'`, spec.location);
+    }
+    // The node and its rule know each other, and its children know it: it is filled in from here on.
+    const node: Mutable<DescriptorNode> = {
+      composite,
+      key: spec.key,
+      value: spec.value,
+      valueToMetric: spec.valueToMetric,
+      shareThreshold: spec.shareThreshold,
+      children: { byComposite: new Map(), wildcards: [] },
+    };
+    if (isWildcard) node.wildcardParts = composite.split("*");
+    const here: Above = {
+      path: `${above.path}${composite}.`,
+      segments: [...above.segments, composite],
+      levels: [...above.levels, node],
+    };
+    if (spec.rateLimit !== undefined) {
+      const rule = this.#rule(spec, spec.rateLimit, here);
+      if (rule !== undefined) node.rule = rule;
+    }
+    node.children = this.level(spec.descriptors, here);
+    return node;
+  }
+
+  #rule(spec: DescriptorSpec, rateLimit: RateLimitSpec, here: Above): Rule | undefined {
+    this.#checkReplaces(rateLimit);
+    const limit = this.#limit(rateLimit);
+    if (limit === "invalid") return undefined;
+    return {
+      domain: this.#spec.domain,
+      path: here.path.slice(0, -1),
+      segments: here.segments,
+      ...(limit === "unlimited" ? {} : { limit }),
+      windowSeconds: limit === "unlimited" ? 0 : windowSeconds(limit.unit, limit.unitMultiplier ?? 1),
+      headerPolicy: limit === "unlimited" ? "" : headerPolicy(limit),
+      name: rateLimit.name,
+      replaces: rateLimit.replaces.map((replaced) => replaced.name),
+      shadowMode: spec.shadowMode,
+      quotaMode: spec.quotaMode,
+      detailedMetric: spec.detailedMetric,
+      ...(spec.metadata === undefined ? {} : { metadata: spec.metadata }),
+      levels: here.levels,
+      sharesThreshold: here.levels.some((level) => level.shareThreshold),
+      hasRuntimeMetric:
+        spec.detailedMetric || here.levels.some((level) => level.valueToMetric && !level.shareThreshold),
+      ...(rateLimit.location === undefined ? {} : { location: rateLimit.location }),
+    };
+  }
+
+  #limit(rateLimit: RateLimitSpec): CurrentLimit | "unlimited" | "invalid" {
+    const unit = parseUnit(rateLimit.unit);
+    const place = rateLimit.unitLocation ?? rateLimit.location;
+    if (rateLimit.unlimited) {
+      if (unit !== undefined) this.report("should not specify rate limit unit when unlimited", place);
+      return "unlimited";
+    }
+    if (unit === undefined) {
+      this.report(`invalid rate limit unit '${rateLimit.unit}'`, place, `accepted: ${unitNames}`);
+      return "invalid";
+    }
+    if (rateLimit.unitMultiplier < 1 || windowSeconds(unit, rateLimit.unitMultiplier) > maxWindowSeconds) {
+      this.report(
+        `invalid rate limit unit multiplier '${rateLimit.unitMultiplier}'`,
+        rateLimit.location,
+        `accepted: at least 1, and at most ${maxWindowSeconds} seconds for the window`,
+      );
+      return "invalid";
+    }
+    return {
+      requestsPerUnit: rateLimit.requestsPerUnit,
+      unit,
+      ...(rateLimit.name === "" ? {} : { name: rateLimit.name }),
+      ...(rateLimit.unitMultiplier === 1 ? {} : { unitMultiplier: rateLimit.unitMultiplier }),
+    };
+  }
+
+  #checkReplaces(rateLimit: RateLimitSpec): void {
+    for (const replaced of rateLimit.replaces) {
+      if (replaced.name === "") this.report("should not have an empty replaces entry", replaced.location);
+      else if (replaced.name === rateLimit.name) {
+        this.report("replaces should not contain name of same descriptor", replaced.location);
+      }
+    }
+  }
+}
+
+type Mutable<T> = { -readonly [Field in keyof T]: T[Field] };

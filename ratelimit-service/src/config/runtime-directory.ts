@@ -1,0 +1,75 @@
+/**
+ * The configuration files of a runtime folder as the reference lays it out: every file below
+ * RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY, whatever its name, keyed by its path with dots for slashes.
+ * Folders behind symbolic links are left alone and files behind them are read, as the reference does it: so a ConfigMap
+ * volume (`limits.yaml` → `..data/limits.yaml`, `..data` → `..2026_11_21`) shows its files once without dot files.
+ */
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import type { ConfigText } from "./config-set.ts";
+
+export interface RuntimeDirectory {
+  /** Where the files are. */
+  readonly directory: string;
+  /** The folder that the keys are relative to; `directory` or its parent (RUNTIME_WATCH_ROOT). */
+  readonly keyRoot: string;
+  /** Leaves out files and folders whose name begins with a dot (RUNTIME_IGNOREDOTFILES). */
+  readonly ignoresDotFiles: boolean;
+}
+
+/** A file and what changes when its content does. */
+export interface RuntimeFile {
+  readonly key: string;
+  readonly file: string;
+  /** Device, inode, size and times: an edit, a rename and a swapped link change it, with or without file events. */
+  readonly stamp: string;
+}
+
+/** Larger files are no rate limit configuration, and reading them would only starve the service. */
+const maxFileBytes = 16 * 1024 * 1024;
+
+/** Lists the files, sorted by key. Rejects when the folder, or one below it, cannot be read. */
+export async function listRuntimeFiles(layout: RuntimeDirectory): Promise<readonly RuntimeFile[]> {
+  const files: RuntimeFile[] = [];
+  await listFolder(layout.directory);
+  return files.sort((a, b) => (a.key < b.key ? -1 : 1));
+
+  async function listFolder(folder: string): Promise<void> {
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      if (layout.ignoresDotFiles && entry.name.startsWith(".")) continue;
+      const file = join(folder, entry.name);
+      if (entry.isDirectory()) await listFolder(file);
+      else {
+        const stamp = await stampOf(file);
+        if (stamp !== undefined) files.push({ key: keyOf(layout, file), file, stamp });
+      }
+    }
+  }
+}
+
+/** Reads listed files; one that cannot be read carries the reason in place of its text. */
+export function readRuntimeFiles(files: readonly RuntimeFile[]): Promise<readonly ConfigText[]> {
+  return Promise.all(files.map((file) => readRuntimeFile(file)));
+}
+
+async function readRuntimeFile({ key, file }: RuntimeFile): Promise<ConfigText> {
+  try {
+    const { size } = await stat(file);
+    if (size > maxFileBytes) return { key, file, unreadable: `${size} bytes found, at most ${maxFileBytes} accepted` };
+    return { key, file, text: await readFile(file, "utf8") };
+  } catch (error) {
+    return { key, file, unreadable: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** Absent for a folder (behind a link); a broken link has a stamp too, so that it is read, and reported. */
+async function stampOf(file: string): Promise<string | undefined> {
+  const stats = await stat(file, { bigint: true }).catch(() => undefined);
+  if (stats === undefined) return "broken";
+  if (stats.isDirectory()) return undefined;
+  return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`;
+}
+
+function keyOf(layout: RuntimeDirectory, file: string): string {
+  return relative(layout.keyRoot, file).split(sep).join(".");
+}

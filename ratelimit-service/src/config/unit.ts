@@ -1,0 +1,35 @@
+/**
+ * The windows of a limit. Windows are fixed and aligned to the Unix epoch in seconds, as in envoyproxy/ratelimit: a week
+ * begins on Thursday 00:00 UTC, a month is 30 days and a year 365, whatever the calendar says.
+ */
+import type { Unit } from "../limiter/rate-limit.ts";
+
+/** Length of one window in seconds. */
+export const unitSeconds: Readonly<Record<Unit, number>> = {
+  SECOND: 1,
+  MINUTE: 60,
+  HOUR: 3_600,
+  DAY: 86_400,
+  WEEK: 604_800,
+  MONTH: 2_592_000,
+  YEAR: 31_536_000,
+};
+
+/** The names that a configuration may use, for error texts. */
+export const unitNames = "second, minute, hour, day, week, month, year";
+
+/**
+ * Longest window in seconds, ten thousand years: the bound of a google.protobuf.Duration, in which the answer states the
+ * time to the reset.
+ */
+export const maxWindowSeconds = 315_576_000_000;
+
+/** Reads a unit's name in any case; `undefined` for what is no unit, `unknown` included. */
+export function parseUnit(text: string): Unit | undefined {
+  const name = text.toUpperCase();
+  return isUnit(name) ? name : undefined;
+}
+
+function isUnit(name: string): name is Unit {
+  return Object.hasOwn(unitSeconds, name);
+}

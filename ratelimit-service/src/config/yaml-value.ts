@@ -1,0 +1,232 @@
+/**
+ * YAML text → values that know their place. The reference reads YAML 1.1 as Go's yaml.v2 does, and existing files rely on
+ * it: `yes` is a boolean, `010` is eight, `12:30` is a text, `<<` merges, a scalar that stands where a text is expected
+ * keeps its spelling. The `yaml` package parses; what a plain scalar means is decided here, so that both agree.
+ */
+import type { SourceLocation } from "@gatewayproxy/runtime/problem";
+import {
+  type Alias,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseAllDocuments,
+  type Scalar,
+  type YAMLMap,
+} from "yaml";
+import type { ConfigProblem } from "./config-problem.ts";
+
+export type YamlValue = YamlScalar | YamlList | YamlMap;
+
+export interface YamlScalar {
+  readonly kind: "scalar";
+  readonly type: "null" | "boolean" | "integer" | "float" | "string";
+  /** As written, without quotes. */
+  readonly text: string;
+  readonly location: SourceLocation;
+}
+
+export interface YamlList {
+  readonly kind: "list";
+  readonly items: readonly YamlValue[];
+  readonly location: SourceLocation;
+}
+
+export interface YamlMap {
+  readonly kind: "map";
+  /** In order, merges resolved, one per key: of a key that stands twice, the last. */
+  readonly entries: readonly YamlEntry[];
+  readonly location: SourceLocation;
+}
+
+export interface YamlEntry {
+  readonly key: YamlScalar;
+  readonly value: YamlValue;
+}
+
+export interface YamlDocument {
+  /** The first document; absent for an empty text and where it cannot be read. */
+  readonly value?: YamlValue;
+  readonly problems: readonly ConfigProblem[];
+  readonly warnings: readonly ConfigProblem[];
+}
+
+/** Aliases let a short text describe an endless tree; no configuration that a person wrote has this many values. */
+const maxValues = 200_000;
+
+/** Reads the first YAML document of `text`. Never throws. */
+export function readYaml(text: string, file: string): YamlDocument {
+  const lineCounter = new LineCounter();
+  const documents = parseAllDocuments(text, {
+    lineCounter,
+    schema: "failsafe",
+    uniqueKeys: false,
+    prettyErrors: false,
+  });
+  const locate = (offset: number): SourceLocation => {
+    const { line, col } = lineCounter.linePos(offset);
+    return { file, line, column: col };
+  };
+  if (!Array.isArray(documents)) return { problems: [], warnings: [] };
+  const [first, second] = documents;
+  if (first === undefined) return { problems: [], warnings: [] };
+  if (first.errors.length > 0) {
+    const problems = first.errors.map((error) => loadingProblem(error.message, locate(error.pos[0])));
+    return { problems, warnings: [] };
+  }
+  const reader = new NodeReader((node) => node.resolve(first), locate);
+  if (second !== undefined) {
+    reader.warnings.push({ message: "only the first document of a file is read", location: locate(second.range[0]) });
+  }
+  if (first.contents === null) return { problems: [], warnings: reader.warnings };
+  const value = reader.read(first.contents);
+  return { ...(value === undefined ? {} : { value }), problems: reader.problems, warnings: reader.warnings };
+}
+
+/** A problem that keeps a file from being read at all, in the reference's words. */
+export function loadingProblem(detail: string, location: SourceLocation | undefined): ConfigProblem {
+  return { message: `error loading config file: ${detail}`, ...(location === undefined ? {} : { location }) };
+}
+
+class NodeReader {
+  readonly problems: ConfigProblem[] = [];
+  readonly warnings: ConfigProblem[] = [];
+  readonly #resolve: (alias: Alias) => Node | undefined;
+  readonly #locate: (offset: number) => SourceLocation;
+  /** Anchors being read: an alias to one of them would never end. */
+  readonly #open = new Set<Node>();
+  /** Resolving walks the document, and an alias may be met as often as there are values. */
+  readonly #targets = new Map<Alias, Node | undefined>();
+  #values = 0;
+
+  constructor(resolve: (alias: Alias) => Node | undefined, locate: (offset: number) => SourceLocation) {
+    this.#resolve = resolve;
+    this.#locate = locate;
+  }
+
+  read(node: Node): YamlValue | undefined {
+    const location = this.#locate(node.range?.[0] ?? 0);
+    this.#values++;
+    if (this.#values > maxValues) {
+      if (this.#values === maxValues + 1) {
+        this.problems.push(loadingProblem(`more than ${maxValues} values, aliases counted as often as used`, location));
+      }
+      return undefined;
+    }
+    if (isScalar(node)) return readScalar(node, location);
+    if (isAlias(node)) return this.#readAlias(node, location);
+    this.#open.add(node);
+    const value = isMap(node) ? this.#readMap(node, location) : this.#readList(node, location);
+    this.#open.delete(node);
+    return value;
+  }
+
+  #readAlias(node: Alias, location: SourceLocation): YamlValue | undefined {
+    if (!this.#targets.has(node)) this.#targets.set(node, this.#resolve(node));
+    const target = this.#targets.get(node);
+    if (target === undefined || this.#open.has(target)) {
+      this.problems.push(loadingProblem(`alias *${node.source} has no value of its own to stand for`, location));
+      return undefined;
+    }
+    return this.read(target);
+  }
+
+  #readList(node: Node, location: SourceLocation): YamlValue {
+    const items: YamlValue[] = [];
+    for (const item of isSeq(node) ? node.items : []) {
+      const value = item === null ? nullAt(location) : this.read(item as Node);
+      if (value !== undefined) items.push(value);
+    }
+    return { kind: "list", items, location };
+  }
+
+  #readMap(node: YAMLMap, location: SourceLocation): YamlValue {
+    const entries = new Map<string, YamlEntry>();
+    const merged: YamlEntry[] = [];
+    for (const pair of node.items) {
+      const key = this.read(pair.key as Node);
+      if (key === undefined) continue;
+      if (key.kind !== "scalar") {
+        this.problems.push({ message: "config error, key is not of type string", location: key.location });
+        continue;
+      }
+      const value = pair.value === null ? nullAt(key.location) : this.read(pair.value as Node);
+      if (value === undefined) continue;
+      // To the package `<<` is a key like any other; it would merge only on the way to values without places.
+      if (key.text === "<<") merged.push(...mergedEntries(value));
+      else {
+        if (entries.has(key.text)) {
+          this.warnings.push({
+            message: `key '${key.text}' stands twice, the last one counts`,
+            location: key.location,
+          });
+        }
+        entries.set(key.text, { key, value });
+      }
+    }
+    // What stands in the map itself wins over what is merged in, and an earlier merge over a later one.
+    for (const entry of merged) if (!entries.has(entry.key.text)) entries.set(entry.key.text, entry);
+    return { kind: "map", entries: [...entries.values()], location };
+  }
+}
+
+function mergedEntries(value: YamlValue): readonly YamlEntry[] {
+  switch (value.kind) {
+    case "map":
+      return value.entries;
+    case "list":
+      return value.items.flatMap(mergedEntries);
+    case "scalar":
+      return [];
+  }
+}
+
+function nullAt(location: SourceLocation): YamlScalar {
+  return { kind: "scalar", type: "null", text: "", location };
+}
+
+function readScalar(node: Scalar, location: SourceLocation): YamlScalar {
+  const text = typeof node.value === "string" ? node.value : "";
+  const isPlain = node.type === "PLAIN" || node.type === undefined;
+  const type = node.tag === undefined && isPlain ? plainType(text) : (taggedTypes[node.tag ?? ""] ?? "string");
+  return { kind: "scalar", type, text: type === "null" ? "" : text, location };
+}
+
+const taggedTypes: Readonly<Record<string, YamlScalar["type"]>> = {
+  "tag:yaml.org,2002:int": "integer",
+  "tag:yaml.org,2002:float": "float",
+  "tag:yaml.org,2002:bool": "boolean",
+  "tag:yaml.org,2002:null": "null",
+};
+
+const nullTexts = /^(?:|~|null|Null|NULL)$/;
+const trueTexts = /^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON)$/;
+const falseTexts = /^(?:n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$/;
+const integerTexts = /^[-+]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]*|[1-9][0-9_]*)$/;
+const floatTexts =
+  /^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
+
+function plainType(text: string): YamlScalar["type"] {
+  if (nullTexts.test(text)) return "null";
+  if (trueTexts.test(text) || falseTexts.test(text)) return "boolean";
+  if (integerTexts.test(text)) return "integer";
+  return floatTexts.test(text) ? "float" : "string";
+}
+
+/** Whether a boolean scalar says true. */
+export function isTrue(scalar: YamlScalar): boolean {
+  return trueTexts.test(scalar.text);
+}
+
+/** The value of an integer or float scalar; integers as Go reads them (`0x10`, `0b11`, `010` is eight, `1_000`). */
+export function numberOf(scalar: YamlScalar): number {
+  const text = scalar.text.replaceAll("_", "");
+  if (scalar.type === "float") {
+    return Number(text.replace(/\.inf$/i, "Infinity").replace(/\.nan$/i, "NaN"));
+  }
+  const sign = text.startsWith("-") ? -1 : 1;
+  const digits = text.replace(/^[-+]/, "");
+  return sign * Number(/^0[0-7]/.test(digits) ? `0o${digits.slice(1)}` : digits);
+}
