@@ -96,6 +96,11 @@ async function runCase(
   return measureCase(benchCase, targets, options);
 }
 
-const options = parseOptions(process.argv.slice(2));
-if (options === undefined) console.log(usage);
-else await main(options);
+try {
+  const options = parseOptions(process.argv.slice(2));
+  if (options === undefined) console.log(usage);
+  else await main(options);
+} catch (error) {
+  console.error(`bench: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+}

@@ -20,6 +20,7 @@ export interface RunningProgram {
   cpu(): CpuTime;
   /** Resident memory in bytes, now. */
   residentBytes(): number;
+  hasEnded(): boolean;
   /** What it has written so far, for error messages. */
   output(): string;
   /** Asks the process to end, insists after 5 s, and returns when it is gone. */
@@ -47,6 +48,7 @@ export function startProgram(
     pid,
     cpu: () => readCpuTime(pid),
     residentBytes: () => readResidentBytes(pid),
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
     output: () => lines.join(""),
     async stop() {
       process.off("exit", endWithParent);
@@ -96,7 +98,10 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-/** Repeats `attempt` until it does not throw; after `timeoutMs` its last error goes on, with the program's output. */
+/**
+ * Repeats `attempt` until it does not throw. Gives up when the program has ended or after `timeoutMs`, with the last
+ * fault and whatever the program has written.
+ */
 export async function untilReady(
   program: RunningProgram,
   attempt: () => Promise<void>,
@@ -108,8 +113,11 @@ export async function untilReady(
       await attempt();
       return;
     } catch (error) {
-      if (performance.now() > deadline) {
-        throw new Error(`${program.name} did not get ready; its output:\n${program.output()}`, { cause: error });
+      if (program.hasEnded() || performance.now() > deadline) {
+        const fault = error instanceof Error ? error.message : String(error);
+        throw new Error(`${program.name} did not get ready: ${fault}\nIts output:\n${program.output()}`, {
+          cause: error,
+        });
       }
       await delay(50);
     }
