@@ -3,6 +3,7 @@
  * and the metrics when the last byte has left (or the client has).
  */
 import type { LocalLimit } from "../ir/limit.ts";
+import type { TokenUsage } from "../ir/usage.ts";
 
 /** Why the proxy itself answered or gave up; absent when the answer is the backend's own, in full. */
 export type FailureReason =
@@ -24,17 +25,6 @@ export type FailureReason =
   | "ClientDisconnect"
   /** A fault of ours (500); logged with its stack. */
   | "Internal";
-
-/** Tokens of one LLM response, as its `usage` told, or estimated. */
-export interface TokenUsage {
-  readonly input?: number;
-  readonly output?: number;
-  readonly total: number;
-  /** The model that answered, by its own word. */
-  readonly model?: string;
-  /** True when the upstream reported nothing and the figure is bytes ÷ 4. */
-  readonly estimated: boolean;
-}
 
 /** How one limit entry saw a request. */
 export interface LimitDecision {

@@ -1,0 +1,28 @@
+/** What an LLM response is known to have cost; made by `llm`, charged by `policy`, shown by `telemetry`. */
+
+/** Tokens of one LLM response, as its `usage` told, or estimated. */
+export interface TokenUsage {
+  readonly input?: number;
+  readonly output?: number;
+  readonly total: number;
+  /** The model that answered, by its own word. */
+  readonly model?: string;
+  /** True when the upstream did not report everything and a figure is bytes ÷ 4. */
+  readonly estimated: boolean;
+}
+
+/** Why a response adds nothing to a token budget; a closed set, fit for a metric label. */
+export type UncountedReason =
+  /** The response ended well and says nothing of its usage. */
+  | "absent"
+  /** It has a usage whose figures are no whole numbers from 0 to 2³¹ − 1. */
+  | "malformed"
+  /** Its content encoding is unknown or its bytes do not follow it, so nothing could be read. */
+  | "undecodable"
+  /** The status is 400 or above and there is no usage: nothing was spent. */
+  | "errorStatus";
+
+/** What reading one response came to. */
+export type UsageOutcome =
+  | { readonly kind: "counted"; readonly usage: TokenUsage }
+  | { readonly kind: "uncounted"; readonly reason: UncountedReason };
