@@ -1,0 +1,121 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { JsonMembers, maxKeptBytes, type Member, memberPaths } from "./json-members.ts";
+
+const paths = memberPaths("usage", "response.usage", "a");
+
+function read(chunks: readonly Buffer[]): readonly Member[] {
+  const members: Member[] = [];
+  const reader = new JsonMembers(paths, (member) => {
+    members.push({ ...member, value: member.value && Buffer.from(member.value) });
+  });
+  for (const chunk of chunks) reader.push(chunk);
+  return members;
+}
+
+function values(text: string): readonly (readonly [string, unknown])[] {
+  return read([Buffer.from(text)]).map(({ path, value }) => [path, JSON.parse(String(value))] as const);
+}
+
+/** Cuts into chunks of the given sizes, again and again; size 0 gives an empty chunk. */
+function cut(bytes: Buffer, sizes: readonly number[]): readonly Buffer[] {
+  const chunks: Buffer[] = [];
+  for (let at = 0, i = 0; at < bytes.length; i++) {
+    const size = sizes[i % sizes.length] ?? 1;
+    chunks.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return chunks;
+}
+
+const sizes = fc
+  .array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 5 })
+  .filter((a) => a.some((n) => n > 0));
+
+describe("JsonMembers", () => {
+  test("reports members of the top level and of a parent, in the order in which they end", () => {
+    expect(values('{"x":[{"usage":1}],"usage":{"t":[1,{"usage":2}]},"response":{"usage":3,"y":{}},"a":"}"}')).toEqual([
+      ["usage", { t: [1, { usage: 2 }] }],
+      ["response.usage", 3],
+      ["a", "}"],
+    ]);
+  });
+
+  test("reports a name that is given twice twice", () => {
+    expect(values('{"a":1,"a":2}')).toEqual([
+      ["a", 1],
+      ["a", 2],
+    ]);
+  });
+
+  test("does not take a value, a part of a string or an element for a name", () => {
+    expect(values(String.raw`{"x":"usage","y\"usage":1,"z":["usage",{"usage":1}],"b":"\\","a":"\"usage\":1"}`)).toEqual(
+      [["a", '"usage":1']],
+    );
+  });
+
+  test("knows a name that is written with escapes", () => {
+    expect(values(String.raw`{"us\u0061ge":1}`)).toEqual([["usage", 1]]);
+  });
+
+  test("looks into a parent only when it is an object", () => {
+    expect(values('{"response":["usage",{"usage":1}],"usage":2}')).toEqual([["usage", 2]]);
+  });
+
+  test("tells where a member stands, to cut it out or to replace its value", () => {
+    const text = '{"x":1 , "a": 5 ,"y":2}';
+    const [member] = read([Buffer.from(text)]);
+    expect(text.slice(member?.before, member?.after)).toBe(', "a": 5 ');
+    expect(text.slice(member?.valueStart, member?.after)).toBe(" 5 ");
+  });
+
+  test("tells where the object ends, and reads nothing behind it", () => {
+    const members: string[] = [];
+    const reader = new JsonMembers(paths, ({ path }) => members.push(path));
+    reader.push(Buffer.from(' {"usage":1} {"a":2}'));
+    expect(reader.end).toBe(11);
+    expect(members).toEqual(["usage"]);
+  });
+
+  test.each(["", "[", '["usage",1]', '"usage"', "nonsense", "}{", "<html>", '{"usage"', '{"usage":{"t":1}'])(
+    "finds nothing in %j",
+    (text) => {
+      expect(values(text)).toEqual([]);
+    },
+  );
+
+  test("keeps no value above its bound, and goes on", () => {
+    const text = Buffer.from(`{"usage":"${"x".repeat(2 * maxKeptBytes)}","a":1}`);
+    expect(read(cut(text, [1000])).map(({ path, value }) => [path, value?.toString()])).toEqual([
+      ["usage", undefined],
+      ["a", "1"],
+    ]);
+  });
+
+  test("finds what a parse finds, for any object and any cuts", () => {
+    const name = fc.oneof(fc.constantFrom("usage", "response", "a", "\\", '"'), fc.string({ unit: "binary" }));
+    const object = fc.dictionary(name, fc.oneof(fc.jsonValue(), fc.dictionary(name, fc.jsonValue())));
+    fc.assert(
+      fc.property(object, fc.boolean(), sizes, (value, indented, chunkSizes) => {
+        const bytes = Buffer.from(JSON.stringify(value, undefined, indented ? " \t" : undefined));
+        const found = Object.fromEntries(
+          read(cut(bytes, chunkSizes)).map(({ path, value: json }) => [path, JSON.parse(String(json)) as unknown]),
+        );
+        const parsed = JSON.parse(bytes.toString()) as Record<string, unknown>;
+        const response = parsed["response"];
+        const nested = typeof response === "object" && !Array.isArray(response) ? response : undefined;
+        const wanted = Object.entries({ ...nested }).map(([key, member]) => [`response.${key}`, member] as const);
+        const expected = [...Object.entries(parsed), ...wanted].filter(([path]) => paths.wanted.has(path));
+        expect(found).toEqual(Object.fromEntries(expected));
+      }),
+    );
+  });
+
+  test("never throws, whatever the bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ max: 255, maxLength: 200 }), sizes, (bytes, chunkSizes) => {
+        read(cut(Buffer.from(bytes), chunkSizes));
+      }),
+    );
+  });
+});

@@ -1,0 +1,251 @@
+/**
+ * Finds a few named members near the top of a JSON object while its bytes pass.
+ *
+ * A usage may stand anywhere in a body of any size, and a request is edited without being written anew, so neither can
+ * wait for, nor pay for, a parse of the whole. This walks brackets and strings only, keeps nothing but the values that
+ * were asked for, and does not care where the bytes are cut. It follows RFC 8259 for valid texts and promises nothing
+ * about invalid ones except that it neither throws nor grows.
+ */
+
+/** The members to report, by path: `usage`, or `response.usage` for one inside the object `response`. */
+export interface MemberPaths {
+  readonly wanted: ReadonlySet<string>;
+  /** Members of the top level that are looked into. */
+  readonly parents: ReadonlySet<string>;
+}
+
+/** Made once per set of paths; a path has one or two parts. */
+export function memberPaths(...paths: readonly string[]): MemberPaths {
+  const parents = paths.filter((path) => path.includes(".")).map((path) => path.slice(0, path.indexOf(".")));
+  return { wanted: new Set(paths), parents: new Set(parents) };
+}
+
+/** One member that was asked for. Offsets count bytes from the start of the text, over all chunks. */
+export interface Member {
+  readonly path: string;
+  /**
+   * The value's JSON text, with the white space around it. A view that the next push may overwrite. Absent when the
+   * value came in several chunks and is longer than `maxKeptBytes`.
+   */
+  readonly value: Buffer | undefined;
+  /** Of the `{` or `,` in front of the member. */
+  readonly before: number;
+  /** Of the first byte after the colon. */
+  readonly valueStart: number;
+  /** Of the `,` or `}` behind the value. */
+  readonly after: number;
+}
+
+/** The most that is kept of a value that is cut over chunks; a usage object is about 300 bytes. */
+export const maxKeptBytes = 16 * 1024;
+
+const quote = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/** 1 for the bytes that mean something outside strings. */
+const structural = new Uint8Array(256);
+for (const byte of [quote, comma, colon, openBracket, closeBracket, openBrace, closeBrace]) structural[byte] = 1;
+
+/** Reads one JSON text. Reports members in the order in which they end; the same name twice is reported twice. */
+export class JsonMembers {
+  readonly #paths: MemberPaths;
+  readonly #report: (member: Member) => void;
+  /** Offset of the current chunk's first byte. */
+  #base = 0;
+  #depth = 0;
+  #state: "start" | "inside" | "over" = "start";
+  #inString = false;
+  /** The chunk ended on a backslash inside a string. */
+  #escaped = false;
+  /** Name of the member whose object is open at depth 2, if it is one to look into. */
+  #parent: string | undefined;
+  /** The next string at a watched depth is a name. */
+  #expectsName = false;
+  #path = "";
+  #before = 0;
+  #valueStart = 0;
+  #capturing: "nothing" | "name" | "value" = "nothing";
+  /** Where the captured part begins in this chunk; what earlier chunks had of it is in `#kept`. */
+  #captureFrom = 0;
+  #kept: Buffer[] = [];
+  #keptBytes = 0;
+  #textBytes = 0;
+  #end: number | undefined;
+
+  constructor(paths: MemberPaths, report: (member: Member) => void) {
+    this.#paths = paths;
+    this.#report = report;
+  }
+
+  /** Offset of the `}` that ends the object, once it has passed. */
+  get end(): number | undefined {
+    return this.#end;
+  }
+
+  /** Bytes inside strings so far, names included: about as much text as the body carries. */
+  get textBytes(): number {
+    return this.#textBytes;
+  }
+
+  /** Reads on. Keeps no reference to `chunk`. */
+  push(chunk: Buffer): void {
+    this.#captureFrom = 0;
+    let at = this.#state === "start" ? this.#readStart(chunk) : 0;
+    while (at < chunk.length && this.#state === "inside") {
+      at = this.#inString ? this.#readString(chunk, at) : this.#readStructure(chunk, at);
+    }
+    if (this.#capturing !== "nothing") this.#keep(chunk.subarray(this.#captureFrom));
+    this.#base += chunk.length;
+  }
+
+  /** Waits for the `{`; in any other text there is nothing to find. Returns the index after what it read. */
+  #readStart(chunk: Buffer): number {
+    const at = chunk.findIndex((byte) => !isSpace(byte));
+    if (at === -1) return chunk.length;
+    if (chunk[at] === openBrace) {
+      this.#state = "inside";
+      this.#open(openBrace, at);
+    } else {
+      this.#state = "over";
+    }
+    return at + 1;
+  }
+
+  /** Reads up to and including the next string's opening quote, or the end of the object. */
+  #readStructure(chunk: Buffer, from: number): number {
+    for (let at = from; at < chunk.length; at++) {
+      const byte = chunk[at] ?? 0;
+      // Nearly all bytes outside strings are digits; the table sorts them out with one look.
+      if (structural[byte] === 0) continue;
+      if (byte === quote) {
+        this.#openString(at);
+        return at + 1;
+      }
+      if (byte === openBrace || byte === openBracket) this.#open(byte, at);
+      else if (byte === closeBrace || byte === closeBracket) this.#close(chunk, at);
+      else if (this.#isWatched()) this.#separate(chunk, at);
+      if (this.#depth === 0) return at + 1;
+    }
+    return chunk.length;
+  }
+
+  #openString(at: number): void {
+    this.#inString = true;
+    if (!this.#expectsName || !this.#isWatched()) return;
+    this.#capturing = "name";
+    this.#captureFrom = at + 1;
+  }
+
+  /** Reads to the end of the string. A loop beats `indexOf` here: most strings are short or full of escapes. */
+  #readString(chunk: Buffer, from: number): number {
+    let at = this.#escaped ? from + 1 : from;
+    while (at < chunk.length && chunk[at] !== quote) at += chunk[at] === backslash ? 2 : 1;
+    this.#escaped = at > chunk.length;
+    this.#textBytes += Math.min(at, chunk.length) - from;
+    if (at >= chunk.length) return chunk.length;
+    this.#inString = false;
+    if (this.#capturing === "name") this.#endName(chunk, at);
+    return at + 1;
+  }
+
+  #endName(chunk: Buffer, at: number): void {
+    const name = unescapeName(this.#take(chunk, at)?.toString() ?? "");
+    this.#expectsName = false;
+    this.#path = this.#depth === 1 ? name : `${this.#parent ?? ""}.${name}`;
+  }
+
+  #startValue(at: number): void {
+    this.#valueStart = this.#base + at + 1;
+    if (!this.#paths.wanted.has(this.#path)) return;
+    this.#capturing = "value";
+    this.#captureFrom = at + 1;
+  }
+
+  #open(bracket: number, at: number): void {
+    this.#depth += 1;
+    if (this.#depth === 1) {
+      this.#startMember(at);
+    } else if (this.#depth === 2 && bracket === openBrace && this.#paths.parents.has(this.#path)) {
+      this.#parent = this.#path;
+      this.#startMember(at);
+    }
+  }
+
+  #close(chunk: Buffer, at: number): void {
+    if (this.#isWatched()) this.#endMember(chunk, at);
+    this.#depth -= 1;
+    if (this.#depth === 1) this.#parent = undefined;
+    if (this.#depth > 0) return;
+    this.#state = "over";
+    this.#end = this.#base + at;
+  }
+
+  /** Takes a comma or a colon at a watched depth. */
+  #separate(chunk: Buffer, at: number): void {
+    if (chunk[at] === comma) this.#endMember(chunk, at);
+    else this.#startValue(at);
+  }
+
+  #startMember(at: number): void {
+    this.#before = this.#base + at;
+    this.#expectsName = true;
+  }
+
+  #endMember(chunk: Buffer, at: number): void {
+    if (this.#capturing === "value") {
+      const value = this.#take(chunk, at);
+      this.#report({
+        path: this.#path,
+        value,
+        before: this.#before,
+        valueStart: this.#valueStart,
+        after: this.#base + at,
+      });
+    }
+    this.#path = "";
+    this.#startMember(at);
+  }
+
+  #isWatched(): boolean {
+    return this.#depth === 1 || (this.#depth === 2 && this.#parent !== undefined);
+  }
+
+  #keep(piece: Buffer): void {
+    if (piece.length === 0) return;
+    this.#keptBytes += piece.length;
+    if (this.#keptBytes <= maxKeptBytes) this.#kept.push(Buffer.from(piece));
+    else this.#kept = [];
+  }
+
+  /** Ends the capture at `at`; undefined when it grew over the bound. */
+  #take(chunk: Buffer, at: number): Buffer | undefined {
+    this.#capturing = "nothing";
+    const last = chunk.subarray(this.#captureFrom, at);
+    if (this.#keptBytes === 0) return last;
+    const isWhole = this.#keptBytes <= maxKeptBytes;
+    const value = isWhole ? Buffer.concat([...this.#kept, last]) : undefined;
+    this.#kept = [];
+    this.#keptBytes = 0;
+    return value;
+  }
+}
+
+function isSpace(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/** A name is nearly always written plainly; one with escapes is worth a parse, so that `"us\u0061ge"` is `usage`. */
+function unescapeName(raw: string): string {
+  if (!raw.includes("\\")) return raw;
+  try {
+    return String(JSON.parse(`"${raw}"`));
+  } catch {
+    return raw;
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Reads the usage of a stream of server-sent events (WHATWG HTML §9.2) at little cost per event.
+ *
+ * Events are copied into a small buffer and examined a block at a time: one search for `"usage"` over 16 KiB costs much
+ * less than a look at each of its sixty events. Only a line that has a usage other than `null` is read as JSON, wherever
+ * in the stream it stands. A line longer than a block (the `response.completed` event repeats the whole conversation) is
+ * read as it passes and never kept. So the memory is bounded at twice `blockBytes`, and nothing is missed.
+ *
+ * Lines end with LF or CRLF; each event has its JSON on one `data:` line, as every dialect writes it.
+ */
+import { streamedTextBytes, tokensOfText } from "./estimate.ts";
+import type { JsonMembers } from "./json-members.ts";
+import { openUsageScan } from "./usage-scan.ts";
+import type { UsageTally } from "./usage.ts";
+
+/** How much is copied before it is examined, and how much of the stream's end is kept for an estimate. */
+export const blockBytes = 16 * 1024;
+
+const lineFeed = 0x0a;
+/**
+ * A member `usage` that is not `null`, as it is in every event but the last of an OpenAI stream. Run over the bytes as
+ * Latin-1, so that an index in the text is one in the bytes; V8 skips through it at a third of the cost of
+ * `Buffer.indexOf` (6 µs against 18 for 16 KiB).
+ */
+const usageMember = /"usage"\s*:\s*[^n\s]/g;
+const dataField = Buffer.from("data:");
+
+export class SseUsage {
+  readonly #tally: UsageTally;
+  /** Grows up to two blocks: the one examined last, and the one that fills. */
+  #buffer = Buffer.allocUnsafe(2 * 1024);
+  #length = 0;
+  /** Every line that begins before this has been examined. */
+  #examined = 0;
+  /** Reads the line that is being skipped, because it is longer than a block. */
+  #longLine: JsonMembers | undefined;
+  #bytes = 0;
+  #longLineBytes = 0;
+
+  constructor(tally: UsageTally) {
+    this.#tally = tally;
+  }
+
+  /** Reads on. Keeps no reference to `chunk`. */
+  push(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    let at = 0;
+    while (at < chunk.length) at = this.#longLine === undefined ? this.#copy(chunk, at) : this.#skip(chunk, at);
+  }
+
+  /** Reads what is left. Nothing may be pushed afterwards. */
+  end(): void {
+    this.#examine(this.#length);
+  }
+
+  /**
+   * About how many tokens have passed: the share of text in the events that are still kept, applied to all bytes but
+   * those of long lines, which carry images and summaries. Undefined before the first byte.
+   */
+  estimatedTokens(): number | undefined {
+    if (this.#bytes === 0) return undefined;
+    const textBytes = streamedTextBytes(this.#buffer.subarray(0, this.#length));
+    const share = textBytes / Math.max(1, this.#length);
+    return tokensOfText(share * (this.#bytes - this.#longLineBytes));
+  }
+
+  #copy(chunk: Buffer, from: number): number {
+    if (this.#length === this.#buffer.length) this.#makeRoom();
+    if (this.#longLine !== undefined) return from;
+    const copied = chunk.copy(this.#buffer, this.#length, from);
+    this.#length += copied;
+    return from + copied;
+  }
+
+  #makeRoom(): void {
+    if (this.#length < 2 * blockBytes) {
+      this.#buffer = Buffer.concat([this.#buffer], 2 * this.#length);
+      return;
+    }
+    const lineStart = this.#buffer.lastIndexOf(lineFeed) + 1;
+    this.#examine(lineStart);
+    if (this.#length - lineStart > blockBytes) this.#startLongLine(lineStart);
+    else this.#keepLastBlock();
+  }
+
+  #startLongLine(lineStart: number): void {
+    const line = this.#buffer.subarray(lineStart, this.#length);
+    this.#longLine = openLine(this.#tally, line);
+    this.#longLineBytes += line.length;
+    this.#length = lineStart;
+  }
+
+  #keepLastBlock(): void {
+    const dropped = this.#length - blockBytes;
+    this.#buffer.copyWithin(0, dropped, this.#length);
+    this.#examined -= dropped;
+    this.#length = blockBytes;
+  }
+
+  #skip(chunk: Buffer, from: number): number {
+    const lineEnd = chunk.indexOf(lineFeed, from);
+    const rest = chunk.subarray(from, lineEnd === -1 ? chunk.length : lineEnd);
+    this.#longLine?.push(rest);
+    this.#longLineBytes += rest.length;
+    if (lineEnd === -1) return chunk.length;
+    this.#longLine = undefined;
+    return lineEnd + 1;
+  }
+
+  /** Reads the lines from the last one examined up to `end`, which is the start of a line or the end of the stream. */
+  #examine(end: number): void {
+    const lines = this.#buffer.subarray(this.#examined, end);
+    const text = lines.toString("latin1");
+    for (const match of text.matchAll(usageMember)) {
+      const lineStart = text.lastIndexOf("\n", match.index) + 1;
+      const lineEnd = text.indexOf("\n", match.index);
+      openLine(this.#tally, lines.subarray(lineStart, lineEnd === -1 ? lines.length : lineEnd));
+    }
+    this.#examined = end;
+  }
+}
+
+/** Reads the data of a line as far as it is given; more of it may be pushed. Other fields and comments hold no JSON. */
+function openLine(tally: UsageTally, line: Buffer): JsonMembers {
+  const scan = openUsageScan(tally);
+  const isData = line.subarray(0, dataField.length).equals(dataField);
+  scan.push(isData ? line.subarray(dataField.length) : Buffer.from("-"));
+  return scan;
+}

@@ -1,0 +1,273 @@
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { UsageOutcome } from "../ir/usage.ts";
+import { blockBytes } from "./sse-usage.ts";
+import { chatChunk, chatUsageChunk, dataEvent, done, namedEvent, recordedResponses } from "./testing/responses.ts";
+import { createUsageReader, type Ending, type ResponseHead } from "./usage-reader.ts";
+
+const sse = { status: 200, contentType: "text/event-stream; charset=utf-8" };
+const json = { status: 200, contentType: "application/json" };
+
+/** Reads a plain response, whose outcome must be there when `end` returns. */
+function read(head: ResponseHead, chunks: readonly (string | Uint8Array)[], ending: Ending = "upstreamEnded") {
+  const reader = createUsageReader(head);
+  for (const chunk of chunks) reader.push(Buffer.from(chunk));
+  const outcomes: UsageOutcome[] = [];
+  reader.end(ending, (outcome) => outcomes.push(outcome));
+  expect(outcomes).toHaveLength(1);
+  return outcomes[0];
+}
+
+function readDecoded(contentEncoding: string, chunks: readonly Uint8Array[], ending: Ending = "upstreamEnded") {
+  const reader = createUsageReader({ ...sse, contentEncoding });
+  for (const chunk of chunks) reader.push(chunk);
+  return new Promise<UsageOutcome>((resolve) => reader.end(ending, resolve));
+}
+
+function chunksOf(bytes: Buffer, size: number): readonly Buffer[] {
+  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
+}
+
+const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
+const counted = { kind: "counted", usage: { input: 7, output: 2, total: 9, model: "gpt-mock-1", estimated: false } };
+const filler = chatChunk("word ".repeat(20), { usage: null });
+const manyEvents = (bytes: number) => filler.repeat(Math.ceil(bytes / filler.length));
+
+describe("createUsageReader", () => {
+  describe.each(recordedResponses)("with an $name", ({ contentType, body, usage: expected }) => {
+    const bytes = Buffer.from(body);
+    const outcome = { kind: "counted", usage: expected };
+
+    test("reads its usage, cut in two at every byte", () => {
+      for (let at = 0; at <= bytes.length; at++) {
+        expect(read({ status: 200, contentType }, [bytes.subarray(0, at), bytes.subarray(at)])).toEqual(outcome);
+      }
+    });
+
+    test("reads its usage byte by byte", () => {
+      expect(read({ status: 200, contentType }, chunksOf(bytes, 1))).toEqual(outcome);
+    });
+
+    test("reads its usage with CRLF line ends, comments and no last line end", () => {
+      const crlf = `: hello\n\n${body}: bye\n`.replaceAll("\n", "\r\n").trimEnd();
+      expect(read({ status: 200, contentType }, [contentType === "application/json" ? body : crlf])).toEqual(outcome);
+    });
+  });
+
+  test("reads a usage before, between and behind any amount of other events", () => {
+    const event = chatUsageChunk(usage);
+    for (const size of [0, blockBytes - 300, 2 * blockBytes - 100, 2 * blockBytes, 100_000]) {
+      for (const stream of [
+        event + manyEvents(size),
+        manyEvents(size) + event,
+        manyEvents(size) + event + manyEvents(size),
+      ]) {
+        expect(read(sse, chunksOf(Buffer.from(stream), 1_999))).toEqual(counted);
+      }
+    }
+  });
+
+  test("reads the input of a long message from its opening", () => {
+    const start = {
+      type: "message_start",
+      message: { model: "claude-mock", usage: { input_tokens: 25, output_tokens: 1 } },
+    };
+    const delta = { type: "content_block_delta", delta: { type: "text_delta", text: "word ".repeat(9) } };
+    const stop = { type: "message_delta", usage: { output_tokens: 5_000 } };
+    const stream = namedEvent(start) + namedEvent(delta).repeat(2_000) + namedEvent(stop);
+    expect(read(sse, chunksOf(Buffer.from(stream), 777))).toEqual({
+      kind: "counted",
+      usage: { input: 25, output: 5_000, total: 5_025, model: "claude-mock", estimated: false },
+    });
+  });
+
+  test.each([1_000, blockBytes, 3 * blockBytes, 1_000_000])(
+    "reads a last event that repeats %d bytes around its usage, and is not misled by the client's tools",
+    (size) => {
+      const echo = { text: "é".repeat(size / 2), tools: [{ parameters: { usage: { total_tokens: 1 } } }] };
+      const response = { model: "gpt-mock-1", instructions: echo, usage, metadata: echo };
+      const stream = manyEvents(5_000) + namedEvent({ type: "response.completed", response });
+      expect(read(sse, chunksOf(Buffer.from(stream), 4_001))).toEqual(counted);
+      expect(read(sse, [stream])).toEqual(counted);
+    },
+  );
+
+  test("reads on behind a line of any length", () => {
+    const image = namedEvent({ type: "image", b64: "A".repeat(200_000) });
+    expect(read(sse, chunksOf(Buffer.from(image + image + chatUsageChunk(usage) + done), 4_001))).toEqual(counted);
+  });
+
+  test("reads a body of many megabytes without a copy, wherever its usage stands", () => {
+    const data = Array.from({ length: 200 }, () => Array.from({ length: 1_536 }, (_, i) => i / 7));
+    for (const body of [
+      { data, model: "gpt-mock-1", usage },
+      { usage, model: "gpt-mock-1", data },
+      { data, model: "gpt-mock-1", usage, more: data },
+    ]) {
+      expect(read(json, chunksOf(Buffer.from(JSON.stringify(body)), 65_536))).toEqual(counted);
+    }
+  });
+
+  test("reads a JSON body under any content type, and nothing in what is neither JSON nor events", () => {
+    const body = JSON.stringify({ model: "gpt-mock-1", usage });
+    expect(read({ status: 200 }, [body])).toEqual(counted);
+    expect(read({ status: 200, contentType: "text/plain" }, [body])).toEqual(counted);
+    expect(read({ status: 200, contentType: "text/html" }, [`<p>${body}</p>`])).toEqual({
+      kind: "uncounted",
+      reason: "absent",
+    });
+  });
+
+  test.each([
+    ["no body", json, [], "absent"],
+    ["a body without a usage", json, ['{"choices":[]}'], "absent"],
+    ["a stream whose usage stays null", sse, [filler, done], "absent"],
+    [
+      "a usage in a comment or another field",
+      sse,
+      [`: {"usage":{"total_tokens":1}}\nid: {"usage":{"total_tokens":1}}\n\n`],
+      "absent",
+    ],
+    ["a negative usage", json, ['{"usage":{"total_tokens":-1}}'], "malformed"],
+    ["a usage of 1e308", sse, [dataEvent({ usage: { total_tokens: 1e308 } })], "malformed"],
+    ["a usage that is a string", sse, ['data: {"usage": "12"}\n\n'], "malformed"],
+    ["a usage that breaks off in the figures", json, ['{"usage":{"total_tokens":1'], "absent"],
+    ["an error without a usage", { ...json, status: 500 }, ['{"error":{}}'], "errorStatus"],
+    ["an error with a bad usage", { ...json, status: 429 }, ['{"usage":{"total_tokens":-1}}'], "malformed"],
+    ["an unknown coding", { ...json, contentEncoding: "snappy" }, ["xxxx"], "undecodable"],
+    ["several codings", { ...json, contentEncoding: "gzip, br" }, ["xxxx"], "undecodable"],
+  ] as const)("does not count %s: %s", (_name, head, chunks, reason) => {
+    expect(read(head, chunks)).toEqual({ kind: "uncounted", reason });
+  });
+
+  test("counts the usage of an error response that has one", () => {
+    expect(read({ ...json, status: 500 }, [JSON.stringify({ model: "gpt-mock-1", usage })])).toEqual(counted);
+  });
+
+  test("keeps no reference to the chunks of a plain response", () => {
+    const reader = createUsageReader(sse);
+    for (const chunk of chunksOf(Buffer.from(manyEvents(40_000) + chatUsageChunk(usage)), 500)) {
+      const copy = Buffer.from(chunk);
+      reader.push(copy);
+      copy.fill(0);
+    }
+    reader.end("upstreamEnded", (outcome) => expect(outcome).toEqual(counted));
+  });
+
+  describe("with a compressed response", () => {
+    const body = Buffer.from(manyEvents(70_000) + chatUsageChunk(usage) + done);
+
+    test.each([
+      ["gzip", gzipSync],
+      ["x-gzip", gzipSync],
+      [" GZIP ", gzipSync],
+      ["deflate", deflateSync],
+      ["deflate", deflateRawSync],
+      ["br", brotliCompressSync],
+      ["zstd", zstdCompressSync],
+    ] as const)("reads %s", async (encoding, compress) => {
+      const compressed = compress(body);
+      expect(await readDecoded(encoding, [compressed])).toEqual(counted);
+      expect(await readDecoded(encoding, chunksOf(compressed, 1))).toEqual(counted);
+    });
+
+    test.each(["gzip", "deflate", "br", "zstd"])("counts nothing of %s that is no such thing", async (encoding) => {
+      const noise = Buffer.from("this is not what its label says, and long enough to tell so".repeat(9));
+      expect(await readDecoded(encoding, [noise, noise])).toEqual({ kind: "uncounted", reason: "undecodable" });
+    });
+
+    test.each([
+      ["gzip", gzipSync],
+      ["br", brotliCompressSync],
+      ["zstd", zstdCompressSync],
+    ] as const)("estimates %s that breaks off because its reader left", async (encoding, compress) => {
+      const text = Array.from({ length: 2_000 }, (_, i) => chatChunk(String(Math.sin(i)))).join("");
+      const compressed = compress(Buffer.from(text));
+      const outcome = await readDecoded(encoding, [compressed.subarray(0, -20)], "clientLeft");
+      expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true } });
+    });
+
+    test("says so at once when there was no body", async () => {
+      expect(await readDecoded("gzip", [])).toEqual({ kind: "uncounted", reason: "absent" });
+    });
+  });
+
+  describe("when the client leaves", () => {
+    test("counts what the upstream had reported", () => {
+      expect(read(sse, [filler, chatUsageChunk(usage)], "clientLeft")).toEqual(counted);
+    });
+
+    test("estimates a quarter of a token for each byte of text, rounded up", () => {
+      const stream = [chatChunk("Hello"), chatChunk(" wörld")];
+      const estimate = { output: 3, total: 3, model: undefined, estimated: true };
+      expect(read(sse, stream, "clientLeft")).toEqual({ kind: "counted", usage: estimate });
+    });
+
+    test.each([
+      [
+        "chat with tools",
+        dataEvent({ choices: [{ delta: { tool_calls: [{ id: "c", function: { arguments: "12345678" } }] } }] }),
+        2,
+      ],
+      ["responses", namedEvent({ type: "response.output_text.delta", item_id: "i", delta: "12345678" }), 2],
+      ["Anthropic", namedEvent({ type: "content_block_delta", delta: { type: "text_delta", text: "12345678" } }), 2],
+      ["an event without text", dataEvent({ choices: [{ delta: { role: "assistant" } }] }), 1],
+      ["an event that breaks off", 'data: {"choices":[{"delta":{"content":"123', 1],
+    ])("estimates %s", (_name, stream, total) => {
+      expect(read(sse, [stream], "clientLeft")).toMatchObject({ kind: "counted", usage: { total, estimated: true } });
+    });
+
+    test("estimates a long stream by the share of text in its last events", () => {
+      const stream = manyEvents(200_000);
+      const text = (stream.length / filler.length) * 100;
+      const outcome = read(sse, chunksOf(Buffer.from(stream), 1_000), "clientLeft");
+      const total = outcome?.kind === "counted" ? outcome.usage.total : 0;
+      expect(total).toBeGreaterThan((text / 4) * 0.97);
+      expect(total).toBeLessThan((text / 4) * 1.03);
+    });
+
+    test("estimates a JSON body by the text in it", () => {
+      const body = JSON.stringify({ choices: [{ message: { content: "x".repeat(4_000) } }] });
+      const outcome = read(json, [body.slice(0, 2_000)], "clientLeft");
+      expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true, total: 497 } });
+    });
+
+    test("counts something from the first byte of an answer on, and nothing before it or of an error", () => {
+      for (let at = 1; at < filler.length; at += 7) {
+        expect(read(sse, [filler.slice(0, at)], "clientLeft")).toMatchObject({
+          kind: "counted",
+          usage: { estimated: true },
+        });
+      }
+      expect(read(sse, [], "clientLeft")).toEqual({ kind: "uncounted", reason: "absent" });
+      expect(read({ ...sse, status: 500 }, [filler], "clientLeft")).toEqual({
+        kind: "uncounted",
+        reason: "errorStatus",
+      });
+    });
+  });
+
+  test("reads the same however a stream is cut", () => {
+    const sizes = fc.array(fc.integer({ min: 1, max: 40_000 }), { minLength: 1, maxLength: 6 });
+    const event = fc.oneof(
+      fc.string().map((content) => chatChunk(content, { usage: null })),
+      fc.nat(60_000).map((length) => chatChunk("x".repeat(length))),
+      fc.record({ prompt_tokens: fc.nat(99), completion_tokens: fc.nat(99) }).map(chatUsageChunk),
+      fc.jsonValue().map((value) => dataEvent({ usage: value })),
+      fc.constant(": comment\n\n"),
+    );
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 12 }), sizes, (events, chunkSizes) => {
+        const bytes = Buffer.from(events.join(""));
+        const chunks: Buffer[] = [];
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const size = chunkSizes[i % chunkSizes.length] ?? 1;
+          chunks.push(bytes.subarray(at, at + size));
+          at += size;
+        }
+        expect(read(sse, chunks)).toEqual(read(sse, events));
+      }),
+    );
+  });
+});

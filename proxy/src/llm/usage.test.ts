@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import { maxTokens, UsageTally } from "./usage.ts";
+
+function outcome(...reports: readonly unknown[]) {
+  const tally = new UsageTally();
+  for (const report of reports) tally.add(report);
+  return tally.reported();
+}
+
+const counted = (usage: object) => ({ kind: "counted", usage: { estimated: false, ...usage } });
+const absent = { kind: "uncounted", reason: "absent" };
+const malformed = { kind: "uncounted", reason: "malformed" };
+
+describe("UsageTally", () => {
+  test.each([
+    ["a total alone", { total_tokens: 7 }, { total: 7 }],
+    [
+      "the total over the sum of its parts",
+      { prompt_tokens: 1, completion_tokens: 2, total_tokens: 7 },
+      { input: 1, output: 2, total: 7 },
+    ],
+    [
+      "prompt and completion without a total",
+      { prompt_tokens: 1, completion_tokens: 2 },
+      { input: 1, output: 2, total: 3 },
+    ],
+    ["input and output", { input_tokens: 4, output_tokens: 5 }, { input: 4, output: 5, total: 9 }],
+    [
+      "what a cache took and gave as input",
+      { input_tokens: 1, cache_creation_input_tokens: 10, cache_read_input_tokens: 100, output_tokens: 5 },
+      { input: 111, output: 5, total: 116 },
+    ],
+    ["input alone", { prompt_tokens: 8 }, { input: 8, total: 8 }],
+    [
+      "figures that are null as not given",
+      { total_tokens: null, input_tokens: 2, output_tokens: null },
+      { input: 2, total: 2 },
+    ],
+    ["zero", { total_tokens: 0 }, { total: 0 }],
+    ["the largest figure", { total_tokens: maxTokens }, { total: maxTokens }],
+    [
+      "a good total beside bad parts, which it leaves out",
+      { prompt_tokens: -1, completion_tokens: 2, total_tokens: 9 },
+      { output: 2, total: 9 },
+    ],
+  ])("counts %s", (_name, usage, expected) => {
+    expect(outcome(usage)).toEqual(counted(expected));
+  });
+
+  test.each([
+    ["negative", -1],
+    ["fractional", 1.5],
+    ["a string", "12"],
+    ["above the bound", maxTokens + 1],
+    ["absurd", 1e308],
+    ["infinite", Number.POSITIVE_INFINITY],
+    ["no number", Number.NaN],
+    ["a boolean", true],
+    ["an object", {}],
+  ])("does not count a figure that is %s", (_name, figure) => {
+    expect(outcome({ total_tokens: figure, prompt_tokens: 1, completion_tokens: 1 })).toEqual(malformed);
+    expect(outcome({ prompt_tokens: figure, completion_tokens: 1 })).toEqual(malformed);
+    expect(outcome({ input_tokens: 1, cache_read_input_tokens: figure })).toEqual(malformed);
+    expect(outcome({ input_tokens: 1, output_tokens: figure })).toEqual(malformed);
+  });
+
+  test("does not count parts whose sum is above the bound", () => {
+    expect(outcome({ input_tokens: maxTokens, output_tokens: 1 })).toEqual(malformed);
+  });
+
+  test.each([[null], [{}], [{ type: "duration", seconds: 3 }], [{ total_tokens: null }]])(
+    "hears nothing in %j",
+    (usage) => {
+      expect(outcome(usage)).toEqual(absent);
+    },
+  );
+
+  test.each([["12"], [12], [[1]], [true]])("does not count a usage that is %j", (usage) => {
+    expect(outcome(usage)).toEqual(malformed);
+  });
+
+  test("lets a later report replace the figures it gives", () => {
+    expect(outcome({ input_tokens: 25, output_tokens: 1 }, { output_tokens: 15 })).toEqual(
+      counted({ input: 25, output: 15, total: 40 }),
+    );
+  });
+
+  test("keeps a good report when a bad or an empty one follows", () => {
+    expect(outcome({ total_tokens: 5 }, { total_tokens: -5 }, "x", null, {})).toEqual(counted({ total: 5 }));
+  });
+
+  test("estimates the output of a message that was only opened, and keeps its reported input", () => {
+    const tally = new UsageTally();
+    tally.add({ input_tokens: 25, output_tokens: 1 }, true);
+    expect(tally.cutShort(30)).toEqual(counted({ input: 25, output: 30, total: 55, estimated: true }));
+  });
+
+  test("never estimates less output than was reported", () => {
+    const tally = new UsageTally();
+    tally.add({ input_tokens: 25, output_tokens: 9 }, true);
+    expect(tally.cutShort(1)).toEqual(counted({ input: 25, output: 9, total: 34, estimated: true }));
+  });
+
+  test("estimates nothing once the upstream has had its last word, good or bad", () => {
+    const good = new UsageTally();
+    good.add({ total_tokens: 5 });
+    expect(good.cutShort(100)).toEqual(counted({ total: 5 }));
+    const bad = new UsageTally();
+    bad.add({ total_tokens: -5 });
+    expect(bad.cutShort(100)).toEqual(malformed);
+  });
+
+  test("names the model by the upstream's last word, if it is a name", () => {
+    const tally = new UsageTally();
+    tally.add({ total_tokens: 1 });
+    for (const model of ["gpt-1", 5, null, "", "x".repeat(257)]) tally.setModel(model);
+    expect(tally.reported()).toEqual(counted({ total: 1, model: "gpt-1" }));
+  });
+});

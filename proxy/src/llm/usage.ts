@@ -1,0 +1,147 @@
+/**
+ * What the usage objects of one response come to, whatever dialect they are in.
+ *
+ * OpenAI chat completions and embeddings say `prompt_tokens`, `completion_tokens`, `total_tokens`; the OpenAI
+ * responses API says `input_tokens`, `output_tokens`, `total_tokens`; Anthropic messages say `input_tokens`,
+ * `output_tokens` and, beside the input, `cache_creation_input_tokens` and `cache_read_input_tokens`, in two parts when
+ * streamed: `message_start` opens with the input, `message_delta` ends with the cumulative output. No name means two
+ * things, so the dialect need not be known.
+ */
+import type { TokenUsage, UsageOutcome } from "../ir/usage.ts";
+
+/** The largest figure that is believed: 2³¹ − 1. The largest context of today's models is about 2²¹. */
+export const maxTokens = 2 ** 31 - 1;
+
+/** The longest model name that is kept; it becomes a label and a log field. */
+const maxModelLength = 256;
+
+/** The figures of one or more usage objects; undefined where none gave it. */
+interface Figures {
+  readonly input: number | undefined;
+  readonly cacheCreation: number | undefined;
+  readonly cacheRead: number | undefined;
+  readonly output: number | undefined;
+  readonly total: number | undefined;
+}
+
+/**
+ * Adds up what a response reports of its usage, in the order in which it does. A later report replaces the figures that
+ * it gives and leaves the others, since every dialect that reports more than once reports running totals. A bad report
+ * leaves earlier good ones standing. Nothing here throws.
+ */
+export class UsageTally {
+  #figures: Figures | undefined;
+  #isOpen = false;
+  #isMalformed = false;
+  #model: string | undefined;
+
+  /**
+   * Takes the parsed value of a `usage` member; `null` and objects without a known figure say nothing.
+   *
+   * @param opensMessage the message begins with this report and its output is still to come (`message_start`)
+   */
+  add(usage: unknown, opensMessage = false): void {
+    const figures = readFigures(usage);
+    if (figures === "malformed") {
+      this.#isMalformed = true;
+    } else if (figures !== undefined) {
+      this.#figures = this.#figures === undefined ? figures : overlay(this.#figures, figures);
+      this.#isOpen = opensMessage;
+    }
+  }
+
+  /** Takes the name of the model that answered; anything but a text of 1..256 characters is ignored. */
+  setModel(model: unknown): void {
+    if (typeof model === "string" && model !== "" && model.length <= maxModelLength) this.#model = model;
+  }
+
+  /** The outcome by the upstream's own words alone. */
+  reported(): UsageOutcome {
+    if (this.#figures === undefined) return { kind: "uncounted", reason: this.#isMalformed ? "malformed" : "absent" };
+    const total = totalOf(this.#figures);
+    if (total > maxTokens) return { kind: "uncounted", reason: "malformed" };
+    return this.#counted(this.#figures.output, total, false);
+  }
+
+  /**
+   * The outcome for an answer whose reader left before its end: as reported when the upstream has had its last word,
+   * else `streamedTokens` as its output, on top of the input that it may have reported.
+   */
+  cutShort(streamedTokens: number): UsageOutcome {
+    const isSettled = this.#figures === undefined ? this.#isMalformed : !this.#isOpen;
+    if (isSettled) return this.reported();
+    const output = Math.max(this.#figures?.output ?? 0, streamedTokens);
+    return this.#counted(output, Math.min(maxTokens, (this.#input() ?? 0) + output), true);
+  }
+
+  #counted(output: number | undefined, total: number, estimated: boolean): UsageOutcome {
+    const input = this.#input();
+    const usage: TokenUsage = {
+      ...(input !== undefined && { input }),
+      ...(output !== undefined && { output }),
+      total,
+      ...(this.#model !== undefined && { model: this.#model }),
+      estimated,
+    };
+    return { kind: "counted", usage };
+  }
+
+  #input(): number | undefined {
+    return this.#figures === undefined ? undefined : inputOf(this.#figures);
+  }
+}
+
+/**
+ * Reads one usage object. Its total, where it has one, decides alone; else every figure that it gives must be good, as
+ * the total is their sum.
+ *
+ * @returns undefined when it says nothing
+ */
+function readFigures(usage: unknown): Figures | "malformed" | undefined {
+  if (usage === null) return undefined;
+  if (typeof usage !== "object" || Array.isArray(usage)) return "malformed";
+  const fields = new Map<string, unknown>(Object.entries(usage));
+  const read = (name: string) => readTokens(fields.get(name));
+  const parts = [
+    read(fields.has("prompt_tokens") ? "prompt_tokens" : "input_tokens"),
+    read("cache_creation_input_tokens"),
+    read("cache_read_input_tokens"),
+    read(fields.has("completion_tokens") ? "completion_tokens" : "output_tokens"),
+  ];
+  const total = read("total_tokens");
+  if (total === "malformed") return "malformed";
+  if (total === undefined) {
+    if (parts.includes("malformed")) return "malformed";
+    if (parts.every((part) => part === undefined)) return undefined;
+  }
+  const [input, cacheCreation, cacheRead, output] = parts.map((part) => (part === "malformed" ? undefined : part));
+  return { input, cacheCreation, cacheRead, output, total };
+}
+
+function readTokens(value: unknown): number | "malformed" | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 0 || value > maxTokens) return "malformed";
+  // JSON can write −0, which would show as such in a log.
+  return value === 0 ? 0 : value;
+}
+
+function overlay(earlier: Figures, later: Figures): Figures {
+  return {
+    input: later.input ?? earlier.input,
+    cacheCreation: later.cacheCreation ?? earlier.cacheCreation,
+    cacheRead: later.cacheRead ?? earlier.cacheRead,
+    output: later.output ?? earlier.output,
+    total: later.total ?? earlier.total,
+  };
+}
+
+/** Anthropic counts what it wrote to and read from its cache apart from the input; it is input all the same. */
+function inputOf(figures: Figures): number | undefined {
+  const { input, cacheCreation, cacheRead } = figures;
+  if (input === undefined && cacheCreation === undefined && cacheRead === undefined) return undefined;
+  return (input ?? 0) + (cacheCreation ?? 0) + (cacheRead ?? 0);
+}
+
+function totalOf(figures: Figures): number {
+  return figures.total ?? (inputOf(figures) ?? 0) + (figures.output ?? 0);
+}
