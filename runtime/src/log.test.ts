@@ -1,0 +1,82 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { parseLogFilter, type LogFilter } from "./log-filter.ts";
+import { Logs } from "./log.ts";
+import { FakeClock } from "./testing/fake-clock.ts";
+
+function filterOf(text: string): LogFilter {
+  const result = parseLogFilter(text);
+  if (!result.ok) throw new Error(`bad filter in a test: ${text}`);
+  return result.value;
+}
+
+function createLogs(filter: string) {
+  const lines: Record<string, unknown>[] = [];
+  const destination = {
+    write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>),
+    flushSync: () => undefined,
+  };
+  const logs = new Logs({ filter: filterOf(filter), clock: new FakeClock(0), destination, bindings: { worker: 2 } });
+  return { lines, logs };
+}
+
+describe("Logs", () => {
+  test("writes one JSON object with level, time, module, fields and phrase", () => {
+    const { lines, logs } = createLogs("info");
+    logs.logger("proxy::server").warn({ port: 80 }, "listener opened");
+    expect(lines).toEqual([
+      {
+        level: "warn",
+        time: "1970-01-01T00:00:00.000Z",
+        worker: 2,
+        module: "proxy::server",
+        port: 80,
+        msg: "listener opened",
+      },
+    ]);
+  });
+
+  test("keeps the stack of an error", () => {
+    const { lines, logs } = createLogs("info");
+    logs.logger("proxy").error({ err: new Error("boom") }, "request failed");
+    expect(lines[0]?.["err"]).toMatchObject({
+      message: "boom",
+      stack: expect.stringContaining("log.test.ts") as string,
+    });
+  });
+
+  test("follows a change of the filter in loggers made before and after it", () => {
+    const { lines, logs } = createLogs("info");
+    const before = logs.logger("proxy::ratelimit");
+    before.debug("too early");
+    logs.setFilter(filterOf("off,proxy::ratelimit=debug"));
+    before.debug("first");
+    logs.logger("proxy::ratelimit::local").debug("second");
+    logs.logger("proxy::server").error("silenced");
+    expect(lines.map(({ msg }) => msg)).toEqual(["first", "second"]);
+  });
+
+  test("writes a kind of lines to its own destination", () => {
+    const { lines, logs } = createLogs("info");
+    const own: string[] = [];
+    logs.logger("proxy::access", { write: (line) => void own.push(line), flushSync: () => undefined }).info("served");
+    expect([lines.length, own.length]).toEqual([0, 1]);
+  });
+});
+
+describe("openStdout", () => {
+  const program = fileURLToPath(new URL("./testing/write-log-lines.ts", import.meta.url));
+
+  test.each([1, 3])("writes whole lines to a pipe from %i threads, none lost at the end", async (threads) => {
+    const child = spawn("node", [program, String(threads), "2000"], { stdio: ["ignore", "pipe", "inherit"] });
+    let output = "";
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
+    const [code] = (await once(child, "close")) as [number];
+    const lines = output.trimEnd().split("\n");
+    expect(code).toBe(0);
+    expect(lines).toHaveLength(threads * 2_000);
+    expect(() => lines.map((line) => JSON.parse(line) as unknown)).not.toThrow();
+  });
+});
