@@ -1,0 +1,91 @@
+/** The kinds of values that settings have. Each reads one text and says what it accepts when it cannot. */
+
+export interface SettingKind<T> {
+  /** Stands for the value in help texts: `N`, `HOST:PORT`. Empty for a switch, whose flag takes no value. */
+  readonly placeholder: string;
+  /** Completes "accepted is …". */
+  readonly accepted: string;
+  /** The value, or `undefined` when the text is not of this kind. */
+  readonly parse: (text: string) => T | undefined;
+}
+
+/** Any text that is not empty. */
+export function text(placeholder: string, accepted: string): SettingKind<string> {
+  return { placeholder, accepted, parse: (value) => (value === "" ? undefined : value) };
+}
+
+/** A whole number, both bounds included. */
+export function integer(min: number, max: number): SettingKind<number> {
+  return {
+    placeholder: "N",
+    accepted: `a whole number from ${min} to ${max}`,
+    parse(value) {
+      const number = Number(value);
+      return /^-?\d+$/.test(value) && number >= min && number <= max ? number : undefined;
+    },
+  };
+}
+
+/** On or off. On the command line the bare flag means on. */
+export const toggle: SettingKind<boolean> = {
+  placeholder: "",
+  accepted: "true or false",
+  parse(value) {
+    const lower = value.toLowerCase();
+    if (lower === "true" || lower === "1") return true;
+    return lower === "false" || lower === "0" ? false : undefined;
+  },
+};
+
+/** One of a few words. */
+export function oneOf<const T extends string>(...words: readonly T[]): SettingKind<T> {
+  return {
+    placeholder: words.join("|"),
+    accepted: `one of ${words.join(", ")}`,
+    parse: (value) => words.find((word) => word === value),
+  };
+}
+
+const MS_OF_UNIT: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** A length of time with its unit, read to milliseconds; both bounds, in milliseconds, included. */
+export function duration(minMs: number, maxMs: number): SettingKind<number> {
+  return {
+    placeholder: "DURATION",
+    accepted: `a duration from ${renderDuration(minMs)} to ${renderDuration(maxMs)}, such as 500ms, 10s, 5m or 1h`,
+    parse(value) {
+      const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(value) ?? [];
+      const ms = Number(amount) * (MS_OF_UNIT[unit] ?? Number.NaN);
+      return ms >= minMs && ms <= maxMs ? ms : undefined;
+    },
+  };
+}
+
+function renderDuration(ms: number): string {
+  const unit = ["h", "m", "s"].find((name) => ms > 0 && ms % (MS_OF_UNIT[name] ?? 1) === 0) ?? "ms";
+  return `${ms / (MS_OF_UNIT[unit] ?? 1)}${unit}`;
+}
+
+/** Where to listen. */
+export interface SocketAddress {
+  /** Without the brackets of an IPv6 literal. */
+  readonly host: string;
+  /** 0 has the system choose. */
+  readonly port: number;
+}
+
+/** `HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address of the machine. */
+export const socketAddress: SettingKind<SocketAddress> = {
+  placeholder: "HOST:PORT",
+  accepted: "HOST:PORT, [IPV6]:PORT or :PORT with a port from 0 to 65535",
+  parse(value) {
+    const [, ipv6, name = "", port] = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/]*)):(\d{1,5})$/.exec(value) ?? [];
+    if (port === undefined || Number(port) > 65_535) return undefined;
+    return { host: ipv6 ?? (name === "" ? "::" : name), port: Number(port) };
+  },
+};
+
+/** A setting that may be missing: its value is `undefined` then. */
+export function optional<T>(kind: SettingKind<T>): SettingKind<T | undefined> & { readonly isOptional: true } {
+  return { ...kind, isOptional: true };
+}

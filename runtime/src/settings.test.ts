@@ -1,0 +1,120 @@
+import { describe, expect, expectTypeOf, test } from "vitest";
+import { renderProblem } from "./problem.ts";
+import { integer, optional, socketAddress, text, toggle, type SocketAddress } from "./setting-kinds.ts";
+import { renderHelp, renderSettingsTable } from "./settings-text.ts";
+import { readSettings, type SettingValues } from "./settings.ts";
+
+const declared = {
+  configDir: { kind: text("DIR", "a folder"), flag: "config-dir", env: "CONFIG_DIR", help: "Where manifests are." },
+  workers: {
+    kind: integer(1, 64),
+    flag: "workers",
+    env: "WORKERS",
+    default: "4",
+    defaultText: "number of CPUs",
+    help: "How many threads serve.",
+  },
+  admin: {
+    kind: socketAddress,
+    flag: "admin-address",
+    env: "ADMIN_ADDRESS",
+    default: "127.0.0.1:15000",
+    help: "Where the admin server listens.",
+  },
+  quiet: { kind: toggle, flag: "quiet", env: "QUIET", default: "false", help: "Says less." },
+  region: { kind: optional(text("NAME", "a name")), env: "REGION", help: "For labels." },
+};
+
+function read(argv: readonly string[], env: Record<string, string> = {}) {
+  return readSettings(declared, { argv, env });
+}
+
+function problemsOf(argv: readonly string[], env: Record<string, string> = {}): string[] {
+  const result = read(argv, env);
+  return result.kind === "invalid" ? result.problems.map(renderProblem) : [];
+}
+
+describe("readSettings", () => {
+  test("gives every setting its default, and undefined to optional ones", () => {
+    expect(read(["--config-dir", "conf"])).toEqual({
+      kind: "values",
+      values: {
+        configDir: "conf",
+        workers: 4,
+        admin: { host: "127.0.0.1", port: 15_000 },
+        quiet: false,
+        region: undefined,
+      },
+    });
+  });
+
+  test("types every value by its kind", () => {
+    expectTypeOf<SettingValues<typeof declared>>().toEqualTypeOf<{
+      readonly configDir: string;
+      readonly workers: number;
+      readonly admin: SocketAddress;
+      readonly quiet: boolean;
+      readonly region: string | undefined;
+    }>();
+  });
+
+  test("takes a flag before the environment, and that before the default", () => {
+    const env = { CONFIG_DIR: "from-env", WORKERS: "2", REGION: "eu", QUIET: "true" };
+    expect(read(["--workers=3"], env)).toMatchObject({
+      values: { configDir: "from-env", workers: 3, region: "eu", quiet: true },
+    });
+  });
+
+  test("takes an empty environment variable for unset", () => {
+    expect(read(["--config-dir=conf"], { WORKERS: "" })).toMatchObject({ values: { workers: 4 } });
+  });
+
+  test("takes a bare switch for on", () => {
+    expect(read(["--quiet", "--config-dir", "conf"])).toMatchObject({ values: { quiet: true, configDir: "conf" } });
+  });
+
+  test("reports everything that is wrong at once, with its place and what is accepted", () => {
+    expect(problemsOf(["--workers", "many", "--wrokers", "extra"], { ADMIN_ADDRESS: "15000" })).toEqual([
+      "--wrokers: unknown option; accepted are --config-dir, --workers, --admin-address, --quiet, --help",
+      'unexpected argument "extra"; accepted are --config-dir, --workers, --admin-address, --quiet, --help',
+      "--config-dir: missing; set --config-dir DIR or CONFIG_DIR to a folder",
+      '--workers: "many" is not a whole number from 1 to 64',
+      'ADMIN_ADDRESS: "15000" is not HOST:PORT, [IPV6]:PORT or :PORT with a port from 0 to 65535',
+    ]);
+  });
+
+  test("says when the value of a flag is missing", () => {
+    expect(problemsOf(["--config-dir"])).toContain("--config-dir: needs a value: a folder");
+  });
+
+  test.each(["--help", "-h"])("answers %s before it complains", (flag) => {
+    expect(read(["--workers", "many", flag])).toEqual({ kind: "help" });
+  });
+});
+
+test("the help text shows flag, text, environment variable and default of every setting", () => {
+  expect(renderHelp(declared, { usage: "proxy [OPTIONS]", summary: "Serves." })).toBe(
+    [
+      "Serves.",
+      "",
+      "Usage: proxy [OPTIONS]",
+      "",
+      "Options [environment variable; default]:",
+      "  --config-dir DIR           Where manifests are. [CONFIG_DIR; required]",
+      "  --workers N                How many threads serve. [WORKERS; number of CPUs]",
+      "  --admin-address HOST:PORT  Where the admin server listens. [ADMIN_ADDRESS; 127.0.0.1:15000]",
+      "  --quiet                    Says less. [QUIET; false]",
+      "  REGION                     For labels. [REGION]",
+      "  --help                     Shows this text.",
+      "",
+    ].join("\n"),
+  );
+});
+
+test("the table for the docs has a row for every setting", () => {
+  expect(renderSettingsTable(declared).split("\n").slice(2, 4)).toEqual([
+    "| `--config-dir DIR` | `CONFIG_DIR` | a folder | required | Where manifests are. |",
+    "| `--workers N` | `WORKERS` | a whole number from 1 to 64 | number of CPUs | How many threads serve. |",
+  ]);
+  expect(renderSettingsTable(declared).trimEnd().split("\n")).toHaveLength(2 + Object.keys(declared).length);
+});

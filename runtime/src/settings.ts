@@ -1,0 +1,124 @@
+/**
+ * Settings of a process, each declared once: its flag and its environment variable, what it accepts, its default and
+ * its text for people. From the declaration come the typed values, the errors, `--help` and the table in the docs.
+ */
+import { parseArgs } from "node:util";
+import type { Problem } from "./problem.ts";
+import type { SettingKind } from "./setting-kinds.ts";
+
+export interface Setting<T> {
+  readonly kind: SettingKind<T> & { readonly isOptional?: true };
+  /** Without its dashes. Absent where only the environment makes sense. */
+  readonly flag?: string;
+  readonly env: string;
+  /** As one would type it. Without a default a setting is required, unless its kind is optional. */
+  readonly default?: string;
+  /** How to call a default that depends on the machine: `number of CPUs`. */
+  readonly defaultText?: string;
+  /** What it does, in one sentence with a full stop. */
+  readonly help: string;
+}
+
+/** By the name that the code uses. */
+export type Settings = Readonly<Record<string, Setting<unknown>>>;
+
+export type SettingValues<S extends Settings> = { readonly [K in keyof S]: ValueOf<S[K]["kind"]> };
+
+type ValueOf<K> = K extends SettingKind<unknown> & { readonly isOptional: true }
+  ? ReturnType<K["parse"]>
+  : K extends SettingKind<unknown>
+    ? Exclude<ReturnType<K["parse"]>, undefined>
+    : never;
+
+export type ReadSettings<S extends Settings> =
+  | { readonly kind: "values"; readonly values: SettingValues<S> }
+  /** The user asked for `--help`. */
+  | { readonly kind: "help" }
+  /** Everything that is wrong, not just the first. */
+  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
+
+export interface SettingSources {
+  /** Without the program and its file. */
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** A flag wins over its environment variable, that over the default. An empty environment variable counts as unset. */
+export function readSettings<const S extends Settings>(settings: S, { argv, env }: SettingSources): ReadSettings<S> {
+  const { flags, problems } = readFlags(settings, argv);
+  if (flags.has("help")) return { kind: "help" };
+  const entries = Object.entries(settings).map(([name, setting]) => {
+    const given = givenValue(setting, flags, env);
+    if (given !== undefined) return [name, parsed(setting, given, problems)];
+    if (setting.kind.isOptional !== true) problems.push(missing(setting));
+    return [name, undefined];
+  });
+  if (problems.length > 0) return { kind: "invalid", problems };
+  // Every setting has a value of its own kind here, or there would be a problem.
+  return { kind: "values", values: Object.fromEntries(entries) as SettingValues<S> };
+}
+
+interface GivenValue {
+  /** Where it stands, for messages: `--workers` or `WORKERS`. */
+  readonly source: string;
+  readonly text: string;
+}
+
+function givenValue(
+  { flag, env: variable, default: defaultValue }: Setting<unknown>,
+  flags: ReadonlyMap<string, string>,
+  env: SettingSources["env"],
+): GivenValue | undefined {
+  const fromFlag = flag === undefined ? undefined : flags.get(flag);
+  if (fromFlag !== undefined) return { source: `--${flag ?? ""}`, text: fromFlag };
+  const fromEnv = env[variable];
+  if (fromEnv !== undefined && fromEnv !== "") return { source: variable, text: fromEnv };
+  return defaultValue === undefined ? undefined : { source: `default of ${variable}`, text: defaultValue };
+}
+
+function parsed({ kind }: Setting<unknown>, { source, text }: GivenValue, problems: Problem[]): unknown {
+  const value = kind.parse(text);
+  if (value === undefined) problems.push({ path: source, message: `${JSON.stringify(text)} is not ${kind.accepted}` });
+  return value;
+}
+
+function missing({ kind, flag, env }: Setting<unknown>): Problem {
+  const ways = flag === undefined ? env : `--${flag} ${kind.placeholder} or ${env}`;
+  return { path: flag === undefined ? env : `--${flag}`, message: `missing; set ${ways} to ${kind.accepted}` };
+}
+
+/** The flags given, with their texts; of a repeated flag the last. */
+function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<string, string>; problems: Problem[] } {
+  const declared = new Map(
+    Object.values(settings).flatMap((s) => (s.flag === undefined ? [] : [[s.flag, s] as const])),
+  );
+  const options = Object.fromEntries(
+    Array.from(declared, ([flag, { kind }]) => [
+      flag,
+      { type: kind.placeholder === "" ? "boolean" : "string" } as const,
+    ]),
+  );
+  const { tokens } = parseArgs({ args: [...argv], options, strict: false, tokens: true });
+  const flags = new Map<string, string>();
+  const problems: Problem[] = [];
+  for (const token of tokens) {
+    if (token.kind === "positional") {
+      problems.push({
+        message: `unexpected argument ${JSON.stringify(token.value)}; ${acceptedFlags(declared.keys())}`,
+      });
+    }
+    if (token.kind !== "option") continue;
+    const setting = declared.get(token.name);
+    if (token.name === "help" || token.name === "h") flags.set("help", "true");
+    else if (setting === undefined) {
+      problems.push({ path: token.rawName, message: `unknown option; ${acceptedFlags(declared.keys())}` });
+    } else if (token.value === undefined && setting.kind.placeholder !== "") {
+      problems.push({ path: token.rawName, message: `needs a value: ${setting.kind.accepted}` });
+    } else flags.set(token.name, token.value ?? "true");
+  }
+  return { flags, problems };
+}
+
+function acceptedFlags(flags: Iterable<string>): string {
+  return `accepted are ${[...flags, "help"].map((flag) => `--${flag}`).join(", ")}`;
+}
