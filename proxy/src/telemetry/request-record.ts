@@ -3,7 +3,7 @@
  * and the metrics when the last byte has left (or the client has).
  */
 import type { LocalLimit } from "../ir/limit.ts";
-import type { TokenUsage } from "../ir/usage.ts";
+import type { TokenUsage, UncountedReason } from "../ir/usage.ts";
 
 /** Why the proxy itself answered or gave up; absent when the answer is the backend's own, in full. */
 export type FailureReason =
@@ -65,6 +65,8 @@ export interface RequestRecord {
   /** From the upstream call to the head of its answer; absent without an answer. */
   upstreamMs: number | undefined;
   usage: TokenUsage | undefined;
+  /** Why an answer that was read for its usage added nothing to a budget. */
+  usageUnread: UncountedReason | undefined;
   /** One per entry that was evaluated; empty when none applies. Shared by the requests of a rule: never mutated. */
   decisions: readonly LimitDecision[];
 }
