@@ -1,0 +1,136 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { AiBackend } from "../ir/snapshot.ts";
+import { needsBody, prepareAiRequest } from "./ai-request.ts";
+
+const openai: AiBackend = { provider: "openai" };
+const withModel: AiBackend = { provider: "openai", model: "gpt-mock-1" };
+const chat = "/v1/chat/completions";
+
+function prepared(body: string, ai = openai, path = chat) {
+  const request = prepareAiRequest(ai, path, Buffer.from(body));
+  return { ...request, body: request.body.toString() };
+}
+
+describe("prepareAiRequest", () => {
+  test.each([
+    ["no options", '{"stream":true}', '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ["white space", '{\n  "stream": true\n}\n', '{\n  "stream": true\n,"stream_options":{"include_usage":true}}\n'],
+    [
+      "options that are null",
+      '{"stream_options": null ,"stream":true}',
+      '{"stream_options": {"include_usage":true} ,"stream":true}',
+    ],
+    [
+      "empty options",
+      '{"stream":true,"stream_options":{ }}',
+      '{"stream":true,"stream_options":{ "include_usage":true}}',
+    ],
+    [
+      "other options",
+      '{"stream_options":{"x":[1]},"stream":true}',
+      '{"stream_options":{"x":[1],"include_usage":true},"stream":true}',
+    ],
+    [
+      "a client that does not want it",
+      '{"stream_options": {"include_usage" : false}, "stream":true}',
+      '{"stream_options": {"include_usage" : true}, "stream":true}',
+    ],
+    [
+      "a name written with escapes",
+      String.raw`{"str\u0065am":true}`,
+      String.raw`{"str\u0065am":true,"stream_options":{"include_usage":true}}`,
+    ],
+  ])("asks for the usage of a stream: %s", (_name, body, expected) => {
+    expect(prepared(body)).toEqual({ body: expected, model: undefined, asksUsage: true });
+  });
+
+  test.each([
+    ["the client asks itself", '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ["it is no stream", '{"stream":false}'],
+    ["it says nothing of a stream", "{}"],
+    ["the stream is in a message", '{"messages":[{"stream":true}]}'],
+    ["stream is not a boolean", '{"stream":"true"}'],
+    ["the last word on stream is no", '{"stream":true,"stream":false}'],
+    ["the options are no object", '{"stream":true,"stream_options":"x"}'],
+    ["the body is empty", ""],
+    ["the body is no object", '[{"stream":true}]'],
+    ["the body breaks off", '{"stream":true'],
+    ["something follows the object", '{"stream":true}{}'],
+  ])("asks for nothing when %s", (_name, body) => {
+    expect(prepared(body)).toMatchObject({ body, asksUsage: false });
+  });
+
+  test("asks only at a chat completions path, whatever is before it and in its query", () => {
+    const body = '{"stream":true}';
+    for (const path of [chat, "/chat/completions", "/openai/deployments/x/chat/completions?api-version=1"]) {
+      expect(prepared(body, openai, path).asksUsage).toBe(true);
+    }
+    for (const path of [
+      "/v1/completions",
+      "/v1/chat/completions/",
+      "/v1/responses",
+      "/v1/messages?x=/chat/completions",
+    ]) {
+      expect(prepared(body, openai, path).asksUsage).toBe(false);
+    }
+  });
+
+  test("gives the same bytes back when nothing is to be changed", () => {
+    const body = Buffer.from('{"model":"x"}');
+    expect(prepareAiRequest(openai, chat, body).body).toBe(body);
+  });
+
+  test.each([
+    ["in its place", '{"a":1, "model" : "ü" ,"b":2}', '{"a":1, "model" : "gpt-mock-1" ,"b":2}'],
+    ["as often as it is given", '{"model":"a","model":{"b":1}}', '{"model":"gpt-mock-1","model":"gpt-mock-1"}'],
+    ["where there was none", '{"a":[{"model":"x"}]}', '{"a":[{"model":"x"}],"model":"gpt-mock-1"}'],
+    ["in an empty object", "{}", '{"model":"gpt-mock-1"}'],
+  ])("puts the prescribed model %s", (_name, body, expected) => {
+    expect(prepared(body, withModel, "/v1/embeddings")).toEqual({
+      body: expected,
+      model: "gpt-mock-1",
+      asksUsage: false,
+    });
+  });
+
+  test("does both at once", () => {
+    expect(prepared('{"stream":true}', withModel).body).toBe(
+      '{"stream":true,"model":"gpt-mock-1","stream_options":{"include_usage":true}}',
+    );
+  });
+
+  test("tells the model that will be asked for", () => {
+    expect(prepared('{"model":"gpt-\\u0034"}').model).toBe("gpt-4");
+    expect(prepared('{"model":7}').model).toBeUndefined();
+    expect(prepared('{"model":"x"}', withModel).model).toBe("gpt-mock-1");
+  });
+
+  test("changes nothing but what it must, for any body", () => {
+    const body = fc.record({
+      rest: fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue()),
+      model: fc.option(fc.string({ unit: "binary" }), { nil: undefined }),
+      stream_options: fc.option(fc.dictionary(fc.constantFrom("include_usage", "x"), fc.boolean()), { nil: undefined }),
+    });
+    fc.assert(
+      fc.property(body, fc.boolean(), ({ rest, ...named }, indented) => {
+        const given = { ...rest, ...named, stream: true };
+        const request = prepared(JSON.stringify(given, undefined, indented ? 2 : 0), withModel);
+        expect(JSON.parse(request.body)).toEqual({
+          ...(JSON.parse(JSON.stringify(given)) as object),
+          model: "gpt-mock-1",
+          stream_options: { ...named.stream_options, include_usage: true },
+        });
+        expect(request.asksUsage).toBe(named.stream_options?.["include_usage"] !== true);
+      }),
+    );
+  });
+});
+
+describe("needsBody", () => {
+  test("says yes for a chat completion and for every request whose model is prescribed", () => {
+    expect(needsBody(openai, chat)).toBe(true);
+    expect(needsBody(openai, "/v1/embeddings")).toBe(false);
+    expect(needsBody(withModel, "/v1/embeddings")).toBe(true);
+  });
+});

@@ -1,0 +1,109 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { chatChunk, chatUsageChunk, done } from "./testing/responses.ts";
+import { maxHeldBytes, UsageEventFilter } from "./usage-event-filter.ts";
+
+const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
+
+function filtered(...chunks: readonly (string | Buffer)[]): string {
+  const filter = new UsageEventFilter();
+  const passed = chunks.map((chunk) => filter.push(Buffer.from(chunk)));
+  return Buffer.concat([...passed, filter.end()]).toString();
+}
+
+/** A stream as it comes when its usage was asked for, and as it would have come otherwise. */
+function streams(contents: readonly string[]): { readonly asked: string; readonly unasked: string } {
+  const asked = contents.map((content) => chatChunk(content, { usage: null, obfuscation: "x9" }));
+  const unasked = contents.map((content) => chatChunk(content, { obfuscation: "x9" }));
+  return { asked: asked.join("") + chatUsageChunk(usage) + done, unasked: unasked.join("") + done };
+}
+
+describe("UsageEventFilter", () => {
+  const { asked, unasked } = streams(["", "Grüße", ' {"usage":null} data: ,"usage":null', "🙂"]);
+
+  test.each([
+    ["LF", (stream: string) => stream],
+    ["CRLF", (stream: string) => stream.replaceAll("\n", "\r\n")],
+  ])("gives the stream as it was without the question, cut in two at every byte, with %s", (_name, ends) => {
+    const bytes = Buffer.from(ends(asked));
+    for (let at = 0; at <= bytes.length; at++) {
+      expect(filtered(bytes.subarray(0, at), bytes.subarray(at))).toBe(ends(unasked));
+    }
+  });
+
+  test("gives the stream as it was without the question, for any texts and cuts", () => {
+    const sizes = fc.array(fc.integer({ min: 1, max: 700 }), { minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: "binary" }), { maxLength: 6 }), sizes, (contents, chunkSizes) => {
+        const stream = streams(contents);
+        const bytes = Buffer.from(stream.asked);
+        const chunks: Buffer[] = [];
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const size = chunkSizes[i % chunkSizes.length] ?? 1;
+          chunks.push(bytes.subarray(at, at + size));
+          at += size;
+        }
+        expect(filtered(...chunks)).toBe(Buffer.from(stream.unasked).toString());
+      }),
+    );
+  });
+
+  test.each([
+    ["a last member", 'data: {"a":1,"usage":null}\n\n', 'data: {"a":1}\n\n'],
+    ["a first member", 'data: {"usage":null,"a":1}\n\n', 'data: {"a":1}\n\n'],
+    ["an only member", 'data: {"usage":null}\n\n', "data: {}\n\n"],
+    ["a member with white space", 'data: {"a": 1, "usage": null }\n\n', 'data: {"a": 1}\n\n'],
+    [
+      "the answer with white space",
+      'data: {"choices": [ ], "usage": {"total_tokens": 1}}\n\ndata: x\n\n',
+      "data: x\n\n",
+    ],
+    ["the answer without a line end", 'data: x\n\ndata: {"choices":[],"usage":{}}', "data: x\n\n"],
+    ["only the data of an answer that has other fields", 'id: 1\ndata: {"choices":[],"usage":{}}\n\n', "id: 1\n\n"],
+  ])("cuts %s", (_name, stream, expected) => {
+    expect(filtered(stream)).toBe(expected);
+    expect(filtered(...Array.from(stream))).toBe(expected);
+  });
+
+  test.each([
+    ["usage beside choices", chatChunk("end", { usage })],
+    ["empty choices whose usage is null but for the null", 'data: {"choices":[],"prompt_filter_results":[]}\n\n'],
+    ["a usage deeper in", 'data: {"choices":[{"usage":null}],"x":{"usage":null}}\n\n'],
+    ["a usage that is not in the data", ': {"usage":null}\n\nid: {"choices":[],"usage":{}}\n\n'],
+    ["a usage with a value of another kind", 'data: {"choices":[],"usage":7}\n\n'],
+    ["data that is no whole JSON object", 'data: {"choices":[],"usage":{}\ndata: }\n\n'],
+    ["an error event", 'event: error\ndata: {"error":{"message":"no \\"usage\\""}}\n\n'],
+  ])("leaves %s", (_name, stream) => {
+    expect(filtered(stream)).toBe(stream);
+    expect(filtered(...Array.from(stream))).toBe(stream);
+  });
+
+  test("passes whole lines on at once, without a copy when nothing is cut", () => {
+    const filter = new UsageEventFilter();
+    const chunk = Buffer.from(chatChunk("now"));
+    const passed = filter.push(chunk);
+    expect(passed).toEqual(chunk);
+    expect(passed.buffer).toBe(chunk.buffer);
+    expect(filter.push(Buffer.from("data: {")).length).toBe(0);
+    expect(filter.push(Buffer.from('"a":1}\n')).toString()).toBe('data: {"a":1}\n');
+  });
+
+  test("keeps no reference to a chunk", () => {
+    const filter = new UsageEventFilter();
+    const chunk = Buffer.from("data: x\ndata:");
+    filter.push(chunk);
+    chunk.fill(0);
+    expect(filter.end().toString()).toBe("data:");
+  });
+
+  test("lets a line above its bound pass as it comes, and filters what follows", () => {
+    const long = chatChunk("x".repeat(2 * maxHeldBytes), { usage: null });
+    const filter = new UsageEventFilter();
+    const bytes = Buffer.from(long);
+    expect(filter.push(bytes.subarray(0, maxHeldBytes + 1)).length).toBe(maxHeldBytes + 1);
+    expect(filter.push(bytes.subarray(maxHeldBytes + 1, -10)).length).toBe(bytes.length - maxHeldBytes - 11);
+    expect(filter.push(Buffer.concat([bytes.subarray(-10), Buffer.from(asked)])).toString()).toBe(
+      long.slice(-10) + unasked,
+    );
+  });
+});
