@@ -1,0 +1,142 @@
+/**
+ * `HTTPRouteFilter` (Gateway API v1.6): what a rule or a backendRef does to its requests and responses. Every filter
+ * that the API has is read; which of them are served is `translate/filters`' business.
+ */
+import * as z from "zod";
+import {
+  group,
+  headerName,
+  type Immutable,
+  integer,
+  kindName,
+  leaf,
+  list,
+  maxInt32,
+  namespaceName,
+  portNumber,
+  preciseHostname,
+  strictObject,
+  targetName,
+  text,
+} from "./schema.ts";
+
+const headerField = strictObject({
+  name: headerName,
+  value: leaf<string>(
+    "a header value of 1 to 4096 characters, without control characters",
+    // RFC 9110 §5.5. The CRD does not look; a line break in a value would split the message.
+    (value) => typeof value === "string" && /^[\t\x20-\x7e\x80-\xff]{1,4096}$/.test(value),
+  ),
+});
+
+const headerModifier = strictObject({
+  set: list(headerField, { max: 16 }).default([]),
+  add: list(headerField, { max: 16 }).default([]),
+  remove: list(headerName, { max: 16 }).default([]),
+});
+
+const replacement = text("a path of at most 1024 characters", { min: 0, max: 1024 });
+
+const pathModifier = z.discriminatedUnion("type", [
+  strictObject({ type: z.literal("ReplaceFullPath"), replaceFullPath: replacement }),
+  strictObject({ type: z.literal("ReplacePrefixMatch"), replacePrefixMatch: replacement }),
+]);
+
+const urlRewrite = strictObject({
+  hostname: preciseHostname.optional(),
+  path: pathModifier.optional(),
+});
+
+const requestRedirect = strictObject({
+  scheme: z.enum(["http", "https"]).optional(),
+  hostname: preciseHostname.optional(),
+  path: pathModifier.optional(),
+  port: portNumber.optional(),
+  statusCode: leaf<number>("301, 302, 303, 307 or 308", (value) =>
+    [301, 302, 303, 307, 308].some((code) => code === value),
+  ).default(302),
+});
+
+/** `BackendObjectReference`, without the weight and filters that a rule's backendRef has. */
+export const backendReference = {
+  group: group.default(""),
+  kind: kindName.default("Service"),
+  name: targetName,
+  namespace: namespaceName.optional(),
+  port: portNumber.optional(),
+};
+
+/** The CRD's rule on a reference to a Service. */
+export function namesServicePort(reference: { group: string; kind: string; port?: number | undefined }): boolean {
+  return reference.group !== "" || reference.kind !== "Service" || reference.port !== undefined;
+}
+
+export const missingServicePort = { error: "missing, required is the Service's port (1 to 65535)", path: ["port"] };
+
+const requestMirror = strictObject({
+  backendRef: strictObject(backendReference).refine(namesServicePort, missingServicePort),
+  percent: integer(0, 100).optional(),
+  fraction: strictObject({ numerator: integer(0, maxInt32), denominator: integer(1, maxInt32).default(100) })
+    .refine(({ numerator, denominator }) => numerator <= denominator, {
+      error: "numerator must not be above denominator",
+    })
+    .optional(),
+}).refine(({ percent, fraction }) => percent === undefined || fraction === undefined, {
+  error: "percent and fraction must not both be set",
+});
+
+/** A list in which `*` stands for everything, and then alone. */
+function listOrWildcard<Item extends z.ZodType>(item: Item, max: number) {
+  return list(item, { max }).refine((items) => items.length <= 1 || !items.some((value) => value === "*"), {
+    error: `"*" must be the only item`,
+  });
+}
+
+const cors = strictObject({
+  allowOrigins: listOrWildcard(text("an origin such as https://www.example.com, or *", { max: 253 }), 64).optional(),
+  allowCredentials: z.boolean().optional(),
+  allowMethods: listOrWildcard(
+    z.enum(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "*"]),
+    9,
+  ).optional(),
+  allowHeaders: listOrWildcard(headerName, 64).optional(),
+  exposeHeaders: list(headerName, { max: 64 }).optional(),
+  maxAge: integer(1, maxInt32).default(5),
+});
+
+const extensionRef = strictObject({ group, kind: kindName, name: targetName });
+
+const httpRouteFilter = z.discriminatedUnion("type", [
+  strictObject({ type: z.literal("RequestHeaderModifier"), requestHeaderModifier: headerModifier }),
+  strictObject({ type: z.literal("ResponseHeaderModifier"), responseHeaderModifier: headerModifier }),
+  strictObject({ type: z.literal("RequestMirror"), requestMirror }),
+  strictObject({ type: z.literal("RequestRedirect"), requestRedirect }),
+  strictObject({ type: z.literal("URLRewrite"), urlRewrite }),
+  strictObject({ type: z.literal("ExtensionRef"), extensionRef }),
+  strictObject({ type: z.literal("CORS"), cors }),
+]);
+
+/** All may stand several times but these. */
+const singleFilters = ["CORS", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite"];
+
+export const httpRouteFilters = list(httpRouteFilter, { max: 16 })
+  .superRefine((filters, context) => {
+    const seen = new Set<string>();
+    filters.forEach(({ type }, index) => {
+      const message = repeatFault(type, seen);
+      if (message !== undefined) context.addIssue({ code: "custom", path: [index, "type"], message });
+      seen.add(type);
+    });
+  })
+  .default([]);
+
+function repeatFault(type: string, seen: ReadonlySet<string>): string | undefined {
+  if (seen.has(type) && singleFilters.includes(type)) return `filter ${type} must not be repeated`;
+  const other = type === "URLRewrite" ? "RequestRedirect" : type === "RequestRedirect" ? "URLRewrite" : undefined;
+  if (other !== undefined && seen.has(other)) return `filters ${type} and ${other} must not both be set`;
+  return undefined;
+}
+
+export type HttpRouteFilter = Immutable<z.output<typeof httpRouteFilter>>;
+export type HeaderModifier = Immutable<z.output<typeof headerModifier>>;
+export type UrlRewrite = Immutable<z.output<typeof urlRewrite>>;

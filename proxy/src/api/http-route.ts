@@ -1,0 +1,154 @@
+/**
+ * HTTPRoute (Gateway API v1.6, standard channel, with `retry` and `sessionPersistence` of the experimental one): which
+ * requests of its parents' listeners go to which backends.
+ */
+import * as z from "zod";
+import {
+  backendReference,
+  type HttpRouteFilter,
+  httpRouteFilters,
+  missingServicePort,
+  namesServicePort,
+} from "./http-route-filter.ts";
+import { httpRouteMatch, type HttpRouteMatch } from "./http-route-match.ts";
+import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
+import { gatewayGroup } from "./names.ts";
+import {
+  anyText,
+  duration,
+  group,
+  hostname,
+  type Immutable,
+  integer,
+  kindName,
+  list,
+  maxInt32,
+  namespaceName,
+  portNumber,
+  sectionName,
+  strictObject,
+  targetName,
+} from "./schema.ts";
+
+const parentRef = strictObject({
+  group: group.default(gatewayGroup),
+  kind: kindName.default("Gateway"),
+  namespace: namespaceName.optional(),
+  name: targetName,
+  sectionName: sectionName.optional(),
+  port: portNumber.optional(),
+});
+
+const parentRefs = list(parentRef, { max: 32 }).superRefine((refs, context) => {
+  const sections = new Map<string, Set<string>>();
+  refs.forEach((ref, index) => {
+    const parent = [ref.group, ref.kind, ref.namespace ?? "", ref.name].join("/");
+    const section = ref.sectionName ?? "";
+    const seen = sections.get(parent) ?? new Set();
+    const fault = parentFault(section, seen);
+    if (fault !== undefined) context.addIssue({ code: "custom", path: [index], message: fault });
+    sections.set(parent, seen.add(section));
+  });
+});
+
+/** The CRD's rules on several references to one parent. */
+function parentFault(section: string, seen: ReadonlySet<string>): string | undefined {
+  if (seen.has(section)) return "the same parent and sectionName is named twice";
+  if (seen.size > 0 && (section === "" || seen.has(""))) {
+    return "sectionName is required where the same parent is named twice";
+  }
+  return undefined;
+}
+
+const backendRef = strictObject({
+  ...backendReference,
+  weight: integer(0, 1_000_000).default(1),
+  filters: httpRouteFilters,
+}).refine(namesServicePort, missingServicePort);
+
+const timeouts = strictObject({ request: duration.optional(), backendRequest: duration.optional() });
+
+const retry = strictObject({
+  codes: z.array(integer(400, 599)).optional(),
+  attempts: integer(0, maxInt32).optional(),
+  backoff: duration.optional(),
+});
+
+const sessionPersistence = strictObject({
+  sessionName: anyText.optional(),
+  absoluteTimeout: duration.optional(),
+  idleTimeout: duration.optional(),
+  type: z.enum(["Cookie", "Header"]).optional(),
+  cookieConfig: strictObject({ lifetimeType: z.enum(["Permanent", "Session"]).optional() }).optional(),
+});
+
+const defaultMatch = { path: { type: "PathPrefix" as const, value: "/" }, headers: [], queryParams: [] };
+
+const rule = strictObject({
+  name: sectionName.optional(),
+  // An empty list means the same as none.
+  matches: list(httpRouteMatch, { max: 64 })
+    .default([])
+    .transform((matches) => (matches.length === 0 ? [defaultMatch] : matches)),
+  filters: httpRouteFilters,
+  backendRefs: list(backendRef, { max: 16 }).default([]),
+  timeouts: timeouts.optional(),
+  retry: retry.optional(),
+  sessionPersistence: sessionPersistence.optional(),
+}).superRefine(({ matches, filters, backendRefs }, context) => {
+  const redirect = filters.findIndex(({ type }) => type === "RequestRedirect");
+  if (redirect >= 0 && backendRefs.length > 0) {
+    const message = "filter RequestRedirect must not be used together with backendRefs";
+    context.addIssue({ code: "custom", path: ["filters", redirect], message });
+  }
+  const rewritesPrefix = [filters, ...backendRefs.map((ref) => ref.filters)].flat().some(replacesPrefix);
+  const hasOnePrefix = matches.length === 1 && matches[0]?.path.type === "PathPrefix";
+  if (rewritesPrefix && !hasOnePrefix) {
+    const message = "path type ReplacePrefixMatch requires exactly one match, of path type PathPrefix";
+    context.addIssue({ code: "custom", path: ["matches"], message });
+  }
+});
+
+function replacesPrefix(filter: HttpRouteFilter): boolean {
+  if (filter.type === "URLRewrite") return filter.urlRewrite.path?.type === "ReplacePrefixMatch";
+  return filter.type === "RequestRedirect" && filter.requestRedirect.path?.type === "ReplacePrefixMatch";
+}
+
+const maxMatches = 128;
+
+const rules = list(rule, { min: 1, max: 16 })
+  .superRefine((all, context) => {
+    const matches = all.reduce((sum, { matches }) => sum + matches.length, 0);
+    if (matches > maxMatches) {
+      const message = `found ${matches} matches in all rules together, accepted are at most ${maxMatches}`;
+      context.addIssue({ code: "custom", message });
+    }
+    const names = new Set<string>();
+    all.forEach(({ name }, index) => {
+      if (name === undefined) return;
+      if (names.has(name)) {
+        context.addIssue({ code: "custom", path: [index, "name"], message: `a second rule has the name "${name}"` });
+      }
+      names.add(name);
+    });
+  })
+  .default([{ matches: [defaultMatch], filters: [], backendRefs: [] }]);
+
+export const httpRouteSchema = strictResource({
+  apiVersions: gatewayApiVersions,
+  kind: "HTTPRoute",
+  metadata: namespacedMetadata,
+  spec: strictObject({
+    parentRefs: parentRefs.default([]),
+    hostnames: list(hostname, { max: 16 }).default([]),
+    rules,
+    // Experimental channel; read so that it is reported and not refused.
+    useDefaultGateways: anyText.optional(),
+  }),
+});
+
+export type HttpRoute = Immutable<z.output<typeof httpRouteSchema>>;
+export type HttpRouteRule = HttpRoute["spec"]["rules"][number];
+export type HttpBackendRef = HttpRouteRule["backendRefs"][number];
+export type ParentRef = HttpRoute["spec"]["parentRefs"][number];
+export type { HttpRouteFilter, HttpRouteMatch };

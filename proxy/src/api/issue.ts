@@ -1,0 +1,125 @@
+/** Tells in words what a schema found wrong with a value: what was found, what is accepted, what was probably meant. */
+import type * as z from "zod";
+import { suggest } from "./suggest.ts";
+
+/** A fault of one field. */
+export interface FieldFault {
+  /** From the resource's root: `["spec", "listeners", 0, "port"]`. */
+  readonly path: FieldPath;
+  /** What was found and what is accepted; without the path. */
+  readonly message: string;
+  /** True where the field's name is the fault, not its value: that is what to point at. */
+  readonly isUnknownField: boolean;
+}
+
+export type FieldPath = readonly (string | number)[];
+
+/** Writes a path as users read it: `spec.listeners[0].port`, `metadata.labels["app.kubernetes.io/name"]`. */
+export function renderPath(path: FieldPath): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else if (!/^[A-Za-z_][\w-]*$/.test(part)) text += `[${JSON.stringify(part)}]`;
+    else text += text === "" ? part : `.${part}`;
+  }
+  return text;
+}
+
+/** @param showsValues false for a kind that holds secrets: then only the type of what was found is told. */
+export function describeIssue(issue: z.core.$ZodIssue, showsValues: boolean): FieldFault {
+  // Symbols are no field names of JSON or YAML.
+  const path = issue.path.filter((part) => typeof part !== "symbol");
+  const isUnknownField = issue.code === "custom" && issue.params?.["unknownField"] !== undefined;
+  return { path, message: messageOf(issue, path, showsValues), isUnknownField };
+}
+
+function messageOf(issue: z.core.$ZodIssue, path: FieldPath, showsValues: boolean): string {
+  switch (issue.code) {
+    case "custom":
+      return customMessage(issue, path, showsValues);
+    case "invalid_type":
+      return contrast(issue.input, typeNames[issue.expected] ?? issue.expected, showsValues);
+    case "invalid_value":
+      return choice(issue.input, issue.values.map(String), showsValues);
+    case "invalid_union":
+      return discriminatorMessage(issue, showsValues);
+    case "too_small":
+      return `found ${lengthOf(issue.input)}, accepted are at least ${issue.minimum}`;
+    case "too_big":
+      return `found ${lengthOf(issue.input)}, accepted are at most ${issue.maximum}`;
+    // No schema of ours raises these; zod's own words would still be true.
+    case "unrecognized_keys":
+    case "invalid_format":
+    case "invalid_key":
+    case "invalid_element":
+    case "not_multiple_of":
+      return issue.message;
+  }
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  array: "a list",
+  object: "a map of fields",
+  record: "a map of fields",
+  boolean: "true or false",
+  string: "text",
+};
+
+/** Issues of `schema.ts` carry what they accept; rules across fields carry a whole sentence. */
+function customMessage(issue: z.core.$ZodIssueCustom, path: FieldPath, showsValues: boolean): string {
+  const fields: unknown = issue.params?.["unknownField"];
+  if (Array.isArray(fields)) return unknownFieldMessage(String(path.at(-1)), fields.map(String));
+  const accepted: unknown = issue.params?.["accepted"];
+  if (typeof accepted === "string") return contrast(issue.input, accepted, showsValues);
+  return issue.message;
+}
+
+function unknownFieldMessage(field: string, accepted: readonly string[]): string {
+  return `unknown field ${quote(field)}, accepted ${accepted.length === 1 ? "is" : "are"} ${accepted.join(", ")}${hint(field, accepted)}`;
+}
+
+function discriminatorMessage(issue: z.core.$ZodIssueInvalidUnion, showsValues: boolean): string {
+  const { discriminator, input } = issue;
+  const options: readonly unknown[] = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
+  if (discriminator === undefined || typeof input !== "object" || input === null) return issue.message;
+  const found: unknown = Object.entries(input).find(([key]) => key === discriminator)?.[1];
+  return choice(found, options.map(String), showsValues);
+}
+
+function choice(found: unknown, accepted: readonly string[], showsValues: boolean): string {
+  const words = accepted.map(quote).join(", ");
+  const meant = typeof found === "string" ? hint(found, accepted) : "";
+  return contrast(found, accepted.length === 1 ? words : `one of ${words}`, showsValues) + meant;
+}
+
+function contrast(found: unknown, accepted: string, showsValues: boolean): string {
+  if (found === undefined) return `missing, required is ${accepted}`;
+  return `found ${showsValues ? describeValue(found) : describeType(found)}, accepted is ${accepted}`;
+}
+
+function hint(found: string, accepted: readonly string[]): string {
+  const meant = suggest(found, accepted);
+  return meant === undefined ? "" : `; did you mean ${quote(meant)}?`;
+}
+
+function describeValue(value: unknown): string {
+  if (typeof value === "string") return quote(value);
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  return describeType(value);
+}
+
+function describeType(value: unknown): string {
+  if (value === null) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "object" ? "a map of fields" : `a ${typeof value}`;
+}
+
+/** As JSON writes it, so that blanks and control characters show; cut where it would no longer be read. */
+function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}
+
+function lengthOf(value: unknown): string {
+  if (Array.isArray(value)) return `${value.length} items`;
+  return "too little or too much";
+}

@@ -1,0 +1,12 @@
+/** Namespace (core v1): only its labels concern us, for listeners that select namespaces by label. */
+import * as z from "zod";
+import { clusterMetadata } from "./metadata.ts";
+import type { Immutable } from "./schema.ts";
+
+export const namespaceSchema = z.object({
+  apiVersion: z.literal("v1"),
+  kind: z.literal("Namespace"),
+  metadata: clusterMetadata,
+});
+
+export type Namespace = Immutable<z.output<typeof namespaceSchema>>;

@@ -1,0 +1,16 @@
+/** ReferenceGrant (Gateway API v1.6): lets objects of other namespaces refer to objects of its own. */
+import type * as z from "zod";
+import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
+import { group, type Immutable, kindName, list, namespaceName, strictObject, targetName } from "./schema.ts";
+
+export const referenceGrantSchema = strictResource({
+  apiVersions: gatewayApiVersions,
+  kind: "ReferenceGrant",
+  metadata: namespacedMetadata,
+  spec: strictObject({
+    from: list(strictObject({ group, kind: kindName, namespace: namespaceName }), { min: 1, max: 16 }),
+    to: list(strictObject({ group, kind: kindName, name: targetName.optional() }), { min: 1, max: 16 }),
+  }),
+});
+
+export type ReferenceGrant = Immutable<z.output<typeof referenceGrantSchema>>;

@@ -1,0 +1,43 @@
+/** Finds the word that was probably meant: "Minute" for "Minutes", "burts" for "burst". */
+
+/**
+ * The candidate nearest to `found`, or undefined when none is near enough to be a slip of the finger: at most one
+ * edit (insertion, deletion, substitution, swap of neighbours) in three characters. Case counts for nothing.
+ */
+export function suggest(found: string, candidates: readonly string[]): string | undefined {
+  // Longer words are prose, not a misspelt name, and would make the table below large.
+  if (found.length > 64) return undefined;
+  const allowed = Math.max(1, Math.floor(found.length / 3));
+  let nearest: string | undefined;
+  let nearestEdits = allowed + 1;
+  for (const candidate of candidates) {
+    const edits = editDistance(found.toLowerCase(), candidate.toLowerCase());
+    if (edits < nearestEdits) {
+      nearest = candidate;
+      nearestEdits = edits;
+    }
+  }
+  return nearest;
+}
+
+/** Edits that turn `a` into `b` (optimal string alignment: a swap of two neighbours is one edit). */
+function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column++) {
+      const replaced = at(previous, column - 1) + (a[row - 1] === b[column - 1] ? 0 : 1);
+      const isSwap = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      const swapped = isSwap ? at(beforePrevious, column - 2) + 1 : replaced;
+      current.push(Math.min(at(previous, column) + 1, at(current, column - 1) + 1, replaced, swapped));
+    }
+    beforePrevious = previous;
+    previous = current;
+  }
+  return at(previous, b.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}
