@@ -47,20 +47,6 @@ export function parseManifests(files: readonly ManifestFile[], before: InForceBy
   return { resources, problems, kept, inForce };
 }
 
-/** A problem that a later step found with a resource; it knows the field, not the text. */
-export interface ResourceProblem extends Problem {
-  readonly resource: ResourceKey;
-  readonly fieldPath: FieldPath;
-}
-
-/** Adds to each problem where its field stands. */
-export function locateProblems(problems: readonly ResourceProblem[], inForce: InForceByKey): readonly Problem[] {
-  return problems.map(({ fieldPath, ...problem }) => {
-    const location = inForce.get(problem.resource)?.locate(fieldPath);
-    return location === undefined ? problem : { ...problem, location };
-  });
-}
-
 /** Gathers entries file by file; `keep` comes last. */
 class ManifestReader {
   readonly inForce = new Map<ResourceKey, InForce>();

@@ -1,0 +1,119 @@
+/**
+ * Status as Kubernetes shows it and as file mode logs it: conditions with their reasons, as closed unions. Reasons are
+ * the Gateway API's (v1.6); ProxyPolicy's are ours. Times are not known here: `status/conditions.ts` adds them.
+ */
+import type { ParentRef } from "./http-route.ts";
+
+export interface Condition<Type extends string = string, Reason extends string = string> {
+  readonly type: Type;
+  readonly status: "True" | "False" | "Unknown";
+  readonly reason: Reason;
+  /** One sentence for people; all faults of a kind in one. */
+  readonly message: string;
+  /** `metadata.generation` of the object that was judged; absent in file mode. */
+  readonly observedGeneration?: number;
+}
+
+/** A union of conditions from the reasons of each type. */
+type ConditionsOf<Reasons extends Readonly<Record<string, string>>> = {
+  [Type in keyof Reasons & string]: Condition<Type, Reasons[Type]>;
+}[keyof Reasons & string];
+
+export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "InvalidParameters" }>;
+
+export type GatewayCondition = ConditionsOf<{
+  Accepted: "Accepted" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
+  Programmed: "Programmed" | "Invalid" | "AddressNotUsable";
+}>;
+
+/** A listener that shares its port with another of the same host name, or of another protocol. */
+export type ConflictReason = "HostnameConflict" | "ProtocolConflict";
+
+export type ListenerCondition = ConditionsOf<{
+  Accepted: "Accepted" | "UnsupportedProtocol" | ConflictReason;
+  Programmed: "Programmed" | "Invalid" | ConflictReason;
+  ResolvedRefs: "ResolvedRefs" | "InvalidRouteKinds";
+  Conflicted: "NoConflicts" | ConflictReason;
+}>;
+
+/** Why a route's parent does not take it. */
+export type NotAcceptedReason =
+  | "NotAllowedByListeners"
+  | "NoMatchingListenerHostname"
+  | "NoMatchingParent"
+  | "UnsupportedValue";
+
+/** Why a rule's backend cannot be used; its share of the traffic is answered with 500. */
+export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound" | "UnsupportedProtocol";
+
+export type RouteCondition = ConditionsOf<{
+  Accepted: "Accepted" | NotAcceptedReason;
+  ResolvedRefs: "ResolvedRefs" | UnresolvedReason;
+  /** Present only when true: some rules are served and some are not. */
+  PartiallyInvalid: "UnsupportedValue";
+}>;
+
+export type PolicyCondition = ConditionsOf<{
+  Accepted: "Valid" | "PartiallyValid" | "Invalid";
+  Attached: "Attached" | "TargetNotFound" | "Pending";
+}>;
+
+export interface GatewayClassStatus {
+  readonly name: string;
+  readonly conditions: readonly GatewayClassCondition[];
+}
+
+export interface GatewayStatus {
+  readonly namespace: string;
+  readonly name: string;
+  readonly conditions: readonly GatewayCondition[];
+  readonly listeners: readonly ListenerStatus[];
+}
+
+export interface ListenerStatus {
+  readonly name: string;
+  readonly supportedKinds: readonly { readonly group: string; readonly kind: string }[];
+  /** Routes that this listener has accepted. */
+  readonly attachedRoutes: number;
+  readonly conditions: readonly ListenerCondition[];
+}
+
+export interface RouteStatus {
+  readonly namespace: string;
+  readonly name: string;
+  /** One per parentRef that names a Gateway of ours. */
+  readonly parents: readonly ParentStatus[];
+}
+
+export interface ParentStatus {
+  readonly parentRef: ParentRef;
+  readonly controllerName: string;
+  readonly conditions: readonly RouteCondition[];
+}
+
+export interface PolicyStatus {
+  readonly namespace: string;
+  readonly name: string;
+  /** One per targetRef, in its order. */
+  readonly ancestors: readonly AncestorStatus[];
+}
+
+export interface AncestorStatus {
+  readonly ancestorRef: {
+    readonly group: string;
+    readonly kind: string;
+    readonly namespace: string;
+    readonly name: string;
+    readonly sectionName?: string;
+  };
+  readonly controllerName: string;
+  readonly conditions: readonly PolicyCondition[];
+}
+
+/** Status of every object that is ours to judge, by kind; each list sorted by namespace and name. */
+export interface Statuses {
+  readonly gatewayClasses: readonly GatewayClassStatus[];
+  readonly gateways: readonly GatewayStatus[];
+  readonly httpRoutes: readonly RouteStatus[];
+  readonly proxyPolicies: readonly PolicyStatus[];
+}

@@ -1,0 +1,89 @@
+/** A Backend resource as a backend: one address, and for an LLM provider its defaults and credentials. */
+import type { AiBackend as AiSpec, Backend as BackendResource, StaticBackend } from "../api/backend.ts";
+import { type Secret, secretValue } from "../api/secret.ts";
+import type { AiBackend, Backend, UpstreamTls } from "../ir/snapshot.ts";
+import { nameKey } from "./object-names.ts";
+import type { Resolution } from "./service-backend.ts";
+
+/** The key of a Secret that holds an LLM provider's API key. */
+export const apiKeyField = "apiKey";
+
+const httpsPort = 443;
+
+/** Where each provider is reached when the Backend names no host. */
+const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
+  openai: "api.openai.com",
+  anthropic: "api.anthropic.com",
+};
+
+/** Resolves a Backend. @param secrets by `namespace/name` */
+export function resolveBackendResource(resource: BackendResource, secrets: ReadonlyMap<string, Secret>): Resolution {
+  if (resource.spec.static !== undefined) {
+    return { kind: "resolved", backend: staticBackend(resource, resource.spec.static) };
+  }
+  if (resource.spec.ai !== undefined) return aiBackend(resource, resource.spec.ai, secrets);
+  // The parser has refused such a Backend; the type does not know.
+  return notFound(resource, "has neither static nor ai");
+}
+
+function staticBackend(resource: BackendResource, { host, port, tls }: StaticBackend): Backend {
+  return { ...identity(resource), endpoints: [endpoint(host, port)], ...tlsFields(tls) };
+}
+
+function aiBackend(resource: BackendResource, spec: AiSpec, secrets: ReadonlyMap<string, Secret>): Resolution {
+  const provider = spec.provider.anthropic === undefined ? "openai" : "anthropic";
+  const credentials = readApiKey(resource, spec, secrets);
+  if (credentials.kind === "unresolved") return credentials;
+
+  const port = spec.port ?? httpsPort;
+  // A key must not travel in the clear by oversight: plain text needs another port and a host of one's own.
+  const isTls = spec.tls !== undefined || spec.host === undefined || port === httpsPort;
+  const model = spec.provider[provider]?.model;
+  const pathPrefix = spec.path?.replace(/\/+$/, "");
+  const ai: AiBackend = {
+    provider,
+    ...(model === undefined ? {} : { model }),
+    ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
+    ...(credentials.apiKey === undefined ? {} : { apiKey: { secret: credentials.apiKey } }),
+  };
+  const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
+  const tls = isTls ? tlsFields(spec.tls ?? {}) : {};
+  return { kind: "resolved", backend: { ...identity(resource), endpoints, ...tls, ai } };
+}
+
+type Credentials =
+  | { readonly kind: "known"; readonly apiKey: string | undefined }
+  | Extract<Resolution, { kind: "unresolved" }>;
+
+/** The key to send; undefined passes the client's own credentials through. */
+function readApiKey(resource: BackendResource, { auth }: AiSpec, secrets: ReadonlyMap<string, Secret>): Credentials {
+  const reference = auth?.secretRef;
+  if (reference === undefined) return { kind: "known", apiKey: undefined };
+  const name = `${resource.metadata.namespace}/${reference.name}`;
+  const secret = secrets.get(name);
+  if (secret === undefined) return notFound(resource, `refers to Secret ${name}, which does not exist`);
+  const apiKey = secretValue(secret, apiKeyField);
+  if (apiKey === undefined || apiKey === "")
+    return notFound(resource, `refers to Secret ${name}, which has no ${apiKeyField}`);
+  // Goes into a header: anything but visible ASCII would break it, or smuggle another one in.
+  if (!/^[\x21-\x7e]+$/.test(apiKey))
+    return notFound(resource, `refers to Secret ${name}, whose ${apiKeyField} is no key`);
+  return { kind: "known", apiKey };
+}
+
+function notFound(resource: BackendResource, fault: string): Extract<Resolution, { kind: "unresolved" }> {
+  return { kind: "unresolved", reason: "BackendNotFound", message: `Backend ${nameKey(resource)} ${fault}` };
+}
+
+function identity({ metadata: { namespace, name } }: BackendResource): Omit<Backend, "endpoints"> {
+  return { key: `Backend/${namespace}/${name}`, kind: "Backend", namespace, name };
+}
+
+function endpoint(host: string, port: number): Backend["endpoints"][number] {
+  return { name: "backend", host, port };
+}
+
+function tlsFields(tls: { readonly hostname?: string | undefined } | undefined): { readonly tls?: UpstreamTls } {
+  if (tls === undefined) return {};
+  return { tls: tls.hostname === undefined ? {} : { hostname: tls.hostname } };
+}

@@ -1,0 +1,59 @@
+/**
+ * Resolves what rules refer to as backends (Gateway API `BackendObjectReference`). A reference that cannot be followed
+ * is no error of the route as a whole: its share of the traffic is answered with 500. A new kind of backend is one
+ * entry in `resolveReference`.
+ */
+import type { HttpBackendRef, HttpRoute } from "../api/http-route.ts";
+import { gatewayGroup, proxyGroup } from "../api/names.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import { resolveBackendResource } from "./backend-resource.ts";
+import { indexByName } from "./object-names.ts";
+import { referencePermissions } from "./reference-grants.ts";
+import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
+
+/** Follows a backendRef of a route. */
+export type ResolveBackend = (route: HttpRoute, ref: HttpBackendRef) => Resolution;
+
+export function backendResolver(resources: ResourceSet): ResolveBackend {
+  const isPermitted = referencePermissions(resources.ReferenceGrant);
+  const services = indexByName(resources.Service);
+  const slices = indexSlices(resources.EndpointSlice);
+  const backends = indexByName(resources.Backend);
+  const secrets = indexByName(resources.Secret);
+
+  /** The kinds of backend that we know; undefined for any other. */
+  function resolveReference(namespace: string, { group, kind, name, port }: HttpBackendRef): Resolution | undefined {
+    const key = `${namespace}/${name}`;
+    if (group === "" && kind === "Service") {
+      const service = services.get(key);
+      if (service === undefined || port === undefined) return missing(`Service ${key}`);
+      return resolveService(service, port, slices.get(key) ?? []);
+    }
+    if (group === proxyGroup && kind === "Backend") {
+      const backend = backends.get(key);
+      return backend === undefined ? missing(`Backend ${key}`) : resolveBackendResource(backend, secrets);
+    }
+    return undefined;
+  }
+
+  return (route, ref) => {
+    const namespace = ref.namespace ?? route.metadata.namespace;
+    const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
+    const { group, kind, name } = ref;
+    const resolution = resolveReference(namespace, ref);
+    if (resolution === undefined) {
+      const message = `kind ${kind} (group "${group}") is no backend, accepted are Service and Backend (group "${proxyGroup}")`;
+      return { kind: "unresolved", reason: "InvalidKind", message };
+    }
+    // Asked second, so that a misspelt kind is told as such; what the other namespace holds is not told.
+    if (!isPermitted(from, { group, kind, namespace, name })) {
+      const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
+      return { kind: "unresolved", reason: "RefNotPermitted", message };
+    }
+    return resolution;
+  };
+}
+
+function missing(what: string): Resolution {
+  return { kind: "unresolved", reason: "BackendNotFound", message: `${what} does not exist` };
+}

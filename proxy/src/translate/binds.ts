@@ -1,0 +1,89 @@
+/** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
+import type { LocalLimit } from "../ir/limit.ts";
+import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import type { Attachment } from "./attachment.ts";
+import type { GatewayState } from "./gateways.ts";
+import type { ListenerState } from "./listeners.ts";
+import { compareText, nameKey } from "./object-names.ts";
+import { targetKey } from "./policies.ts";
+import type { RouteState } from "./routes.ts";
+
+type Limits = ReadonlyMap<string, readonly LocalLimit[]>;
+
+/** One bind per socket address, sorted by address (none first) and port; Gateways with one address share it. */
+export function buildBinds(
+  gateways: Iterable<GatewayState>,
+  routes: readonly RouteState[],
+  limits: Limits,
+): readonly Bind[] {
+  const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
+  for (const { addresses, listeners } of gateways) {
+    for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
+      const listener = buildListener(state, routes, limits);
+      for (const address of addresses) {
+        const { port } = state.listener;
+        const key = `${address ?? ""} ${port}`;
+        const bind = binds.get(key) ?? { address, port, listeners: [] };
+        bind.listeners.push(listener);
+        binds.set(key, bind);
+      }
+    }
+  }
+  return [...binds.values()]
+    .sort((a, b) => compareText(a.address ?? "", b.address ?? "") || a.port - b.port)
+    .map(({ address, port, listeners }) => ({ ...(address === undefined ? {} : { address }), port, listeners }));
+}
+
+/** Every backend that a served rule names, by its key in sorted order. */
+export function collectBackends(routes: readonly RouteState[]): Readonly<Record<string, Backend>> {
+  const attached = routes.filter(({ parents }) => parents.some(({ attachments }) => attachments.length > 0));
+  const backends = attached.flatMap(({ rules }) => rules.flatMap((rule) => rule.backends));
+  return Object.fromEntries(
+    backends.sort((a, b) => compareText(a.key, b.key)).map((backend) => [backend.key, backend]),
+  );
+}
+
+function buildListener(state: ListenerState, routes: readonly RouteState[], limits: Limits): Listener {
+  const { gateway, listener, key } = state;
+  const { namespace, name } = gateway.metadata;
+  return {
+    key,
+    gateway: { namespace, name },
+    name: listener.name,
+    // The only protocol that is ever programmed.
+    protocol: "HTTP",
+    ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
+    routes: routes.flatMap((route) => {
+      const attachment = findAttachment(route, key);
+      return attachment === undefined ? [] : [buildRoute(route, attachment, limits)];
+    }),
+  };
+}
+
+/** A route may name one listener twice, by several parentRefs; the outcome is the same each time. */
+function findAttachment({ parents }: RouteState, listenerKey: string): Attachment | undefined {
+  return parents.flatMap(({ attachments }) => attachments).find(({ listener }) => listener.key === listenerKey);
+}
+
+function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attachment, limits: Limits): Route {
+  const { namespace, name, creationTimestamp } = route.metadata;
+  const routeName = nameKey(route);
+  const gatewayName = nameKey(listener.gateway);
+  const limitsAt = (target: string) => limits.get(target) ?? [];
+  const shared = [
+    ...limitsAt(targetKey("HTTPRoute", routeName)),
+    ...limitsAt(targetKey("Gateway", gatewayName, listener.listener.name)),
+    ...limitsAt(targetKey("Gateway", gatewayName)),
+  ];
+  return {
+    key: routeName,
+    namespace,
+    name,
+    hostnames,
+    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+    rules: rules.map(({ rule }): RouteRule => {
+      const own = rule.name === undefined ? [] : limitsAt(targetKey("HTTPRoute", routeName, rule.name));
+      return { ...rule, limits: [...own, ...shared] };
+    }),
+  };
+}

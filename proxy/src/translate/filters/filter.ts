@@ -1,0 +1,25 @@
+/**
+ * Which filters are served: one case each, with a file of its own beside this one. To serve another, add its form to
+ * `ir/filter.ts`, its file here, and its case below.
+ */
+import type { HttpRouteFilter } from "../../api/http-route-filter.ts";
+import type { Filter } from "../../ir/filter.ts";
+import { translateHeaderModifier } from "./header-modifier.ts";
+import { translateUrlRewrite } from "./url-rewrite.ts";
+
+/** The filter as the data path runs it, or undefined where we do not serve its type. */
+export function translateFilter(filter: HttpRouteFilter): Filter | undefined {
+  switch (filter.type) {
+    case "RequestHeaderModifier":
+      return { kind: filter.type, ...translateHeaderModifier(filter.requestHeaderModifier) };
+    case "ResponseHeaderModifier":
+      return { kind: filter.type, ...translateHeaderModifier(filter.responseHeaderModifier) };
+    case "URLRewrite":
+      return translateUrlRewrite(filter.urlRewrite);
+    case "RequestRedirect":
+    case "RequestMirror":
+    case "CORS":
+    case "ExtensionRef":
+      return undefined;
+  }
+}

@@ -1,0 +1,47 @@
+/** What translation finds wrong with a resource, as a condition shows it and as a problem tells it. */
+import type { FieldPath } from "../api/issue.ts";
+import type { ResourceKey } from "../api/resource.ts";
+import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import type { Condition } from "../api/status.ts";
+
+/** One fault of one resource. */
+export interface Finding<Reason extends string = string> {
+  readonly reason: Reason;
+  readonly message: string;
+  /** The field at fault. */
+  readonly path: FieldPath;
+}
+
+/** How a condition reads when nothing was found. */
+interface Healthy<Type extends string, Reason extends string> {
+  readonly type: Type;
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+/** True as `healthy` says, or False for the reason of the first finding, with the messages of all. */
+export function conditionFrom<Type extends string, Good extends string, Bad extends string>(
+  healthy: Healthy<Type, Good>,
+  findings: readonly Finding<Bad>[],
+  generation: number | undefined,
+): Condition<Type, Good | Bad> {
+  const { type, reason, message } = healthy;
+  const [first] = findings;
+  if (first === undefined) return { type, status: "True", reason, message, ...observed(generation) };
+  return { type, status: "False", reason: first.reason, message: joinMessages(findings), ...observed(generation) };
+}
+
+/** `observedGeneration` as conditions have it: absent where the object has no generation. */
+export function observed(generation: number | undefined): { readonly observedGeneration?: number } {
+  return generation === undefined ? {} : { observedGeneration: generation };
+}
+
+/** One sentence out of all messages; the same fault in several rules is told once. */
+export function joinMessages(findings: readonly { readonly message: string }[]): string {
+  return [...new Set(findings.map(({ message }) => message))].join("; ");
+}
+
+/** The findings of one resource as problems. */
+export function problemsFrom(resource: ResourceKey, findings: readonly Finding[]): readonly ResourceProblem[] {
+  return findings.map(({ path, message }) => resourceProblem(resource, path, message));
+}

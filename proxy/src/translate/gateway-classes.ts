@@ -1,0 +1,43 @@
+/** Which Gateways are ours: those whose class names our controller. */
+import type { Gateway } from "../api/gateway.ts";
+import type { GatewayClass } from "../api/gateway-class.ts";
+import { controllerName, gatewayClassName } from "../api/names.ts";
+import type { GatewayClassStatus } from "../api/status.ts";
+import { conditionFrom, type Finding } from "./finding.ts";
+import { compareText } from "./object-names.ts";
+
+export type Ownership =
+  | "ours"
+  /** Another controller's. */
+  | "foreign"
+  /** Its class is nobody's that we know; most likely a mistake. */
+  | "unknown";
+
+/** Tells whose a Gateway is. The class `gateway-proxy` is ours without a resource, unless a resource gives it away. */
+export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Gateway) => Ownership {
+  const controllers = new Map(classes.map(({ metadata, spec }) => [metadata.name, spec.controllerName]));
+  return ({ spec }) => {
+    const controller = controllers.get(spec.gatewayClassName);
+    if (controller !== undefined) return controller === controllerName ? "ours" : "foreign";
+    return spec.gatewayClassName === gatewayClassName ? "ours" : "unknown";
+  };
+}
+
+/** Parameters of a class are not served, so a class that has some is refused. */
+export function parametersFinding({ spec }: GatewayClass): readonly Finding<"InvalidParameters">[] {
+  if (spec.parametersRef === undefined) return [];
+  const message = "spec.parametersRef is not served by this version";
+  return [{ reason: "InvalidParameters", message, path: ["spec", "parametersRef"] }];
+}
+
+/** Status of the classes that are ours. */
+export function gatewayClassStatuses(classes: readonly GatewayClass[]): readonly GatewayClassStatus[] {
+  return classes
+    .filter(({ spec }) => spec.controllerName === controllerName)
+    .sort((a, b) => compareText(a.metadata.name, b.metadata.name))
+    .map((gatewayClass) => {
+      const { name, generation } = gatewayClass.metadata;
+      const healthy = { type: "Accepted", reason: "Accepted", message: "class is served" } as const;
+      return { name, conditions: [conditionFrom(healthy, parametersFinding(gatewayClass), generation)] };
+    });
+}

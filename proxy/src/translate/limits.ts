@@ -1,0 +1,44 @@
+/**
+ * Local limit entries in the form the data path enforces. The heart of it is a counter's identity: what keeps a budget
+ * through edits elsewhere, and what two places share.
+ */
+import type { ProxyPolicy } from "../api/proxy-policy.ts";
+import type { LocalLimit } from "../ir/limit.ts";
+import { nameKey } from "./object-names.ts";
+
+/**
+ * The entries of a policy at one of its targets, in the policy's order.
+ *
+ * The counter is named by policy, target and what is counted; so a policy that names two routes counts each by itself,
+ * one on a Gateway counts all its routes together, and neither the order of the entries nor their mode resets a count.
+ * Entries that are the same to the letter are told apart by their number.
+ *
+ * @param target `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where one is named.
+ */
+export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
+  const name = nameKey(policy);
+  const timesSeen = new Map<string, number>();
+  return policy.spec.traffic.rateLimit.local.map((localEntry, entry): LocalLimit => {
+    const { requests, tokens, burst = 0, unit, key, mode } = localEntry;
+    const counts = tokens === undefined ? "requests" : "tokens";
+    // The parser let exactly one of them through.
+    const amount = requests ?? tokens ?? 1;
+    const capacity = `${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
+    const identity = `${name} ${target} ${counts} ${capacity}${key === undefined ? "" : ` by ${key}`}`;
+    const times = (timesSeen.get(identity) ?? 0) + 1;
+    timesSeen.set(identity, times);
+    const counter = times === 1 ? identity : `${identity} #${times}`;
+    return {
+      counter,
+      policy: name,
+      entry,
+      target,
+      counts,
+      amount,
+      burst,
+      unit,
+      ...(key === undefined ? {} : { key }),
+      mode,
+    };
+  });
+}

@@ -1,0 +1,28 @@
+/** `HTTPRouteMatch` into the form the data path compiles: names normalised, defaults filled in. */
+import type { HttpRouteMatch } from "../api/http-route.ts";
+import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
+
+export function translateMatch({ path, method, headers, queryParams }: HttpRouteMatch): Match {
+  return {
+    path: translatePath(path),
+    ...(method === undefined ? {} : { method }),
+    headers: distinct(headers, (name) => name.toLowerCase()),
+    query: distinct(queryParams, (name) => name),
+  };
+}
+
+function translatePath({ type, value }: HttpRouteMatch["path"]): PathMatch {
+  if (type !== "PathPrefix") return { kind: type, value };
+  // "/foo/" and "/foo" are the same prefix: it ends where a segment ends.
+  return { kind: type, value: value.replace(/\/+$/, "") || "/" };
+}
+
+/** Of several entries with one name the first counts, says the API. */
+function distinct(matches: HttpRouteMatch["headers"], normalise: (name: string) => string): readonly ValueMatch[] {
+  const byName = new Map<string, ValueMatch>();
+  for (const { type, name, value } of matches) {
+    const key = normalise(name);
+    if (!byName.has(key)) byName.set(key, { kind: type, name: key, value });
+  }
+  return [...byName.values()];
+}

@@ -1,0 +1,108 @@
+/**
+ * Attaches ProxyPolicies to what they name. A policy is attached where its entries are enforced on traffic, and
+ * nowhere else: a target that does not exist, is not ours or serves nothing leaves it unattached, and says so.
+ */
+import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
+import type { LocalLimit } from "../ir/limit.ts";
+import type { JudgedGateways } from "./gateways.ts";
+import { localLimits } from "./limits.ts";
+import { sortByAge } from "./object-names.ts";
+import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
+
+/** A policy at one of its targets. */
+export interface TargetState {
+  readonly targetRef: PolicyTargetRef;
+  /** Undefined when attached. */
+  readonly unattached: Unattached | undefined;
+}
+
+export interface Unattached {
+  readonly reason: "TargetNotFound" | "Pending";
+  readonly message: string;
+}
+
+export interface PolicyState {
+  readonly policy: ProxyPolicy;
+  /** In the order of the targetRefs. */
+  readonly targets: readonly TargetState[];
+}
+
+export interface AttachedPolicies {
+  readonly policies: readonly PolicyState[];
+  /** Limits by target, oldest policy first: `HTTPRoute/namespace/name`, `Gateway/namespace/name#listener`. */
+  readonly limits: ReadonlyMap<string, readonly LocalLimit[]>;
+}
+
+export function attachPolicies(
+  policies: readonly ProxyPolicy[],
+  gateways: JudgedGateways,
+  routes: readonly RouteState[],
+): AttachedPolicies {
+  const routesByName = indexRoutes(routes);
+  const limits = new Map<string, LocalLimit[]>();
+  const states = sortByAge(policies).map((policy): PolicyState => {
+    const { namespace } = policy.metadata;
+    const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
+      const name = `${namespace}/${targetRef.name}`;
+      const target = targetKey(targetRef.kind, name, targetRef.sectionName);
+      limits.set(target, [...(limits.get(target) ?? []), ...localLimits(policy, target)]);
+      const unattached =
+        targetRef.kind === "Gateway"
+          ? judgeGatewayTarget(name, targetRef, gateways)
+          : judgeRouteTarget(name, targetRef, routesByName.get(name));
+      return { targetRef, unattached };
+    });
+    return { policy, targets };
+  });
+  return { policies: states, limits };
+}
+
+/** Names a target in limits: kind, `namespace/name`, and the section if there is one. */
+export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?: string): string {
+  return section === undefined ? `${kind}/${name}` : `${kind}/${name}#${section}`;
+}
+
+function judgeGatewayTarget(
+  name: string,
+  { sectionName }: PolicyTargetRef,
+  gateways: JudgedGateways,
+): Unattached | undefined {
+  const known = gateways.all.get(name);
+  if (known === undefined) return notFound(`Gateway ${name} does not exist`);
+  const state = gateways.ours.get(name);
+  if (state === undefined)
+    return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which is not ours`);
+  if (sectionName === undefined) {
+    const isServing = state.listeners.some(({ isProgrammed }) => isProgrammed);
+    return isServing ? undefined : pending(`no listener of Gateway ${name} is programmed`);
+  }
+  const listener = state.listeners.find((candidate) => candidate.listener.name === sectionName);
+  if (listener === undefined) return notFound(`Gateway ${name} has no listener ${sectionName}`);
+  return listener.isProgrammed ? undefined : pending(`listener ${sectionName} of Gateway ${name} is not programmed`);
+}
+
+function judgeRouteTarget(
+  name: string,
+  { sectionName }: PolicyTargetRef,
+  route: RouteState | undefined,
+): Unattached | undefined {
+  if (route === undefined) return notFound(`HTTPRoute ${name} does not exist`);
+  const rule = route.rules.find((candidate) => candidate.rule.name === sectionName);
+  if (sectionName !== undefined && rule === undefined) return notFound(`HTTPRoute ${name} has no rule ${sectionName}`);
+  const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
+  if (accepting.length === 0) return pending(`HTTPRoute ${name} is accepted by no Gateway of ours`);
+  const isServing = accepting.some(({ attachments }) => attachments.some(({ listener }) => listener.isProgrammed));
+  if (!isServing) return pending(`no listener that HTTPRoute ${name} attaches to is programmed`);
+  if (sectionName !== undefined && rule !== undefined && rule.invalid.length > 0) {
+    return pending(`rule ${sectionName} of HTTPRoute ${name} is not served`);
+  }
+  return undefined;
+}
+
+function notFound(message: string): Unattached {
+  return { reason: "TargetNotFound", message };
+}
+
+function pending(message: string): Unattached {
+  return { reason: "Pending", message };
+}

@@ -1,0 +1,38 @@
+/** Everything that translation found wrong, as problems at their fields: what the conditions say, for people. */
+import { resourceKey, type ResourceSet } from "../api/resource.ts";
+import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import { problemsFrom } from "./finding.ts";
+import { parametersFinding } from "./gateway-classes.ts";
+import type { GatewayState } from "./gateways.ts";
+import type { PolicyState } from "./policies.ts";
+import { unenforced } from "./policy-status.ts";
+import type { RouteState } from "./routes.ts";
+import { controllerName } from "../api/names.ts";
+
+export function classProblems({ GatewayClass }: ResourceSet): readonly ResourceProblem[] {
+  return GatewayClass.filter(({ spec }) => spec.controllerName === controllerName).flatMap((gatewayClass) =>
+    problemsFrom(resourceKey(gatewayClass), parametersFinding(gatewayClass)),
+  );
+}
+
+export function gatewayProblems(state: GatewayState): readonly ResourceProblem[] {
+  const { gateway, listeners, refusals, unusableAddresses, unserved } = state;
+  const ofListeners = listeners.flatMap((listener) => [...listener.refusals, ...listener.invalidKinds]);
+  return problemsFrom(resourceKey(gateway), [...refusals, ...unusableAddresses, ...unserved, ...ofListeners]);
+}
+
+export function routeProblems({ route, parents, rules }: RouteState): readonly ResourceProblem[] {
+  const refusals = parents.flatMap(({ refusal }) => refusal ?? []);
+  const ofRules = rules.flatMap(({ invalid, unresolved, unserved }) => [...invalid, ...unresolved, ...unserved]);
+  return problemsFrom(resourceKey(route), [...refusals, ...ofRules]);
+}
+
+export function policyProblems({ policy, targets }: PolicyState): readonly ResourceProblem[] {
+  const key = resourceKey(policy);
+  const fault = unenforced(policy);
+  const problems = targets.flatMap(({ unattached }, index) =>
+    unattached === undefined ? [] : [resourceProblem(key, ["spec", "targetRefs", index], unattached.message)],
+  );
+  if (fault === undefined) return problems;
+  return [...problems, resourceProblem(key, ["spec", "traffic", "rateLimit", "global"], fault)];
+}

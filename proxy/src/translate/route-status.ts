@@ -1,0 +1,62 @@
+/** Status of HTTPRoutes, one entry per parent of ours. */
+import { controllerName } from "../api/names.ts";
+import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../api/status.ts";
+import type { ParentState } from "./attachment.ts";
+import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import type { RouteState } from "./routes.ts";
+
+export function routeStatus(state: RouteState): RouteStatus {
+  const { namespace, name } = state.route.metadata;
+  const parents = state.parents.map((parent) => ({
+    parentRef: parent.parentRef,
+    controllerName,
+    conditions: routeConditions(state, parent),
+  }));
+  return { namespace, name, parents };
+}
+
+/** Why a parent has not accepted the route; a route of which no rule is served is accepted by none. */
+export function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
+  if (parent.refusal !== undefined) return [parent.refusal];
+  return state.isServed ? [] : state.rules.flatMap(({ invalid }) => invalid);
+}
+
+function routeConditions(state: RouteState, parent: ParentState): readonly RouteCondition[] {
+  const { generation } = state.route.metadata;
+  const findings = acceptanceFindings(state, parent);
+  const unserved = state.rules.flatMap((rule) => rule.unserved);
+  const message = joinMessages([...servingMessage(parent), ...unserved]);
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  const conditions: RouteCondition[] = [
+    conditionFrom({ type: "Accepted", reason: "Accepted", message }, findings, generation),
+    conditionFrom(
+      resolved,
+      state.rules.flatMap(({ unresolved }) => unresolved),
+      generation,
+    ),
+  ];
+  const invalidRules = state.rules.flatMap(({ invalid }, index) => (invalid.length === 0 ? [] : [{ invalid, index }]));
+  if (findings.length === 0 && invalidRules.length > 0) {
+    // The API has the message begin so, for "the rule does not serve", which an answer of 500 is.
+    const rules = invalidRules.map(({ invalid, index }) => `${index} (${joinMessages(invalid)})`).join(", ");
+    const dropped = `Dropped Rule ${rules}: requests that match it are answered with 500`;
+    conditions.push({
+      type: "PartiallyInvalid",
+      status: "True",
+      reason: "UnsupportedValue",
+      message: dropped,
+      ...observed(generation),
+    });
+  }
+  return conditions;
+}
+
+/** Accepted by a listener that serves nothing is accepted all the same, says the API; so the message tells. */
+function servingMessage({ attachments }: ParentState): readonly { readonly message: string }[] {
+  const silent = attachments
+    .filter(({ listener }) => !listener.isProgrammed)
+    .map(({ listener }) => listener.listener.name);
+  const accepted = { message: "route is accepted" };
+  if (silent.length === 0) return [accepted];
+  return [accepted, { message: `not served by listener ${silent.join(", ")}, which is not programmed` }];
+}

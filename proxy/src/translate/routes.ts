@@ -1,0 +1,47 @@
+/** Judges HTTPRoutes: where each attaches, and what its rules become. */
+import type { HttpRoute } from "../api/http-route.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import type { ResourceProblem } from "../api/resource-problem.ts";
+import { attachRoute, namespaceLabels, type ParentState } from "./attachment.ts";
+import { backendResolver } from "./backends.ts";
+import type { JudgedGateways } from "./gateways.ts";
+import { nameKey, sortByAge } from "./object-names.ts";
+import { type RuleState, translateRule } from "./rules.ts";
+
+export interface RouteState {
+  readonly route: HttpRoute;
+  readonly parents: readonly ParentState[];
+  readonly rules: readonly RuleState[];
+  /** Whether there is any rule that is served; a route without one is accepted nowhere. */
+  readonly isServed: boolean;
+}
+
+export interface JudgedRoutes {
+  /** Oldest first, then by namespace and name: the order in which the Gateway API prefers routes. */
+  readonly routes: readonly RouteState[];
+  readonly problems: readonly ResourceProblem[];
+}
+
+export function judgeRoutes(resources: ResourceSet, gateways: JudgedGateways): JudgedRoutes {
+  const labels = namespaceLabels(resources.Namespace);
+  const resolve = backendResolver(resources);
+  const problems: ResourceProblem[] = [];
+  const routes = sortByAge(resources.HTTPRoute).map((route): RouteState => {
+    const attached = attachRoute(route, gateways, labels);
+    problems.push(...attached.problems);
+    const rules = route.spec.rules.map((rule, index) => translateRule(route, index, rule, resolve));
+    const isServed = rules.some(({ invalid }) => invalid.length === 0);
+    return { route, parents: attached.parents, rules, isServed };
+  });
+  return { routes, problems };
+}
+
+/** Whether a parent has accepted the route, as its status says. */
+export function isAcceptedBy(route: RouteState, parent: ParentState): boolean {
+  return route.isServed && parent.refusal === undefined;
+}
+
+/** Routes by `namespace/name`. */
+export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, RouteState> {
+  return new Map(routes.map((state) => [nameKey(state.route), state]));
+}

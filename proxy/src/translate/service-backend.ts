@@ -1,0 +1,76 @@
+/** A Service's port as a backend: the ready endpoints of its EndpointSlices. */
+import { type EndpointSlice, serviceNameLabel } from "../api/endpoint-slice.ts";
+import type { Service, ServicePort } from "../api/service.ts";
+import type { UnresolvedReason } from "../api/status.ts";
+import type { Backend, Endpoint } from "../ir/snapshot.ts";
+import { compareText, nameKey } from "./object-names.ts";
+
+/** A backend, or why there is none. */
+export type Resolution =
+  | { readonly kind: "resolved"; readonly backend: Backend }
+  | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
+
+/** Protocols of `appProtocol` (KEP-3726) that are plain HTTP/1.1 to us; absent means that too. */
+const servedAppProtocols = ["http"];
+
+/** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
+export function resolveService(service: Service, port: number, slices: readonly EndpointSlice[]): Resolution {
+  const name = `Service ${nameKey(service)}`;
+  if (service.spec.type === "ExternalName") {
+    // May lead anywhere, the proxy's own admin server included (CVE-2021-25740); a Backend says it openly.
+    const message = `${name} is of type ExternalName, which is refused; use a Backend`;
+    return { kind: "unresolved", reason: "InvalidKind", message };
+  }
+  const servicePort = service.spec.ports.find((candidate) => candidate.port === port && candidate.protocol === "TCP");
+  if (servicePort === undefined) {
+    const ports = service.spec.ports.map((candidate) => candidate.port).join(", ");
+    const message = `${name} has no TCP port ${port}, it has ${ports === "" ? "none" : ports}`;
+    return { kind: "unresolved", reason: "BackendNotFound", message };
+  }
+  const { appProtocol } = servicePort;
+  if (appProtocol !== undefined && !servedAppProtocols.includes(appProtocol)) {
+    const accepted = servedAppProtocols.join(", ");
+    const message = `${name} has appProtocol ${appProtocol} on port ${port}, served is ${accepted}`;
+    return { kind: "unresolved", reason: "UnsupportedProtocol", message };
+  }
+  const { namespace, name: serviceName } = service.metadata;
+  const key = `Service/${namespace}/${serviceName}:${port}`;
+  const endpoints = readyEndpoints(servicePort, slices);
+  return { kind: "resolved", backend: { key, kind: "Service", namespace, name: serviceName, endpoints } };
+}
+
+/** Slices by the `namespace/name` of their Service. */
+export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<string, readonly EndpointSlice[]> {
+  const byService = new Map<string, EndpointSlice[]>();
+  for (const slice of slices) {
+    const service = Object.hasOwn(slice.metadata.labels, serviceNameLabel)
+      ? slice.metadata.labels[serviceNameLabel]
+      : undefined;
+    if (service === undefined) continue;
+    const key = `${slice.metadata.namespace}/${service}`;
+    const known = byService.get(key);
+    if (known === undefined) byService.set(key, [slice]);
+    else known.push(slice);
+  }
+  return byService;
+}
+
+/**
+ * Sorted by address and port, each once: slices may overlap while their controller moves endpoints between them.
+ * A slice's port belongs to the Service's port of the same name, both empty where there is one.
+ */
+function readyEndpoints(servicePort: ServicePort, slices: readonly EndpointSlice[]): readonly Endpoint[] {
+  const byAddress = new Map<string, Endpoint>();
+  for (const { addressType, endpoints, ports } of slices) {
+    if (addressType === "FQDN") continue;
+    const port = ports.find(({ name, protocol }) => name === (servicePort.name ?? "") && protocol === "TCP")?.port;
+    if (port === undefined) continue;
+    for (const { addresses, conditions, targetRef } of endpoints) {
+      // All addresses of an endpoint are the same pod, says the API: the first one does.
+      const [host] = addresses;
+      if (host === undefined || !conditions.ready) continue;
+      byAddress.set(`${host} ${port}`, { name: targetRef?.name ?? host, host, port });
+    }
+  }
+  return [...byAddress].sort(([a], [b]) => compareText(a, b)).map(([, endpoint]) => endpoint);
+}

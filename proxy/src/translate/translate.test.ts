@@ -1,0 +1,55 @@
+/**
+ * Golden tests: each `testdata/NAME.in.yaml` holds manifests, its `NAME.out.yaml` what they become: snapshot, statuses
+ * and problems. `UPDATE_GOLDEN=1` rewrites the outcome, to be read as code afterwards.
+ */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { renderProblem } from "@gatewayproxy/runtime/problem";
+import { describe, expect, test } from "vitest";
+import { Document, isPair, isScalar, visit } from "yaml";
+import { parseManifests } from "../api/parse-manifests.ts";
+import { locateProblems } from "../api/resource-problem.ts";
+import { translate } from "./translate.ts";
+
+const folder = join(import.meta.dirname, "testdata");
+const isUpdating = process.env["UPDATE_GOLDEN"] === "1";
+
+describe("translation of every scenario equals its golden file", () => {
+  const scenarios = readdirSync(folder).filter((file) => file.endsWith(".in.yaml"));
+
+  test("goldens are never rewritten where nobody reads them", () => {
+    expect(isUpdating && process.env["CI"] === "true").toBe(false);
+  });
+
+  test.each(scenarios)("%s", (scenario) => {
+    const outcome = outcomeOf(scenario, readFileSync(join(folder, scenario), "utf8"));
+    const golden = join(folder, scenario.replace(/\.in\.yaml$/, ".out.yaml"));
+    if (isUpdating && process.env["CI"] !== "true") writeFileSync(golden, outcome);
+    expect(outcome).toBe(readFileSync(golden, "utf8"));
+  });
+
+  test("every golden file belongs to a scenario", () => {
+    const goldens = readdirSync(folder).filter((file) => file.endsWith(".out.yaml"));
+    expect(goldens.map((file) => file.replace(".out.", ".in."))).toEqual(scenarios);
+  });
+});
+
+function outcomeOf(path: string, text: string): string {
+  const { resources, problems, inForce } = parseManifests([{ path, text }]);
+  const translation = translate(resources);
+  const all = [...problems, ...locateProblems(translation.problems, inForce)];
+  const { binds, backends, statuses } = translation;
+  const outcome = { snapshot: { binds, backends }, statuses, problems: all.map(renderProblem) };
+  return render(outcome);
+}
+
+/** One line for a map or list of scalars, such as a condition: a scenario then fits on a page. */
+function render(outcome: object): string {
+  const document = new Document(outcome, { aliasDuplicateObjects: false });
+  visit(document, {
+    Collection: (_, node) => {
+      node.flow = node.items.every((item) => isScalar(item) || (isPair(item) && isScalar(item.value)));
+    },
+  });
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
+}

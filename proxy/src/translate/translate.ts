@@ -1,0 +1,62 @@
+/**
+ * From resources to what is served: a pure function of the world. Users' mistakes become conditions and problems,
+ * never exceptions; what is sound is served whatever stands beside it. Golden files under `testdata/` show each case.
+ */
+import type { ResourceSet } from "../api/resource.ts";
+import type { ResourceProblem } from "../api/resource-problem.ts";
+import type { Statuses } from "../api/status.ts";
+import type { Snapshot } from "../ir/snapshot.ts";
+import { buildBinds, collectBackends } from "./binds.ts";
+import { gatewayClassStatuses } from "./gateway-classes.ts";
+import { gatewayStatus } from "./gateway-status.ts";
+import { judgeGateways } from "./gateways.ts";
+import { compareText } from "./object-names.ts";
+import { attachPolicies } from "./policies.ts";
+import { policyStatus } from "./policy-status.ts";
+import { classProblems, gatewayProblems, policyProblems, routeProblems } from "./problems.ts";
+import { routeStatus } from "./route-status.ts";
+import { judgeRoutes } from "./routes.ts";
+
+export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
+  /** As Kubernetes mode writes them to the API server and file mode logs them. */
+  readonly statuses: Statuses;
+  /** What the conditions say, at the fields that are at fault. */
+  readonly problems: readonly ResourceProblem[];
+}
+
+/** Never throws, and gives the same for the same resources in any order. */
+export function translate(resources: ResourceSet): Translation {
+  // Each step judges one kind against those before it: routes need listeners, policies need both.
+  const gateways = judgeGateways(resources);
+  const { routes, problems: parentProblems } = judgeRoutes(resources, gateways);
+  const { policies, limits } = attachPolicies(resources.ProxyPolicy, gateways, routes);
+  const gatewayStates = [...gateways.ours.values()];
+
+  return {
+    binds: buildBinds(gatewayStates, routes, limits),
+    backends: collectBackends(routes),
+    statuses: {
+      gatewayClasses: gatewayClassStatuses(resources.GatewayClass),
+      gateways: gatewayStates.map((state) => gatewayStatus(state, routes)),
+      httpRoutes: routes.map(routeStatus).sort(byName),
+      proxyPolicies: policies.map(policyStatus).sort(byName),
+    },
+    problems: [
+      ...classProblems(resources),
+      ...gateways.problems,
+      ...gatewayStates.flatMap(gatewayProblems),
+      ...parentProblems,
+      ...routes.flatMap(routeProblems),
+      ...policies.flatMap(policyProblems),
+    ],
+  };
+}
+
+interface ObjectStatus {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+function byName(a: ObjectStatus, b: ObjectStatus): number {
+  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
+}
