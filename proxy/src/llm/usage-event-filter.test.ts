@@ -52,6 +52,11 @@ describe("UsageEventFilter", () => {
     ["a last member", 'data: {"a":1,"usage":null}\n\n', 'data: {"a":1}\n\n'],
     ["a first member", 'data: {"usage":null,"a":1}\n\n', 'data: {"a":1}\n\n'],
     ["an only member", 'data: {"usage":null}\n\n', "data: {}\n\n"],
+    [
+      "a member of the top level alone",
+      'data: {"usage":null,"x":[{"usage":null}]}\n\n',
+      'data: {"x":[{"usage":null}]}\n\n',
+    ],
     ["a member with white space", 'data: {"a": 1, "usage": null }\n\n', 'data: {"a": 1}\n\n'],
     [
       "the answer with white space",
@@ -69,7 +74,7 @@ describe("UsageEventFilter", () => {
     ["usage beside choices", chatChunk("end", { usage })],
     ["empty choices whose usage is null but for the null", 'data: {"choices":[],"prompt_filter_results":[]}\n\n'],
     ["a usage deeper in", 'data: {"choices":[{"usage":null}],"x":{"usage":null}}\n\n'],
-    ["a usage that is not in the data", ': {"usage":null}\n\nid: {"choices":[],"usage":{}}\n\n'],
+    ["a usage that is not in the data", ': {"a":1,"usage":null}\n\nid: {"choices":[],"usage":{}}\n\n'],
     ["a usage with a value of another kind", 'data: {"choices":[],"usage":7}\n\n'],
     ["data that is no whole JSON object", 'data: {"choices":[],"usage":{}\ndata: }\n\n'],
     ["an error event", 'event: error\ndata: {"error":{"message":"no \\"usage\\""}}\n\n'],

@@ -12,13 +12,13 @@
 import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 
 /** The most that is held back of an unfinished line; the event to find is about 300 bytes long. */
-export const maxHeldBytes = 64 * 1024;
+export const maxHeldBytes = 16 * 1024;
 
 const lineFeed = 0x0a;
-const comma = 0x2c;
 const nothing = Buffer.alloc(0);
-const dataField = Buffer.from("data:");
+const dataField = "data:";
 const usageName = '"usage"';
+const nullMember = '"usage":null';
 const eventPaths = memberPaths("usage", "choices");
 
 /** The filter of one uncompressed stream. */
@@ -37,16 +37,23 @@ export class UsageEventFilter {
     if (this.#isPassing) return this.#pass(chunk);
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;
-    const lines = this.#filter(bytes.subarray(0, end));
-    const rest = bytes.subarray(end);
-    this.#isPassing = rest.length > maxHeldBytes;
-    this.#held = this.#isPassing ? nothing : Buffer.from(rest);
-    return this.#isPassing ? Buffer.concat([lines, rest]) : lines;
+    if (end === bytes.length) {
+      this.#held = nothing;
+      return this.#filter(bytes);
+    }
+    return this.#filterAndHold(bytes.subarray(0, end), bytes.subarray(end));
   }
 
   /** Returns what is left when the upstream has ended. */
   end(): Buffer {
     return this.#filter(this.#held);
+  }
+
+  #filterAndHold(lines: Buffer, unfinished: Buffer): Buffer {
+    const passed = this.#filter(lines);
+    this.#isPassing = unfinished.length > maxHeldBytes;
+    this.#held = this.#isPassing ? nothing : Buffer.from(unfinished);
+    return this.#isPassing ? Buffer.concat([passed, unfinished]) : passed;
   }
 
   /** Lets the rest of a long line go. */
@@ -63,21 +70,21 @@ export class UsageEventFilter {
     if (lines.length === 0) return lines;
     // Latin-1 keeps an index in the text one in the bytes.
     const text = lines.toString("latin1");
-    const pieces: Buffer[] = [];
+    let passed = "";
     let from = this.#cutsEmptyLine ? emptyLineLength(text, 0) : 0;
     this.#cutsEmptyLine = false;
     for (let at = text.indexOf(usageName, from); at !== -1; ) {
-      const start = text.lastIndexOf("\n", at) + 1;
-      const end = endOfLine(text, at);
-      const cut = cutOf(lines.subarray(start, end));
-      if (cut !== undefined) pieces.push(lines.subarray(from, start + cut.start));
-      if (cut?.kind === "member") from = start + cut.end;
-      if (cut?.kind === "event") from = this.#isStartOfEvent(text, start, from) ? this.#cutEmptyLine(text, end) : end;
-      at = text.indexOf(usageName, end);
+      const lineStart = text.lastIndexOf("\n", at) + 1;
+      const isData = text.startsWith(dataField, lineStart);
+      const cut = isData ? (commonCut(text, at) ?? cutOf(lines, text, lineStart, at)) : undefined;
+      if (cut !== undefined) {
+        passed += text.slice(from, cut.start);
+        from = cut.isEvent && this.#isStartOfEvent(text, cut.start, from) ? this.#cutEmptyLine(text, cut.end) : cut.end;
+      }
+      at = text.indexOf(usageName, Math.max(from, endOfLine(text, at)));
     }
     this.#startsEvent = this.#isStartOfEvent(text, text.length, from);
-    if (from === 0) return lines;
-    return Buffer.concat([...pieces, lines.subarray(from)]);
+    return from === 0 ? lines : Buffer.from(passed + text.slice(from), "latin1");
   }
 
   /** Returns where to go on behind an event's only line: behind the empty line, which may still be to come. */
@@ -94,33 +101,43 @@ export class UsageEventFilter {
   }
 }
 
-/** What to cut out of a line: a member, or the line, which is then a whole event or the data of one. */
+/** What to cut: a member with a comma, or a line that is the data of the answer. */
 interface Cut {
-  readonly kind: "member" | "event";
+  readonly isEvent: boolean;
   readonly start: number;
   readonly end: number;
 }
 
-function cutOf(line: Buffer): Cut | undefined {
-  if (!line.subarray(0, dataField.length).equals(dataField)) return undefined;
+/**
+ * The member at `at` as OpenAI writes it in every event, `,"usage":null` in front of the line's only `}` from there on.
+ * That this is the object's last brace proves it a member of the top level, so the line need not be read.
+ */
+function commonCut(text: string, at: number): Cut | undefined {
+  if (!text.startsWith(nullMember, at) || text[at - 1] !== ",") return undefined;
+  const brace = text.indexOf("}", at);
+  const isLast = text[brace + 1] === "\n" || (text[brace + 1] === "\r" && text[brace + 2] === "\n");
+  return isLast ? { isEvent: false, start: at - 1, end: at + nullMember.length } : undefined;
+}
+
+/** What to cut of the line around `at`, by reading it. */
+function cutOf(lines: Buffer, text: string, lineStart: number, at: number): Cut | undefined {
+  const lineEnd = endOfLine(text, at);
+  const dataStart = lineStart + dataField.length;
   const members: Member[] = [];
   const reader = new JsonMembers(eventPaths, (member) => members.push(member));
-  reader.push(line.subarray(dataField.length));
+  reader.push(lines.subarray(dataStart, lineEnd));
   const usage = members.find(({ path }) => path === "usage");
   if (usage === undefined || reader.end === undefined) return undefined;
-  const value = textOf(usage);
-  if (value === "null") return cutOfMember(line, usage);
+  if (textOf(usage) === "null") return cutOfMember(text, dataStart + usage.before, dataStart + usage.after);
   const choices = members.find(({ path }) => path === "choices");
-  const isAnswer = value.startsWith("{") && choices !== undefined && /^\[\s*\]$/.test(textOf(choices));
-  return isAnswer ? { kind: "event", start: 0, end: line.length } : undefined;
+  const isAnswer = textOf(usage).startsWith("{") && choices !== undefined && /^\[\s*\]$/.test(textOf(choices));
+  return isAnswer ? { isEvent: true, start: lineStart, end: lineEnd } : undefined;
 }
 
 /** The member with one comma: that in front of it, or that behind it if it is the first. */
-function cutOfMember(line: Buffer, member: Member): Cut {
-  const before = dataField.length + member.before;
-  const after = dataField.length + member.after;
-  if (line[before] === comma) return { kind: "member", start: before, end: after };
-  return { kind: "member", start: before + 1, end: line[after] === comma ? after + 1 : after };
+function cutOfMember(text: string, before: number, after: number): Cut {
+  if (text[before] === ",") return { isEvent: false, start: before, end: after };
+  return { isEvent: false, start: before + 1, end: text[after] === "," ? after + 1 : after };
 }
 
 function textOf(member: Member): string {
