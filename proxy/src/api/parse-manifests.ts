@@ -9,9 +9,9 @@ import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
 import { type FieldPath, renderPath } from "./issue.ts";
 import { parseResource } from "./parse-resource.ts";
 import { type Resource, type ResourceKey, resourceKey, type ResourceSet, resourceSet } from "./resource.ts";
-import { type Locate, type ManifestFile, readYaml } from "./yaml-text.ts";
+import { type Locate, type ManifestFile, readYaml, type UnreadableFile } from "./yaml-text.ts";
 
-export type { ManifestFile };
+export type { ManifestFile, UnreadableFile };
 
 /** A resource that is in force, and the text that it came from. */
 export interface InForce {
@@ -37,10 +37,16 @@ export interface ParsedManifests {
  *
  * @param before what was in force until now; none at start.
  */
-export function parseManifests(files: readonly ManifestFile[], before: InForceByKey = new Map()): ParsedManifests {
+export function parseManifests(
+  files: readonly (ManifestFile | UnreadableFile)[],
+  before: InForceByKey = new Map(),
+): ParsedManifests {
   const reader = new ManifestReader();
   const byPath = [...files].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
-  for (const file of byPath) reader.read(file);
+  for (const file of byPath) {
+    if ("fault" in file) reader.skip(file);
+    else reader.read(file);
+  }
   const kept = reader.keep(before);
   const { inForce, problems } = reader;
   const resources = resourceSet([...inForce.values()].map(({ resource }) => resource));
@@ -53,8 +59,13 @@ class ManifestReader {
   readonly problems: Problem[] = [];
   /** Where each resource was named first, good or bad. */
   readonly #named = new Map<ResourceKey, SourceLocation>();
-  /** Files of which some text could not be told to be any resource's. */
+  /** Files, and folders, of which some text could not be told to be any resource's. */
   readonly #obscureFiles = new Set<string>();
+
+  skip({ path, fault }: UnreadableFile): void {
+    this.#obscureFiles.add(path);
+    this.problems.push({ message: `cannot read ${JSON.stringify(path)}: ${fault}` });
+  }
 
   read(file: ManifestFile): void {
     for (const document of readYaml(file)) {
@@ -72,11 +83,16 @@ class ManifestReader {
     const kept: ResourceKey[] = [];
     for (const [key, earlier] of before) {
       if (this.inForce.has(key)) continue;
-      if (!this.#named.has(key) && !this.#obscureFiles.has(earlier.file)) continue;
+      if (!this.#named.has(key) && !this.#isObscure(earlier.file)) continue;
       this.inForce.set(key, earlier);
       kept.push(key);
     }
     return kept;
+  }
+
+  #isObscure(file: string): boolean {
+    if (this.#obscureFiles.has(file)) return true;
+    return [...this.#obscureFiles].some((path) => file.startsWith(`${path}/`));
   }
 
   #readValue(value: unknown, source: EntrySource): void {

@@ -23,6 +23,13 @@ export interface ManifestFile {
   readonly text: string;
 }
 
+/** A file, or a folder with all its files, that cannot be read now. */
+export interface UnreadableFile {
+  readonly path: string;
+  /** Why. */
+  readonly fault: string;
+}
+
 export type YamlDocument =
   | { readonly kind: "read"; readonly value: unknown; readonly locate: Locate }
   | { readonly kind: "unreadable"; readonly faults: readonly YamlFault[] };

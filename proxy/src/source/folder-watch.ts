@@ -1,0 +1,50 @@
+/**
+ * Watches a changing set of folders, each by itself: Node's own recursive watch on Linux opens folders late and follows
+ * no links, so it misses files of a new folder and the swap of a mounted ConfigMap.
+ */
+import { type FSWatcher, watch } from "node:fs";
+
+export interface FolderWatch {
+  /** Begins to watch a folder, if it is not watched yet. */
+  add(folder: string): void;
+  /** Stops watching all folders but these. */
+  retain(folders: ReadonlySet<string>): void;
+  close(): void;
+}
+
+/**
+ * @param onEvent something in a watched folder may have changed.
+ *
+ * A folder that cannot be watched (a limit of the system, a file system without events) is left out silently: whoever
+ * watches must look by itself from time to time anyway.
+ */
+export function watchFolders(onEvent: () => void): FolderWatch {
+  const watchers = new Map<string, FSWatcher>();
+
+  function drop(folder: string): void {
+    watchers.get(folder)?.close();
+    watchers.delete(folder);
+  }
+
+  return {
+    add(folder) {
+      if (watchers.has(folder)) return;
+      try {
+        const watcher = watch(folder, { persistent: false }, onEvent);
+        watcher.on("error", () => {
+          drop(folder);
+          onEvent();
+        });
+        watchers.set(folder, watcher);
+      } catch {
+        // See above.
+      }
+    },
+    retain(folders) {
+      for (const folder of watchers.keys()) if (!folders.has(folder)) drop(folder);
+    },
+    close() {
+      for (const folder of [...watchers.keys()]) drop(folder);
+    },
+  };
+}
