@@ -31,9 +31,9 @@ const proxy = {
 const ratelimitService = {
   // What a call asks and answers is the vocabulary of all.
   config: { layers: ["limiter/rate-limit.ts"], packages: ["yaml"] },
-  limiter: { layers: ["config"], packages: [], core: [] },
-  store: { layers: ["limiter"], packages: ["@redis/client"] },
-  transport: { layers: ["config", "limiter"], packages: ["@grpc/grpc-js", "@grpc/proto-loader"] },
+  limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
+  store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client"] },
+  transport: { layers: ["config", "limiter", "stats.ts"], packages: ["@grpc/grpc-js", "@grpc/proto-loader"] },
 };
 
 /** Which workspaces a workspace may import, each through its exports. */
