@@ -109,6 +109,13 @@ describe("the value of an expression", () => {
     expect(parsed('request.path.matches("^/(a+)+$")').evaluate({ ...view, path })).toBe("false");
   });
 
+  test("is parsed once, however many rules have it", () => {
+    const one = parsed('request.headers["x-parsed-once"]');
+    expect(parsed('request.headers["x-parsed-once"]')).toBe(one);
+    for (let at = 0; at < 3_000; at++) parsed(`"${at}"`);
+    expect(parsed('request.headers["x-parsed-once"]').evaluate(view)).toBeUndefined();
+  });
+
   test("keeps the source as it was written", () => {
     expect(parsed("  route ").source).toBe("  route ");
   });

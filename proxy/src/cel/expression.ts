@@ -13,6 +13,11 @@ import { headerOf, type Variable } from "./variables.ts";
 /** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */
 export const maxExpressionLength = 1024;
 
+/** Sound expressions kept by source: every rule under a policy parses the same few with each configuration. */
+const maxRemembered = 1024;
+
+const remembered = new Map<string, Expression>();
+
 export interface Expression {
   /** As it was written. */
   readonly source: string;
@@ -28,6 +33,17 @@ export interface Expression {
  * location are the caller's to add. Never throws.
  */
 export function parseExpression(source: string): Result<Expression> {
+  const known = remembered.get(source);
+  if (known !== undefined) return { ok: true, value: known };
+  const parsed = parseAnew(source);
+  if (parsed.ok) {
+    if (remembered.size >= maxRemembered) remembered.clear();
+    remembered.set(source, parsed.value);
+  }
+  return parsed;
+}
+
+function parseAnew(source: string): Result<Expression> {
   if (source.length > maxExpressionLength) {
     return refuse(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
   }
