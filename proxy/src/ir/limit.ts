@@ -25,6 +25,13 @@ export interface LocalLimit {
   readonly mode: "Enforce" | "Shadow";
 }
 
+/** How one limit entry saw a request. */
+export interface LimitDecision {
+  readonly limit: LocalLimit;
+  /** `shadowDenied`: would have been denied, but the entry's mode is Shadow. */
+  readonly outcome: "allowed" | "denied" | "shadowDenied";
+}
+
 export type LimitUnit = "Seconds" | "Minutes" | "Hours";
 
 /** Length of a window in milliseconds. */

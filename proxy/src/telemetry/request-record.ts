@@ -2,7 +2,7 @@
  * What is known of one finished request: filled in by the server as the request goes, handed once to the access log
  * and the metrics when the last byte has left (or the client has).
  */
-import type { LocalLimit } from "../ir/limit.ts";
+import type { LimitDecision } from "../ir/limit.ts";
 import type { TokenUsage, UncountedReason } from "../ir/usage.ts";
 
 /** Why the proxy itself answered or gave up; absent when the answer is the backend's own, in full. */
@@ -25,13 +25,6 @@ export type FailureReason =
   | "ClientDisconnect"
   /** A fault of ours (500); logged with its stack. */
   | "Internal";
-
-/** How one limit entry saw a request. */
-export interface LimitDecision {
-  readonly limit: LocalLimit;
-  /** `shadowDenied`: would have been denied, but the entry's mode is Shadow. */
-  readonly outcome: "allowed" | "denied" | "shadowDenied";
-}
 
 export interface RequestRecord {
   /** Echoed or made by us; also the `x-request-id` header upstream. */
