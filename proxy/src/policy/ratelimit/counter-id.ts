@@ -1,0 +1,69 @@
+/**
+ * Which counter: the fingerprint of an entry's identity and of its key's value, by which shared memory finds the
+ * counter without any list of entries. So an edit elsewhere moves no counter, and all threads agree without talking.
+ *
+ * The fingerprint is 128 bits of SHA-256 and the bucket is taken from 32 more, over text that begins with a secret of
+ * the table: a client that chooses key values can neither meet another's counter nor aim at its bucket.
+ */
+import { hash } from "node:crypto";
+import type { LocalLimit } from "../../ir/limit.ts";
+
+/** Digest of an entry's identity, as latin1 text of 32 characters. */
+export type EntryId = string;
+
+export interface CounterId {
+  /** The bucket of the table that holds the counter, if any does. */
+  readonly bucket: number;
+  /** The fingerprint, as four 32-bit words. */
+  readonly a: number;
+  readonly b: number;
+  readonly c: number;
+  readonly d: number;
+  /** Identity of the entry whose counter this is; equal for all values of its key. */
+  readonly entry: EntryId;
+  /** The key's value; undefined for the one counter of an entry without key, or of requests without a value. */
+  readonly key: string | undefined;
+}
+
+/**
+ * Identity of an entry, secret by the table's `seed`. The key's expression is part of it: counters of one value under
+ * two expressions are two counters.
+ */
+export function entryId(seed: string, limit: LocalLimit): EntryId {
+  return hash("sha256", JSON.stringify([seed, limit.counter, limit.key]), "latin1");
+}
+
+/** What an operator sees of an entry's identity: 16 hexadecimal digits. */
+export function entryLabel(entry: EntryId): string {
+  return labelOfWords(wordOf(entry, 0), wordOf(entry, 4));
+}
+
+/** The same from the two words that a slot keeps. */
+export function labelOfWords(first: number, second: number): string {
+  return [first, second].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+/** The counter of an entry for one value of its key, or the shared one, in a table of so many buckets. */
+export function counterId(entry: EntryId, key: string | undefined, buckets: number): CounterId {
+  // The entry's digest has a fixed length, so that no value can be mistaken for another entry's.
+  const digest = key === undefined ? entry : hash("sha256", entry + key, "latin1");
+  return {
+    bucket: (wordOf(digest, 16) >>> 0) % buckets,
+    a: wordOf(digest, 0),
+    b: wordOf(digest, 4),
+    c: wordOf(digest, 8),
+    d: wordOf(digest, 12),
+    entry,
+    key,
+  };
+}
+
+/** Four bytes of a digest as a signed 32-bit number. */
+export function wordOf(digest: string, at: number): number {
+  return (
+    (digest.charCodeAt(at) << 24) |
+    (digest.charCodeAt(at + 1) << 16) |
+    (digest.charCodeAt(at + 2) << 8) |
+    digest.charCodeAt(at + 3)
+  );
+}

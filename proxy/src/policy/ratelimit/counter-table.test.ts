@@ -1,0 +1,160 @@
+import { describe, expect, test } from "vitest";
+import type { CounterId } from "./counter-id.ts";
+import { CounterTable, createCounterMemory, defaultCounters } from "./counter-table.ts";
+import { freshTable, requestsLimit } from "./testing/local-limits.ts";
+import { budgetOf, settle, type Window } from "./window.ts";
+
+const limit = requestsLimit();
+const budget = budgetOf(limit);
+
+function idOf(table: CounterTable, key?: string, counter = limit.counter): CounterId {
+  return table.counterId(table.entryId({ ...limit, counter }), key);
+}
+
+/** Counts as one request would, without deciding. */
+function use(table: CounterTable, id: CounterId, nowMs: number, used = 1): void {
+  const slot = table.find(id);
+  if (slot === -1) table.claim(id, budget, { used, startMs: nowMs }, nowMs);
+  else table.store(slot, { used, startMs: nowMs }, nowMs);
+}
+
+function read(table: CounterTable, id: CounterId): Window {
+  const window = { used: 0, startMs: 0 };
+  table.load(table.find(id), window);
+  return window;
+}
+
+describe("finding a counter", () => {
+  test("a counter that was never used has no slot and is full", () => {
+    const table = freshTable();
+    expect(table.find(idOf(table))).toBe(-1);
+    expect(read(table, idOf(table)).used).toBe(0);
+  });
+
+  test("what one thread's door stores another one finds", () => {
+    const memory = createCounterMemory(64);
+    const one = new CounterTable(memory, 1);
+    const other = new CounterTable(memory, 2);
+    use(one, idOf(one, "ann"), 7, 3);
+    expect(read(other, idOf(other, "ann"))).toEqual({ used: 3, startMs: 7 });
+  });
+
+  test("each value of a key, the missing value, each entry and each key expression has its own counter", () => {
+    const table = freshTable();
+    const ids = [
+      idOf(table),
+      idOf(table, ""),
+      idOf(table, "ann"),
+      idOf(table, "ben"),
+      idOf(table, "ann", "another entry"),
+      table.counterId(table.entryId({ ...limit, key: "route" }), "ann"),
+    ];
+    ids.forEach((id, at) => use(table, id, at, at + 1));
+    expect(ids.map((id) => read(table, id).used)).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  test("a client cannot compute a collision: two tables place the same counters differently", () => {
+    const [one, other] = [freshTable(), freshTable()];
+    expect(idOf(one, "ann").a).not.toBe(idOf(other, "ann").a);
+    expect(one.labelOf(limit)).not.toBe(other.labelOf(limit));
+  });
+
+  test(`holds ${defaultCounters} counters in 16 MiB and a little unless told otherwise`, () => {
+    const memory = createCounterMemory();
+    expect(new CounterTable(memory, 1).capacity).toBe(defaultCounters);
+    expect(memory.byteLength).toBeLessThan(16.1 * 2 ** 20);
+  });
+
+  test.each([1, 16, 17, 250, 4096])("a table for %d counters has room for as many", (counters) => {
+    const { capacity } = freshTable(counters);
+    expect(capacity).toBeGreaterThanOrEqual(counters);
+    expect(capacity).toBeLessThan(counters + 16);
+  });
+
+  test.each([0, -1, 1.5, NaN, 2 ** 25])("a table for %d counters is refused", (counters) => {
+    expect(() => createCounterMemory(counters)).toThrow(/must have 1\.\.16777216/);
+  });
+});
+
+describe("a full bucket", () => {
+  /** A table of a single bucket, filled. */
+  function fullBucket(): { table: CounterTable; ids: readonly CounterId[] } {
+    const table = freshTable(16);
+    const ids = Array.from({ length: 16 }, (_, at) => idOf(table, `key-${at}`));
+    ids.forEach((id, at) => use(table, id, at));
+    return { table, ids };
+  }
+
+  test("gives away the slot of a counter whose window has closed, which loses nothing", () => {
+    const { table, ids } = fullBucket();
+    ids.forEach((id, at) => at !== 9 && use(table, id, 30_000 + at));
+    use(table, idOf(table, "new"), 60_010); // The window of key-9 began at 9.
+    expect(ids.filter((id) => table.find(id) === -1)).toEqual([ids[9]]);
+    expect(table.evictions).toBe(0);
+  });
+
+  test("forgets the keyed counter used longest ago when all are open, and counts the loss", () => {
+    const { table, ids } = fullBucket();
+    use(table, ids[0] ?? idOf(table), 100);
+    use(table, idOf(table, "new"), 101);
+    expect(ids.filter((id) => table.find(id) === -1)).toEqual([ids[1]]);
+    expect(table.evictions).toBe(1);
+  });
+
+  test("keeps the counter of an entry without key however long it was not used", () => {
+    const table = freshTable(16);
+    use(table, idOf(table), 0);
+    for (let at = 1; at <= 100; at++) use(table, idOf(table, `key-${at}`), at);
+    expect(read(table, idOf(table)).used).toBe(1);
+    expect(table.evictions).toBe(85);
+  });
+
+  test("forgets a counter without key only where nothing else is left", () => {
+    const table = freshTable(16);
+    for (let at = 0; at < 16; at++) use(table, idOf(table, undefined, `entry ${at}`), at);
+    use(table, idOf(table, "ann"), 16);
+    expect(table.find(idOf(table, undefined, "entry 0"))).toBe(-1);
+    expect(table.find(idOf(table, undefined, "entry 1"))).not.toBe(-1);
+  });
+});
+
+describe("looking at the counters", () => {
+  test("shows entry, key, use and reset of each open counter, as of the moment asked for", () => {
+    const table = freshTable();
+    use(table, idOf(table), 0, 4);
+    use(table, idOf(table, "ann"), 30_000, 12);
+    expect([...table.entries(40_000)].toSorted((one, other) => one.used - other.used)).toEqual([
+      { entry: table.labelOf(limit), key: undefined, used: 4, resetSeconds: 20 },
+      { entry: table.labelOf(limit), key: "ann", used: 12, resetSeconds: 50 },
+    ]);
+    expect([...table.entries(95_000)]).toEqual([
+      { entry: table.labelOf(limit), key: "ann", used: 2, resetSeconds: 55 },
+    ]);
+    expect([...table.entries(200_000)]).toEqual([]);
+  });
+
+  test("shows the first 64 bytes of a long key, without half a character", () => {
+    const table = freshTable();
+    use(table, idOf(table, `${"a".repeat(63)}é and more`), 0);
+    use(table, idOf(table, ""), 0);
+    expect([...table.entries(1)].map((counter) => counter.key).toSorted()).toEqual(["", "a".repeat(63)]);
+  });
+
+  test("does not wait for a lock", () => {
+    const table = freshTable(16);
+    use(table, idOf(table), 0);
+    table.lock([0]);
+    expect([...table.entries(1)]).toHaveLength(1);
+    table.unlock([0]);
+  });
+
+  test("changes nothing", () => {
+    const table = freshTable();
+    use(table, idOf(table), 0, 12);
+    expect([...table.entries(60_000)].map(({ used }) => used)).toEqual([2]);
+    const window = read(table, idOf(table));
+    expect(window).toEqual({ used: 12, startMs: 0 });
+    settle(window, budget.givenBack, budget.windowMs, 60_000);
+    expect(window.used).toBe(2);
+  });
+});

@@ -1,0 +1,64 @@
+/** Builders for entries and requests: a test names what it is about and nothing else. */
+import type { RequestView } from "../../../cel/request-view.ts";
+import type { LocalLimit } from "../../../ir/limit.ts";
+import { CounterTable, createCounterMemory } from "../counter-table.ts";
+import type { Admission, Allowed, Denied } from "../local-limiter.ts";
+
+type Shape = Partial<LocalLimit>;
+
+/** A `requests` entry of policy default/chat on HTTPRoute default/chat; 10 a minute. */
+export function requestsLimit(shape: Shape = {}): LocalLimit {
+  return limitOf({ counts: "requests", amount: 10, ...shape });
+}
+
+/** A `tokens` entry of the same policy; 1000 a minute. */
+export function tokensLimit(shape: Shape = {}): LocalLimit {
+  return limitOf({ counts: "tokens", amount: 1000, ...shape });
+}
+
+function limitOf(shape: Shape & Pick<LocalLimit, "counts" | "amount">): LocalLimit {
+  const { unit = "Minutes", burst = 0, target = "HTTPRoute/default/chat", policy = "default/chat" } = shape;
+  return {
+    counter: `${policy} ${target} ${shape.counts} ${shape.amount}/${unit}+${burst}`,
+    policy,
+    entry: 0,
+    target,
+    unit,
+    burst,
+    mode: "Enforce",
+    ...shape,
+  };
+}
+
+export const request: RequestView = {
+  method: "POST",
+  path: "/v1/chat/completions",
+  authority: "chat.example.com",
+  scheme: "http",
+  rawHeaders: ["host", "chat.example.com"],
+  sourceAddress: "192.0.2.7",
+  route: "default/chat",
+  gateway: "default/public",
+};
+
+/** The same request from the client that sends this key. */
+export function requestOf(client: string): RequestView {
+  return { ...request, rawHeaders: [...request.rawHeaders, "X-Api-Key", client] };
+}
+
+/** A table that is small and this thread's alone. */
+export function freshTable(counters = 1024): CounterTable {
+  return new CounterTable(createCounterMemory(counters), 1);
+}
+
+/** Throws when the request was denied. */
+export function allowed(admission: Admission): Allowed {
+  if (admission.kind !== "allowed") throw new Error(`denied by ${admission.limit.counter}`);
+  return admission;
+}
+
+/** Throws when the request was allowed. */
+export function denied(admission: Admission): Denied {
+  if (admission.kind !== "denied") throw new Error("allowed");
+  return admission;
+}

@@ -1,0 +1,120 @@
+import { describe, expect, test } from "vitest";
+import { requestsLimit, tokensLimit } from "./testing/local-limits.ts";
+import { budgetOf, count, hasBudget, remaining, resetSeconds, settle, uncount, type Window } from "./window.ts";
+
+const minute = 60_000;
+const tenPerMinuteBurstFive = budgetOf(requestsLimit({ amount: 10, burst: 5 }));
+const thousandTokensPerMinute = budgetOf(tokensLimit({ amount: 1000 }));
+
+function openWindow(used: number, startMs = 0): Window {
+  return { used, startMs };
+}
+
+function settled(window: Window, budget = tenPerMinuteBurstFive, nowMs = 0): Window {
+  settle(window, budget.givenBack, budget.windowMs, nowMs);
+  return window;
+}
+
+describe("the budget of an entry", () => {
+  test("of requests has the burst on top, and a window's end gives back the requests alone", () => {
+    expect(tenPerMinuteBurstFive).toEqual({ capacity: 15, givenBack: 10, windowMs: minute });
+  });
+
+  test("of tokens is given back whole", () => {
+    expect(thousandTokensPerMinute).toEqual({ capacity: 1000, givenBack: Infinity, windowMs: minute });
+  });
+
+  test.each([
+    ["Seconds", 1_000],
+    ["Minutes", 60_000],
+    ["Hours", 3_600_000],
+  ] as const)("of unit %s has windows of %d ms", (unit, windowMs) => {
+    expect(budgetOf(requestsLimit({ unit })).windowMs).toBe(windowMs);
+  });
+});
+
+describe("settling", () => {
+  test.each([
+    ["gives nothing back within the window", openWindow(15), 59_999.999, openWindow(15)],
+    ["gives the requests back at the window's end, to the millisecond", openWindow(15), minute, openWindow(5, minute)],
+    ["continues with the next window while not full", openWindow(15), minute + 1, openWindow(5, minute)],
+    ["never gives back beyond the capacity", openWindow(15), 2 * minute, openWindow(0, 2 * minute)],
+    ["makes up for all windows that ended unseen", openWindow(15), 1e9, openWindow(0, 999_960_000)],
+    ["keeps windows aligned to the first one", openWindow(15, 1_234.5), 61_235, openWindow(5, 61_234.5)],
+    ["ignores a clock reading from before the window", openWindow(15, minute), 0, openWindow(15, minute)],
+    ["leaves a full counter alone", openWindow(0, 7), 1e9, openWindow(0, 7)],
+  ])("%s", (_, window, nowMs, expected) => {
+    expect(settled(window, tenPerMinuteBurstFive, nowMs)).toEqual(expected);
+  });
+
+  test("restores the whole token budget at the window's end, whatever the overage", () => {
+    expect(settled(openWindow(5_000), thousandTokensPerMinute, minute).used).toBe(0);
+  });
+});
+
+describe("counting", () => {
+  test("opens a window with the first unit counted while full", () => {
+    const window = openWindow(0);
+    count(window, 1, 500);
+    expect(window).toEqual({ used: 1, startMs: 500 });
+  });
+
+  test("leaves an open window where it is", () => {
+    const window = openWindow(1, 500);
+    count(window, 3, 900);
+    expect(window).toEqual({ used: 4, startMs: 500 });
+  });
+
+  test("stops at the largest exact integer", () => {
+    const window = openWindow(10);
+    count(window, Number.MAX_SAFE_INTEGER, 0);
+    count(window, Number.MAX_SAFE_INTEGER, 0);
+    expect(window.used).toBe(Number.MAX_SAFE_INTEGER);
+    expect(settled(window, thousandTokensPerMinute, minute).used).toBe(0);
+  });
+
+  test("admits while anything remains", () => {
+    expect(hasBudget(openWindow(14), tenPerMinuteBurstFive)).toBe(true);
+    expect(hasBudget(openWindow(15), tenPerMinuteBurstFive)).toBe(false);
+    expect(hasBudget(openWindow(999), thousandTokensPerMinute)).toBe(true);
+    expect(hasBudget(openWindow(1200), thousandTokensPerMinute)).toBe(false);
+  });
+});
+
+describe("taking back", () => {
+  test("returns a unit to the window that counted it", () => {
+    const window = openWindow(3, 500);
+    expect(uncount(window, 500)).toBe(true);
+    expect(window.used).toBe(2);
+  });
+
+  test("returns nothing to a later window, whose start has given it back already", () => {
+    const window = openWindow(3, minute);
+    expect(uncount(window, 0)).toBe(false);
+    expect(window.used).toBe(3);
+  });
+
+  test("never goes below nothing", () => {
+    const window = openWindow(0, 500);
+    expect(uncount(window, 500)).toBe(false);
+    expect(window.used).toBe(0);
+  });
+});
+
+describe("what a header says", () => {
+  test("remaining is never negative", () => {
+    expect(remaining(openWindow(1200), thousandTokensPerMinute)).toBe(0);
+    expect(remaining(openWindow(400), thousandTokensPerMinute)).toBe(600);
+  });
+
+  test.each([
+    ["a whole window while none is open", openWindow(0, 0), 12_345, 60],
+    ["a whole window at its very start", openWindow(1, 12_345), 12_345, 60],
+    ["whole seconds, rounded up", openWindow(1, 0), 1, 60],
+    ["whole seconds, exactly", openWindow(1, 0), 1_000, 59],
+    ["1 in the last fraction of a millisecond", openWindow(1, 0), 59_999.999_9, 1],
+    ["never more than the window, for a thread that read the clock earlier", openWindow(1, 100), 99, 60],
+  ])("reset is %s", (_, window, nowMs, seconds) => {
+    expect(resetSeconds(window, minute, nowMs)).toBe(seconds);
+  });
+});
