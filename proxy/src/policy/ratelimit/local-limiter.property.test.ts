@@ -1,0 +1,338 @@
+/** The limiter against a model that is too plain to be wrong: any sequence of events gives the same answers. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type LocalLimit, unitMs } from "../../ir/limit.ts";
+import { CounterTable, createCounterMemory } from "./counter-table.ts";
+import { type Admission, type Allowed, compileLimits, type LimitSet } from "./local-limiter.ts";
+import { request, requestOf, requestsLimit, tokensLimit } from "./testing/local-limits.ts";
+
+/** Counts what is available, window by window; the limiter counts what is used, and divides. */
+class ModelCounter {
+  readonly limit: LocalLimit;
+  readonly capacity: number;
+  available: number;
+  window: { endMs: number } | undefined;
+
+  constructor(limit: LocalLimit) {
+    this.limit = limit;
+    this.capacity = limit.amount + limit.burst;
+    this.available = this.capacity;
+  }
+
+  advance(nowMs: number): void {
+    while (this.window !== undefined && this.window.endMs <= nowMs) {
+      const back = this.limit.counts === "tokens" ? Infinity : this.limit.amount;
+      this.available = Math.min(this.capacity, this.available + back);
+      this.window =
+        this.available === this.capacity ? undefined : { endMs: this.window.endMs + unitMs[this.limit.unit] };
+    }
+  }
+
+  take(units: number, nowMs: number): void {
+    this.window ??= { endMs: nowMs + unitMs[this.limit.unit] };
+    this.available -= units;
+  }
+
+  giveBack(window: object | undefined): void {
+    if (this.window === undefined || this.window !== window) return;
+    this.available += 1;
+    if (this.available === this.capacity) this.window = undefined;
+  }
+
+  state(nowMs: number): { limit: number; remaining: number; resetSeconds: number } {
+    const leftMs = this.window === undefined ? unitMs[this.limit.unit] : this.window.endMs - nowMs;
+    const remaining = Math.max(0, this.available);
+    return { limit: this.capacity, remaining, resetSeconds: Math.ceil(leftMs / 1000) };
+  }
+}
+
+interface ModelLease {
+  readonly requests: readonly { readonly counter: ModelCounter; readonly window: object | undefined }[];
+  readonly tokens: readonly ModelCounter[];
+  isRefunded: boolean;
+}
+
+class Model {
+  readonly counters = new Map<string, ModelCounter>();
+  readonly leases: ModelLease[] = [];
+  nowMs = 1_000;
+
+  countersOf(limits: readonly LocalLimit[], client: string | undefined): readonly ModelCounter[] {
+    return limits.map((limit) => {
+      const name = limit.key === undefined ? limit.counter : `${limit.counter} of ${client ?? "nobody's"}`;
+      const counter = this.counters.get(name) ?? new ModelCounter(limit);
+      this.counters.set(name, counter);
+      counter.advance(this.nowMs);
+      return counter;
+    });
+  }
+
+  admit(limits: readonly LocalLimit[], client: string | undefined): readonly string[] {
+    const counters = this.countersOf(limits, client);
+    const admits = counters.map((counter) => counter.available > 0);
+    const isDenied = counters.some((counter, at) => counter.limit.mode === "Enforce" && admits[at] === false);
+    if (!isDenied) {
+      const taking = counters.filter((_, at) => admits[at]);
+      const requests = taking.filter((counter) => counter.limit.counts === "requests");
+      for (const counter of requests) counter.take(1, this.nowMs);
+      this.leases.push({
+        requests: requests.map((counter) => ({ counter, window: counter.window })),
+        tokens: taking.filter((counter) => counter.limit.counts === "tokens"),
+        isRefunded: false,
+      });
+    }
+    return counters.map(({ limit }, at) =>
+      admits[at] === true ? "allowed" : limit.mode === "Shadow" ? "shadowDenied" : "denied",
+    );
+  }
+}
+
+/** The limiter under test: two threads' doors to one table, and the rules that a configuration made. */
+class Real {
+  readonly limits: readonly (readonly LocalLimit[])[];
+  readonly tables: readonly CounterTable[];
+  sets: readonly (readonly LimitSet[])[] = [];
+  readonly leases: Allowed[] = [];
+
+  constructor(limits: readonly (readonly LocalLimit[])[]) {
+    const memory = createCounterMemory(4096);
+    this.limits = limits;
+    this.tables = [new CounterTable(memory, 1), new CounterTable(memory, 2)];
+    this.compile([]);
+  }
+
+  /** As after an edit that concerns none of the rules; `others` are entries that it added. */
+  compile(others: readonly LocalLimit[]): void {
+    this.sets = this.tables.map((table) => {
+      compileLimits(others, table);
+      return this.limits.map((limits) => compileLimits(structuredClone(limits), table));
+    });
+  }
+
+  admit(thread: number, rule: number, client: string | undefined, nowMs: number): Admission {
+    const set = this.sets[thread]?.[rule];
+    if (set === undefined) throw new Error("no such rule");
+    const admission = set.admit(client === undefined ? request : requestOf(client), nowMs);
+    if (admission.kind === "allowed") this.leases.push(admission);
+    return admission;
+  }
+}
+
+type Event = fc.Command<Model, Real>;
+
+const rules = 3;
+
+class Admit implements Event {
+  readonly rule: number;
+  readonly thread: number;
+  readonly client: string | undefined;
+  readonly times: number;
+
+  constructor(rule: number, thread: number, client: string | undefined, times: number) {
+    this.rule = rule;
+    this.thread = thread;
+    this.client = client;
+    this.times = times;
+  }
+
+  check = () => true;
+
+  run(model: Model, real: Real): void {
+    const limits = real.limits[this.rule] ?? [];
+    for (let time = 0; time < this.times; time++) {
+      const expected = model.admit(limits, this.client);
+      const admission = real.admit(this.thread, this.rule, this.client, model.nowMs);
+      expect(admission.decisions.map(({ outcome }) => outcome)).toEqual(expected);
+      expect(admission.kind).toBe(expected.includes("denied") ? "denied" : "allowed");
+      expectState(admission, model.countersOf(limits, this.client), model.nowMs);
+    }
+  }
+
+  toString = () => `${this.times}× rule ${this.rule} by ${this.client ?? "nobody"} on thread ${this.thread}`;
+}
+
+function expectState(admission: Admission, counters: readonly ModelCounter[], nowMs: number): void {
+  const enforced = counters.filter(({ limit }) => limit.mode === "Enforce");
+  if (admission.kind === "denied") {
+    const ends = enforced.filter((counter) => counter.available <= 0).map((counter) => counter.window?.endMs ?? 0);
+    const state = counters.find(({ limit }) => limit.counter === admission.limit.counter)?.state(nowMs);
+    expect(admission.state).toEqual(state);
+    expect(admission.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
+    return;
+  }
+  const share = ({ available, capacity }: ModelCounter): number => Math.max(0, available) / capacity;
+  const order = (counter: ModelCounter): number => (counter.limit.counts === "requests" ? 0 : 1);
+  const [nearest] = enforced.toSorted((one, other) => share(one) - share(other) || order(one) - order(other));
+  expect(admission.state).toEqual(nearest?.state(nowMs));
+}
+
+class Charge implements Event {
+  readonly lease: number;
+  readonly tokens: number;
+
+  constructor(lease: number, tokens: number) {
+    this.lease = lease;
+    this.tokens = tokens;
+  }
+
+  check = (model: Readonly<Model>) => model.leases.length > 0;
+
+  run(model: Model, real: Real): void {
+    const at = this.lease % model.leases.length;
+    for (const counter of model.leases[at]?.tokens ?? []) {
+      counter.advance(model.nowMs);
+      counter.take(this.tokens, model.nowMs);
+    }
+    real.leases[at]?.lease.charge(this.tokens, model.nowMs);
+  }
+
+  toString = () => `charge ${this.tokens} to lease ${this.lease}`;
+}
+
+class Refund implements Event {
+  readonly lease: number;
+
+  constructor(lease: number) {
+    this.lease = lease;
+  }
+
+  check = (model: Readonly<Model>) => model.leases.length > 0;
+
+  run(model: Model, real: Real): void {
+    const at = this.lease % model.leases.length;
+    const lease = model.leases[at];
+    if (lease !== undefined && !lease.isRefunded) {
+      lease.isRefunded = true;
+      for (const { counter, window } of lease.requests) {
+        counter.advance(model.nowMs);
+        counter.giveBack(window);
+      }
+    }
+    real.leases[at]?.lease.refund(model.nowMs);
+  }
+
+  toString = () => `refund lease ${this.lease}`;
+}
+
+class Advance implements Event {
+  readonly ms: number;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+
+  check = () => true;
+
+  run(model: Model): void {
+    model.nowMs += this.ms;
+  }
+
+  toString = () => `${this.ms} ms pass`;
+}
+
+class Recompile implements Event {
+  readonly others: readonly LocalLimit[];
+
+  constructor(others: readonly LocalLimit[]) {
+    this.others = others;
+  }
+
+  check = () => true;
+
+  run(_: Model, real: Real): void {
+    real.compile(this.others);
+  }
+
+  toString = () => `reload with ${this.others.length} other entries`;
+}
+
+const shape = {
+  amount: fc.integer({ min: 1, max: 12 }),
+  unit: fc.constantFrom("Seconds", "Minutes", "Hours"),
+  mode: fc.constantFrom("Enforce", "Enforce", "Shadow"),
+  key: fc.constantFrom(undefined, 'request.headers["x-api-key"]'),
+} as const;
+
+/** Entries as one target's policies would have them: no two share an identity. */
+function limitsOf(target: string): fc.Arbitrary<LocalLimit[]> {
+  const requests = fc.record({ ...shape, burst: fc.integer({ min: 0, max: 8 }) });
+  const entry = fc.oneof(
+    requests.map(({ key, ...rest }) => requestsLimit({ ...rest, target, ...(key === undefined ? {} : { key }) })),
+    fc.record(shape).map(({ key, ...rest }) => tokensLimit({ ...rest, target, ...(key === undefined ? {} : { key }) })),
+  );
+  return fc.uniqueArray(entry, { maxLength: 3, selector: ({ counter }) => counter });
+}
+
+/** Three rules: each has entries of its own, and all have those of the Gateway. */
+const configuration = fc
+  .tuple(limitsOf("Gateway/default/public"), ...Array.from({ length: rules }, (_, at) => limitsOf(`HTTPRoute/${at}`)))
+  .map(([gateway, ...routes]) => routes.map((own) => [...own, ...gateway]));
+
+const events = [
+  fc
+    .tuple(fc.nat(rules - 1), fc.nat(1), fc.constantFrom(undefined, "ann", "ben"), fc.oneof(fc.constant(1), fc.nat(30)))
+    .map((args) => new Admit(...args)),
+  fc.tuple(fc.nat(), fc.oneof(fc.integer({ min: 1, max: 30 }), fc.constant(1e12))).map((args) => new Charge(...args)),
+  fc.nat().map((lease) => new Refund(lease)),
+  fc
+    .oneof(
+      fc.integer({ min: 0, max: 1_500 }),
+      fc.constantFrom(1, 999, 1_000, 1_001, 59_999, 60_000, 60_001, 3_600_000, 7_300_000),
+      fc.integer({ min: 0, max: 8_000_000 }).map((eighths) => eighths / 8),
+    )
+    .map((ms) => new Advance(ms)),
+  limitsOf("HTTPRoute/elsewhere").map((others) => new Recompile(others)),
+];
+
+describe("properties of the limiter", () => {
+  test("bursts, clock steps, keys, charges, refunds and reloads on two threads give the answers of the model", () => {
+    fc.assert(
+      fc.property(configuration, fc.commands(events, { maxCommands: 120, size: "max" }), (limits, commands) => {
+        fc.modelRun(() => ({ model: new Model(), real: new Real(limits) }), commands);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("from the first request on, at most capacity + amount × whole units passed, whenever requests come", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.integer({ min: 0, max: 20 }),
+        fc.array(fc.double({ min: 0, max: 90_000, noNaN: true }), { minLength: 1, maxLength: 400 }),
+        (amount, burst, gapsMs) => {
+          const set = compileLimits([requestsLimit({ amount, burst })], new CounterTable(createCounterMemory(16), 1));
+          let nowMs = 5_000_000.25;
+          const startMs = nowMs;
+          let passed = 0;
+          for (const gapMs of gapsMs) {
+            if (set.admit(request, nowMs).kind === "allowed") passed++;
+            expect(passed).toBeLessThanOrEqual(amount + burst + amount * Math.floor((nowMs - startMs) / 60_000));
+            // Short gaps more often than long ones, or nothing would ever be refused.
+            nowMs += gapMs < 80_000 ? gapMs / 1_000 : gapMs;
+          }
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+
+  test("a clock that a thread read too early corrupts nothing", () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: -50, max: 200 }), { maxLength: 500 }), (steps) => {
+        const set = compileLimits(
+          [requestsLimit({ amount: 5, burst: 2, unit: "Seconds" })],
+          new CounterTable(createCounterMemory(16), 1),
+        );
+        let nowMs = 1_000_000;
+        for (const step of steps) {
+          nowMs += step;
+          const { state } = set.admit(request, nowMs);
+          expect(state?.remaining).toBeGreaterThanOrEqual(0);
+          expect(state?.remaining).toBeLessThan(7);
+          expect(state?.resetSeconds).toBe(1);
+        }
+      }),
+    );
+  });
+});
