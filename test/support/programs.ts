@@ -17,6 +17,7 @@ export const testPrograms = [
   "envoy",
   "ratelimit",
   "grpcurl",
+  "h2spec",
 ] as const;
 
 export type TestProgram = (typeof testPrograms)[number];
