@@ -1,0 +1,132 @@
+/**
+ * HTTP/2 framing (RFC 9113 §4 and §6): the numbers of the protocol, reading frames off a byte stream and the two ways in
+ * which a peer can be wrong. What frames mean is `connection.ts`.
+ *
+ *     +-----------------------------------------------+
+ *     |                 Length (24)                   |
+ *     +---------------+---------------+---------------+
+ *     |   Type (8)    |   Flags (8)   |
+ *     +-+-------------+---------------+-------------------------------+
+ *     |R|                 Stream Identifier (31)                      |
+ *     +=+=============================================================+
+ *     |                   Frame Payload                             ...
+ */
+
+export const frameHeaderBytes = 9;
+
+/** What a client says first (§3.4). */
+export const clientPreface: Buffer = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/** Largest payload that we accept and send: the protocol's default, so nothing needs to be agreed (§4.2). */
+export const maxFramePayloadBytes = 16_384;
+
+/** Largest flow-control window (§6.9.1). */
+export const maxWindowBytes = 2 ** 31 - 1;
+
+/** Window of a connection, and of a stream unless settings say otherwise (§6.9.2). */
+export const defaultWindowBytes = 65_535;
+
+/** Frame types (§6). */
+export const FrameType = {
+  Data: 0,
+  Headers: 1,
+  Priority: 2,
+  RstStream: 3,
+  Settings: 4,
+  PushPromise: 5,
+  Ping: 6,
+  GoAway: 7,
+  WindowUpdate: 8,
+  Continuation: 9,
+} as const;
+
+/** Frame flags; EndStream and Ack share a bit on different frames. */
+export const Flag = { EndStream: 0x1, Ack: 0x1, EndHeaders: 0x4, Padded: 0x8, Priority: 0x20 } as const;
+
+/** Settings (§6.5.2). */
+export const Setting = {
+  HeaderTableSize: 1,
+  EnablePush: 2,
+  MaxConcurrentStreams: 3,
+  InitialWindowSize: 4,
+  MaxFrameSize: 5,
+  MaxHeaderListSize: 6,
+} as const;
+
+/** Error codes (§7). */
+export const ErrorCode = {
+  NoError: 0,
+  ProtocolError: 1,
+  InternalError: 2,
+  FlowControlError: 3,
+  StreamClosed: 5,
+  FrameSizeError: 6,
+  RefusedStream: 7,
+  Cancel: 8,
+  CompressionError: 9,
+  EnhanceYourCalm: 11,
+} as const;
+
+/** One of the error codes that we send. */
+export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
+
+/** The peer broke the protocol in a way that ends the connection (§5.4.1). */
+export class ConnectionError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string) {
+    super(message);
+    this.name = "ConnectionError";
+    this.code = code;
+  }
+}
+
+/** A frame as it lies in the read buffer: the payload is `buffer[start, end)` and is gone after the call. */
+export type FrameSink = (
+  type: number,
+  flags: number,
+  streamId: number,
+  buffer: Buffer,
+  start: number,
+  end: number,
+) => void;
+
+/** Cuts a byte stream into frames, wherever the chunks break. */
+export class FrameReader {
+  readonly #sink: FrameSink;
+  #rest: Buffer | undefined;
+
+  constructor(sink: FrameSink) {
+    this.#sink = sink;
+  }
+
+  /**
+   * Passes every whole frame on and keeps the begun one, at most one frame of bytes. Throws `ConnectionError` when a
+   * frame is longer than we allow, and whatever the sink throws.
+   */
+  read(chunk: Buffer): void {
+    const buffer = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#rest = undefined;
+    let position = 0;
+    while (buffer.length - position >= frameHeaderBytes) {
+      const length = buffer.readUIntBE(position, 3);
+      if (length > maxFramePayloadBytes) {
+        throw new ConnectionError(
+          ErrorCode.FrameSizeError,
+          `frame of ${length} bytes, at most ${maxFramePayloadBytes} are accepted`,
+        );
+      }
+      const start = position + frameHeaderBytes;
+      const end = start + length;
+      if (end > buffer.length) {
+        break;
+      }
+      const streamId = buffer.readUInt32BE(position + 5) & 0x7fff_ffff;
+      this.#sink(buffer[position + 3] ?? 0, buffer[position + 4] ?? 0, streamId, buffer, start, end);
+      position = end;
+    }
+    if (position < buffer.length) {
+      this.#rest = position === 0 ? buffer : buffer.subarray(position);
+    }
+  }
+}

@@ -1,0 +1,187 @@
+/**
+ * Reads compressed header blocks (HPACK, RFC 7541). One decoder belongs to one connection: its dynamic table follows the
+ * peer's, so every block must pass through it, in order, even one whose stream is of no interest.
+ *
+ * Bounds: the table never exceeds `tableBytes`, and a block whose fields come to more than `maxListBytes` is read to its
+ * end (the table must stay in step) but its fields are not kept, so a small block of references cannot grow large.
+ */
+import { ConnectionError, ErrorCode } from "./frame.ts";
+import { decodeHuffman } from "./huffman.ts";
+import { staticTable } from "./static-table.ts";
+
+/** What an entry costs beyond its text, in the table (RFC 7541 §4.1) and in a header list (RFC 9113 §6.5.2). */
+const entryOverheadBytes = 32;
+
+interface Entry {
+  readonly name: string;
+  readonly value: string;
+  readonly bytes: number;
+}
+
+const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => entryOf(name, value));
+
+function entryOf(name: string, value: string): Entry {
+  return { name, value, bytes: name.length + value.length + entryOverheadBytes };
+}
+
+function broken(what: string): ConnectionError {
+  return new ConnectionError(ErrorCode.CompressionError, `header block: ${what}`);
+}
+
+export class HpackDecoder {
+  readonly #tableBytesLimit: number;
+  readonly #maxListBytes: number;
+  readonly #text: Buffer;
+  /** Newest last; index 62 of the wire is the last element. */
+  #entries: Entry[] = [];
+  #tableBytes = 0;
+  #tableBytesMax: number;
+  #insertions = 0;
+
+  #source: Buffer = Buffer.alloc(0);
+  #position = 0;
+  #end = 0;
+
+  constructor(tableBytes: number, maxListBytes: number) {
+    this.#tableBytesLimit = tableBytes;
+    this.#tableBytesMax = tableBytes;
+    this.#maxListBytes = maxListBytes;
+    this.#text = Buffer.allocUnsafe(maxListBytes);
+  }
+
+  /** Rises with each change of the dynamic table: equal blocks mean equal fields only while it stands still. */
+  get tableVersion(): number {
+    return this.#insertions;
+  }
+
+  /**
+   * The fields of a whole block as [name, value, name, value, …], text as latin1 characters; `undefined` when they come to
+   * more than the bound. Throws `ConnectionError` on a broken block: the tables are out of step then, for good.
+   */
+  decode(source: Buffer, start: number, end: number): string[] | undefined {
+    this.#source = source;
+    this.#position = start;
+    this.#end = end;
+    const fields: string[] = [];
+    let listBytes = 0;
+    while (this.#position < end) {
+      const entry = this.#readField(listBytes === 0);
+      if (entry !== undefined) {
+        listBytes += entry.bytes;
+        if (listBytes <= this.#maxListBytes) {
+          fields.push(entry.name, entry.value);
+        }
+      }
+    }
+    return listBytes > this.#maxListBytes ? undefined : fields;
+  }
+
+  /** One representation (RFC 7541 §6), told apart by its leading bits; `undefined` for a table size update. */
+  #readField(isFirst: boolean): Entry | undefined {
+    const byte = this.#source[this.#position] ?? 0;
+    if (byte >= 0x80) {
+      return this.#entryAt(this.#readInteger(7));
+    }
+    if (byte >= 0x40) {
+      const entry = this.#readLiteral(6);
+      this.#insert(entry);
+      return entry;
+    }
+    if (byte >= 0x20) {
+      if (!isFirst) {
+        throw broken("table size update after a field");
+      }
+      this.#resize(this.#readInteger(5));
+      return undefined;
+    }
+    return this.#readLiteral(4);
+  }
+
+  #readLiteral(prefixBits: number): Entry {
+    const nameIndex = this.#readInteger(prefixBits);
+    const name = nameIndex === 0 ? this.#readString() : this.#entryAt(nameIndex).name;
+    return entryOf(name, this.#readString());
+  }
+
+  #entryAt(index: number): Entry {
+    const entry =
+      index <= staticEntries.length
+        ? staticEntries[index - 1]
+        : this.#entries[this.#entries.length - (index - staticEntries.length)];
+    if (entry === undefined) {
+      throw broken(`no entry ${index} in the tables`);
+    }
+    return entry;
+  }
+
+  /** An integer with a prefix of 1..8 bits (§5.1); at most 21 bits beyond it, more than any bound here allows. */
+  #readInteger(prefixBits: number): number {
+    const mask = (1 << prefixBits) - 1;
+    let value = this.#readByte() & mask;
+    if (value < mask) {
+      return value;
+    }
+    for (let shift = 0; shift <= 14; shift += 7) {
+      const byte = this.#readByte();
+      value += (byte & 0x7f) << shift;
+      if (byte < 0x80) {
+        return value;
+      }
+    }
+    throw broken("integer too large");
+  }
+
+  #readByte(): number {
+    if (this.#position >= this.#end) {
+      throw broken("ends within a field");
+    }
+    return this.#source[this.#position++] ?? 0;
+  }
+
+  #readString(): string {
+    const isHuffman = (this.#source[this.#position] ?? 0) >= 0x80;
+    const length = this.#readInteger(7);
+    const start = this.#position;
+    const end = start + length;
+    if (end > this.#end) {
+      throw broken("ends within a string");
+    }
+    this.#position = end;
+    if (!isHuffman) {
+      return this.#source.toString("latin1", start, end);
+    }
+    const written = decodeHuffman(this.#source, start, end, this.#text);
+    if (written < 0) {
+      throw broken("string with a wrong Huffman code, or longer than a whole header list may be");
+    }
+    return this.#text.toString("latin1", 0, written);
+  }
+
+  #insert(entry: Entry): void {
+    this.#insertions++;
+    this.#evictDownTo(this.#tableBytesMax - entry.bytes);
+    if (entry.bytes <= this.#tableBytesMax) {
+      this.#entries.push(entry);
+      this.#tableBytes += entry.bytes;
+    }
+  }
+
+  #resize(bytes: number): void {
+    if (bytes > this.#tableBytesLimit) {
+      throw broken(`table size ${bytes}, at most ${this.#tableBytesLimit} is agreed`);
+    }
+    this.#insertions++;
+    this.#tableBytesMax = bytes;
+    this.#evictDownTo(bytes);
+  }
+
+  #evictDownTo(bytes: number): void {
+    let evicted = 0;
+    while (this.#tableBytes > Math.max(bytes, 0)) {
+      this.#tableBytes -= this.#entries[evicted++]?.bytes ?? this.#tableBytes;
+    }
+    if (evicted > 0) {
+      this.#entries = this.#entries.slice(evicted);
+    }
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * What a header block must be to begin a request, or to end one (RFC 9113 §8.1 to §8.3). A request that breaks these
+ * rules is malformed: it is refused, never repaired, so that nothing behind it can read it differently.
+ */
+import type { Result } from "@gatewayproxy/runtime/problem";
+
+export interface RequestHead {
+  readonly method: string;
+  readonly path: string;
+  /** What the body must come to; absent when the client did not say. */
+  readonly contentLength?: number;
+  /** The regular fields as [name, value, …], names in lower case. */
+  readonly fields: readonly string[];
+}
+
+/** Fields of one hop in HTTP/1, which have no meaning here (§8.2.2). */
+const connectionFields = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
+
+function malformed(message: string): Result<never> {
+  return { ok: false, problems: [{ message }] };
+}
+
+/** Reads the fields of a request's first block; a malformed one gives one problem. */
+export function parseRequestHead(fields: readonly string[]): Result<RequestHead> {
+  const pseudo = new Map<string, string>();
+  let index = 0;
+  for (; fields[index]?.startsWith(":") === true; index += 2) {
+    const name = fields[index] ?? "";
+    if (pseudo.has(name)) {
+      return malformed(`${name} comes twice`);
+    }
+    pseudo.set(name, fields[index + 1] ?? "");
+  }
+  const regular = fields.slice(index);
+  const fault = faultOfPseudoFields(pseudo) ?? faultOfFields(regular);
+  if (fault !== undefined) {
+    return malformed(fault);
+  }
+  const contentLength = readContentLength(regular);
+  if (contentLength === "malformed") {
+    return malformed("content-length must be one decimal number");
+  }
+  return {
+    ok: true,
+    value: {
+      method: pseudo.get(":method") ?? "",
+      path: pseudo.get(":path") ?? "",
+      fields: regular,
+      ...(contentLength === undefined ? {} : { contentLength }),
+    },
+  };
+}
+
+/** What is wrong with the fields of a block that ends a request; they are not used otherwise. */
+export function faultOfTrailers(fields: readonly string[]): string | undefined {
+  return faultOfFields(fields);
+}
+
+function faultOfPseudoFields(pseudo: ReadonlyMap<string, string>): string | undefined {
+  for (const [name, value] of pseudo) {
+    if (name !== ":method" && name !== ":scheme" && name !== ":path" && name !== ":authority") {
+      return `${name} has no place in a request`;
+    }
+    if (!isFieldValue(value)) {
+      return `${name} holds a character that no field may hold`;
+    }
+  }
+  for (const name of [":method", ":scheme", ":path"]) {
+    if ((pseudo.get(name) ?? "") === "") {
+      return `${name} is missing`;
+    }
+  }
+  return undefined;
+}
+
+function faultOfFields(fields: readonly string[]): string | undefined {
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index] ?? "";
+    const value = fields[index + 1] ?? "";
+    if (!isFieldName(name)) {
+      return "a field's name is not in lower case, or not a name";
+    }
+    if (connectionFields.has(name) || (name === "te" && value !== "trailers")) {
+      return `${name} is a field of HTTP/1 connections`;
+    }
+    if (!isFieldValue(value)) {
+      return `${name} holds a character that no field may hold`;
+    }
+  }
+  return undefined;
+}
+
+/** Lower-case token characters (RFC 9110 §5.6.2); a colon, so a late pseudo field, is none. */
+function isFieldName(name: string): boolean {
+  return /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name);
+}
+
+function isFieldValue(value: string): boolean {
+  return !/[\0\r\n]|^[ \t]|[ \t]$/.test(value);
+}
+
+function readContentLength(fields: readonly string[]): number | undefined | "malformed" {
+  let length: number | undefined;
+  for (let index = 0; index < fields.length; index += 2) {
+    if (fields[index] === "content-length") {
+      const text = fields[index + 1] ?? "";
+      if (length !== undefined || !/^\d{1,15}$/.test(text)) {
+        return "malformed";
+      }
+      length = Number(text);
+    }
+  }
+  return length;
+}

@@ -1,0 +1,389 @@
+/**
+ * The requests of one connection: frames that open, feed and end streams (RFC 9113 §5, §6.1 to §6.4, §6.9, §6.10) and both
+ * directions' flow control. Streams in progress are bounded, cancelled ones included until their handler is done.
+ */
+import type { FloodGuard } from "./flood-guard.ts";
+import { demand, demandSize, paddingBytes } from "./demand.ts";
+import { ConnectionError, defaultWindowBytes, ErrorCode, Flag, maxWindowBytes } from "./frame.ts";
+import type { FrameWriter } from "./frame-writer.ts";
+import { HeaderBlocks, type RequestBlock } from "./header-blocks.ts";
+import { encodeHeaderBlock } from "./hpack-encoder.ts";
+import type { Http2Limits } from "./limits.ts";
+import type { RequestHead } from "./request-head.ts";
+import { ServerStream, type StreamHost, type StreamReceiver } from "./server-stream.ts";
+
+/** What is done with requests; shared by all connections of a server. */
+export interface RequestHandler<Head> {
+  /** Takes what it needs from a head. Must be pure: equal heads are read once. */
+  readHead(head: RequestHead): Head;
+  /** Begins a request; its body follows through the receiver. */
+  open(stream: ServerStream, head: Head): StreamReceiver;
+}
+
+export interface RequestStreamsOptions<Head> {
+  readonly writer: FrameWriter;
+  readonly handler: RequestHandler<Head>;
+  readonly limits: Http2Limits;
+  /** Bounds frames that move no request. */
+  readonly idleFrames: FloodGuard;
+  /** Bounds requests that are begun and not finished. */
+  readonly earlyResets: FloodGuard;
+  /** The last stream in progress has ended. */
+  readonly onIdle: () => void;
+}
+
+/** A header block that CONTINUATION frames complete. */
+interface OpenBlock {
+  readonly streamId: number;
+  readonly endStream: boolean;
+  readonly fragments: Buffer[];
+  bytes: number;
+}
+
+/** A block of ordinary size comes in one frame; this many pieces are only seen in attacks. */
+const maxContinuations = 16;
+/** Streams that we reset and whose frames may still be under way; older ones have long arrived. */
+const rememberedResets = 1_024;
+
+const headersTooLarge = encodeHeaderBlock([":status", "431"]);
+const noBytes = Buffer.alloc(0);
+
+export class RequestStreams<Head> implements StreamHost {
+  readonly writer: FrameWriter;
+  sendWindowBytes = defaultWindowBytes;
+  /** Requests that come now are not taken: the peer has heard that the connection ends. */
+  isClosed = false;
+
+  readonly #options: RequestStreamsOptions<Head>;
+  readonly #blocks: HeaderBlocks<Head>;
+  readonly #streams = new Map<number, ServerStream>();
+  readonly #waiting = new Set<ServerStream>();
+  readonly #resets = new Set<number>();
+  /** Cancelled requests whose handler is still at work. */
+  #abandoned = 0;
+  #lastStreamId = 0;
+  #peerInitialWindowBytes = defaultWindowBytes;
+  #receiveWindowBytes: number;
+  #openBlock: OpenBlock | undefined;
+
+  constructor(options: RequestStreamsOptions<Head>) {
+    const { handler, limits, writer } = options;
+    this.#options = options;
+    this.writer = writer;
+    this.#blocks = new HeaderBlocks(limits.maxHeaderListBytes, (head) => handler.readHead(head));
+    this.#receiveWindowBytes = limits.connectionWindowBytes;
+  }
+
+  /** Requests in progress. */
+  get active(): number {
+    return this.#streams.size;
+  }
+
+  /** The newest stream that the peer has opened. */
+  get lastStreamId(): number {
+    return this.#lastStreamId;
+  }
+
+  /** The stream whose header block goes on; only its CONTINUATION may come next. */
+  get openBlockStreamId(): number | undefined {
+    return this.#openBlock?.streamId;
+  }
+
+  /** Bytes of answers that the peer's windows hold back. */
+  get waitingBytes(): number {
+    let bytes = 0;
+    for (const stream of this.#waiting) {
+      bytes += stream.waitingBytes;
+    }
+    return bytes;
+  }
+
+  waitsForWindow(stream: ServerStream): void {
+    this.#waiting.add(stream);
+  }
+
+  finished(stream: ServerStream, wasReset: boolean): void {
+    if (stream.isCancelled) {
+      this.#abandoned--;
+      return;
+    }
+    this.#streams.delete(stream.id);
+    this.#waiting.delete(stream);
+    if (wasReset) {
+      this.#rememberReset(stream.id);
+    }
+    this.#endWhenIdle();
+  }
+
+  /** The peer's SETTINGS changed the window that streams begin with (§6.9.2). */
+  changeInitialWindow(bytes: number): void {
+    const change = bytes - this.#peerInitialWindowBytes;
+    this.#peerInitialWindowBytes = bytes;
+    for (const stream of this.#streams.values()) {
+      if (!stream.adjustSendWindow(change)) {
+        throw new ConnectionError(ErrorCode.FlowControlError, "INITIAL_WINDOW_SIZE makes a window too large");
+      }
+    }
+    this.#resumeWaiting();
+  }
+
+  /** The connection is gone. */
+  cancelAll(): void {
+    for (const stream of this.#streams.values()) {
+      this.#cancel(stream);
+    }
+  }
+
+  headers(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+    demand((id & 1) === 1, "a client's streams have odd numbers");
+    let blockStart = start;
+    let blockEnd = end;
+    if ((flags & Flag.Padded) !== 0) {
+      blockStart += 1;
+      blockEnd -= paddingBytes(buffer, start, end);
+    }
+    if ((flags & Flag.Priority) !== 0) {
+      demand(blockEnd - blockStart >= 5, "HEADERS is shorter than its priority");
+      demand((buffer.readUInt32BE(blockStart) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
+      blockStart += 5;
+    }
+    const endStream = (flags & Flag.EndStream) !== 0;
+    if ((flags & Flag.EndHeaders) !== 0) {
+      this.#headerBlock(id, endStream, buffer, blockStart, blockEnd);
+    } else {
+      const fragment = Buffer.from(buffer.subarray(blockStart, blockEnd));
+      this.#openBlock = { streamId: id, endStream, fragments: [fragment], bytes: fragment.length };
+    }
+  }
+
+  continuation(flags: number, buffer: Buffer, start: number, end: number): void {
+    const open = this.#openBlock;
+    if (open === undefined) {
+      throw new ConnectionError(ErrorCode.ProtocolError, "CONTINUATION without a header block");
+    }
+    open.fragments.push(Buffer.from(buffer.subarray(start, end)));
+    open.bytes += end - start;
+    if (open.bytes > this.#options.limits.maxHeaderListBytes || open.fragments.length > maxContinuations) {
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "the header block is too long");
+    }
+    if ((flags & Flag.EndHeaders) !== 0) {
+      this.#openBlock = undefined;
+      this.#headerBlock(open.streamId, open.endStream, Buffer.concat(open.fragments), 0, open.bytes);
+    }
+  }
+
+  #headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
+    if (id <= this.#lastStreamId) {
+      this.#trailers(id, endStream, this.#blocks.readTrailers(buffer, start, end));
+      return;
+    }
+    this.#lastStreamId = id;
+    const block = this.#blocks.readRequest(buffer, start, end);
+    if (!this.isClosed) {
+      this.#open(id, endStream, block);
+    }
+  }
+
+  #open(id: number, endStream: boolean, block: RequestBlock<Head>): void {
+    const { limits, handler } = this.#options;
+    if (block.kind === "malformed") {
+      this.#refuse(id, ErrorCode.ProtocolError);
+      return;
+    }
+    if (this.#streams.size + this.#abandoned >= limits.maxConcurrentStreams) {
+      this.#refuse(id, ErrorCode.RefusedStream);
+      return;
+    }
+    const stream = new ServerStream(id, this, this.#peerInitialWindowBytes, limits.streamWindowBytes);
+    stream.isRequestComplete = endStream;
+    this.#streams.set(id, stream);
+    if (block.kind === "tooLarge") {
+      stream.respondHeadersOnly(headersTooLarge);
+      return;
+    }
+    stream.owedBytes = block.contentLength;
+    stream.receiver = handler.open(stream, block.head);
+    if (endStream) {
+      this.#deliver(stream, noBytes, true);
+    }
+  }
+
+  #refuse(id: number, code: ErrorCode): void {
+    this.#countEarlyReset();
+    this.writer.rstStream(id, code);
+    this.#rememberReset(id);
+  }
+
+  #trailers(id: number, endStream: boolean, fault: string | undefined): void {
+    const stream = this.#streams.get(id);
+    if (stream === undefined) {
+      this.#demandReset(id);
+    } else if (stream.isRequestComplete) {
+      this.#resetStream(stream, ErrorCode.StreamClosed);
+    } else if (!endStream || fault !== undefined) {
+      this.#resetStream(stream, ErrorCode.ProtocolError);
+    } else {
+      this.#deliver(stream, noBytes, true);
+    }
+  }
+
+  data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+    demand(id !== 0 && id <= this.#lastStreamId, "DATA on a stream that is not open");
+    this.#receiveWindowBytes -= end - start;
+    if (this.#receiveWindowBytes < 0) {
+      throw new ConnectionError(ErrorCode.FlowControlError, "DATA beyond the connection's window");
+    }
+    const dataStart = (flags & Flag.Padded) === 0 ? start : start + 1;
+    const dataEnd = (flags & Flag.Padded) === 0 ? end : end - paddingBytes(buffer, start, end);
+    const isLast = (flags & Flag.EndStream) !== 0;
+    if (dataStart === dataEnd && !isLast) {
+      this.#countIdleFrame();
+    }
+    const stream = this.#streams.get(id);
+    if (stream === undefined) {
+      this.#demandReset(id);
+    } else if (stream.isRequestComplete) {
+      this.#resetStream(stream, ErrorCode.StreamClosed);
+    } else {
+      stream.receiveWindowBytes -= end - start;
+      if (stream.receiveWindowBytes < 0) {
+        this.#resetStream(stream, ErrorCode.FlowControlError);
+      } else {
+        this.#deliver(stream, buffer.subarray(dataStart, dataEnd), isLast);
+      }
+    }
+    this.#refillWindows(stream);
+  }
+
+  /** Passes body bytes on, unless they are not what content-length promised (§8.1.1). */
+  #deliver(stream: ServerStream, chunk: Buffer, isLast: boolean): void {
+    stream.isRequestComplete = isLast;
+    if (stream.owedBytes !== undefined) {
+      stream.owedBytes -= chunk.length;
+      if (stream.owedBytes < 0 || (isLast && stream.owedBytes > 0)) {
+        this.#resetStream(stream, ErrorCode.ProtocolError);
+        return;
+      }
+    }
+    stream.receiver?.data(chunk, isLast);
+  }
+
+  /** Body bytes are taken at once, so windows are opened again as they are used. */
+  #refillWindows(stream: ServerStream | undefined): void {
+    const { limits } = this.#options;
+    if (this.#receiveWindowBytes < limits.connectionWindowBytes / 2) {
+      this.writer.windowUpdate(0, limits.connectionWindowBytes - this.#receiveWindowBytes);
+      this.#receiveWindowBytes = limits.connectionWindowBytes;
+    }
+    if (
+      stream !== undefined &&
+      !stream.isRequestComplete &&
+      stream.receiveWindowBytes < limits.streamWindowBytes / 2 &&
+      this.#streams.has(stream.id)
+    ) {
+      this.writer.windowUpdate(stream.id, limits.streamWindowBytes - stream.receiveWindowBytes);
+      stream.receiveWindowBytes = limits.streamWindowBytes;
+    }
+  }
+
+  windowUpdate(id: number, buffer: Buffer, start: number, end: number): void {
+    demandSize(end - start === 4, "WINDOW_UPDATE");
+    const bytes = buffer.readUInt32BE(start) & 0x7fff_ffff;
+    demand(id <= this.#lastStreamId, "WINDOW_UPDATE on a stream that is not open");
+    if (this.#waiting.size === 0) {
+      this.#countIdleFrame();
+    }
+    if (id === 0) {
+      demand(bytes > 0, "WINDOW_UPDATE by 0");
+      this.sendWindowBytes += bytes;
+      if (this.sendWindowBytes > maxWindowBytes) {
+        throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
+      }
+      this.#resumeWaiting();
+      return;
+    }
+    const stream = this.#streams.get(id);
+    if (stream === undefined) {
+      return;
+    }
+    if (bytes === 0) {
+      this.#resetStream(stream, ErrorCode.ProtocolError);
+    } else if (!stream.adjustSendWindow(bytes)) {
+      this.#resetStream(stream, ErrorCode.FlowControlError);
+    } else if (this.#waiting.has(stream) && stream.resume()) {
+      this.#waiting.delete(stream);
+    }
+  }
+
+  #resumeWaiting(): void {
+    for (const stream of this.#waiting) {
+      if (stream.resume()) {
+        this.#waiting.delete(stream);
+      }
+    }
+  }
+
+  rstStream(id: number, length: number): void {
+    demandSize(length === 4, "RST_STREAM");
+    demand(id !== 0 && id <= this.#lastStreamId, "RST_STREAM on a stream that is not open");
+    const stream = this.#streams.get(id);
+    if (stream === undefined || !stream.isRequestComplete) {
+      this.#countEarlyReset();
+    }
+    if (stream !== undefined) {
+      this.#cancel(stream);
+      this.#endWhenIdle();
+    }
+  }
+
+  /** Resets before a request is complete cost us work for nothing; after it they are how clients end waiting. */
+  #countEarlyReset(): void {
+    if (!this.#options.earlyResets.allows()) {
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many requests begun and not finished");
+    }
+  }
+
+  /** A fault of the peer on one stream (§5.4.2). */
+  #resetStream(stream: ServerStream, code: ErrorCode): void {
+    this.#countEarlyReset();
+    this.writer.rstStream(stream.id, code);
+    this.#rememberReset(stream.id);
+    this.#cancel(stream);
+    this.#endWhenIdle();
+  }
+
+  #cancel(stream: ServerStream): void {
+    this.#streams.delete(stream.id);
+    this.#waiting.delete(stream);
+    stream.isCancelled = true;
+    this.#abandoned++;
+    stream.receiver?.cancel();
+  }
+
+  #rememberReset(id: number): void {
+    this.#resets.add(id);
+    if (this.#resets.size > rememberedResets) {
+      const [oldest = id] = this.#resets;
+      this.#resets.delete(oldest);
+    }
+  }
+
+  /** Frames on a stream that is gone are expected after our reset and a fault otherwise (§5.1). */
+  #demandReset(id: number): void {
+    if (!this.#resets.has(id)) {
+      throw new ConnectionError(ErrorCode.StreamClosed, "a frame on a stream that is closed");
+    }
+  }
+
+  #countIdleFrame(): void {
+    if (!this.#options.idleFrames.allows()) {
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many frames that move no request");
+    }
+  }
+
+  #endWhenIdle(): void {
+    if (this.#streams.size === 0) {
+      this.#options.onIdle();
+    }
+  }
+}

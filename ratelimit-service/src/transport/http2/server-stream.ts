@@ -1,0 +1,187 @@
+/**
+ * One request and its answer on a connection: the sending half with its flow control. Whoever answers is the stream's
+ * `StreamReceiver`; what the peer sends reaches it through `connection.ts`.
+ */
+import { ErrorCode, maxFramePayloadBytes } from "./frame.ts";
+import type { FrameWriter } from "./frame-writer.ts";
+
+/**
+ * The handler's side of a stream. It finishes every stream exactly once, with an answer or with `reset`, also after
+ * `cancel`: until then the stream counts as work in progress, so a client cannot start work without bound by
+ * cancelling it.
+ */
+export interface StreamReceiver {
+  /** Bytes of the body, valid during the call only; `isLast` with the last of them, which may be none. */
+  data(chunk: Buffer, isLast: boolean): void;
+  /** The peer gave the request up, or the connection is gone: nothing will be read. Nothing follows. */
+  cancel(): void;
+}
+
+/** What a stream needs of its connection. */
+export interface StreamHost {
+  readonly writer: FrameWriter;
+  /** What may be sent on all streams together. */
+  sendWindowBytes: number;
+  /** The stream has more to send than the windows allow; `resume` is due when they open. */
+  waitsForWindow(stream: ServerStream): void;
+  /** Nothing more will be sent; `wasReset` when by RST_STREAM, so that frames on their way are expected. */
+  finished(stream: ServerStream, wasReset: boolean): void;
+}
+
+/** Bytes that wait for a window, from `start`. */
+interface WaitingData {
+  readonly bytes: Uint8Array;
+  start: number;
+}
+
+export class ServerStream {
+  readonly id: number;
+  readonly #host: StreamHost;
+  /** What may be sent on this stream. */
+  #sendWindowBytes: number;
+  /** What the peer may still send on this stream. */
+  receiveWindowBytes: number;
+  /** Body bytes that the request still owes by its content-length; absent when it said none. */
+  owedBytes: number | undefined;
+  /** Takes the body; set by the connection once the request is open. */
+  receiver: StreamReceiver | undefined;
+  /** The peer has sent its last byte. */
+  isRequestComplete = false;
+  /** The peer has given up; what is sent goes nowhere. */
+  isCancelled = false;
+  #isFinished = false;
+  #waiting: WaitingData[] = [];
+  #waitingTrailers: Uint8Array | undefined;
+
+  constructor(id: number, host: StreamHost, sendWindowBytes: number, receiveWindowBytes: number) {
+    this.id = id;
+    this.#host = host;
+    this.#sendWindowBytes = sendWindowBytes;
+    this.receiveWindowBytes = receiveWindowBytes;
+  }
+
+  /** Bytes that wait for the peer's window. */
+  get waitingBytes(): number {
+    return this.#waiting.reduce((sum, { bytes, start }) => sum + bytes.length - start, 0);
+  }
+
+  /** A whole answer. The blocks are encoded header blocks; `body` is copied, or kept unchanged until it is sent. */
+  respond(headers: Uint8Array, body: Uint8Array, trailers: Uint8Array): void {
+    this.sendHeaders(headers);
+    this.sendData(body);
+    this.finish(trailers);
+  }
+
+  /** A whole answer without a body. */
+  respondHeadersOnly(headers: Uint8Array): void {
+    if (this.#isSilent()) {
+      return;
+    }
+    this.#host.writer.headers(this.id, headers, true);
+    this.#conclude();
+  }
+
+  sendHeaders(headers: Uint8Array): void {
+    if (!this.#isFinished && !this.isCancelled) {
+      this.#host.writer.headers(this.id, headers, false);
+    }
+  }
+
+  /** Sends now what the windows allow and the rest when they open. */
+  sendData(bytes: Uint8Array): void {
+    if (this.#isFinished || this.isCancelled) {
+      return;
+    }
+    const sent = this.#waiting.length === 0 ? this.#sendWithinWindows(bytes, 0) : 0;
+    if (sent < bytes.length) {
+      this.#waiting.push({ bytes, start: sent });
+      this.#host.waitsForWindow(this);
+    }
+  }
+
+  /** Ends the answer, after all data. */
+  finish(trailers: Uint8Array): void {
+    if (this.#isSilent()) {
+      return;
+    }
+    if (this.#waiting.length > 0) {
+      this.#waitingTrailers = trailers;
+      return;
+    }
+    this.#host.writer.headers(this.id, trailers, true);
+    this.#conclude();
+  }
+
+  /** Ends the stream without an answer, or without the rest of it; harmless on a finished one. */
+  reset(code: ErrorCode): void {
+    if (this.#isFinished) {
+      return;
+    }
+    if (!this.isCancelled) {
+      this.#host.writer.rstStream(this.id, code);
+    }
+    this.#close(true);
+  }
+
+  /** The peer's window grew or shrank by `bytes`; `false` when it grew beyond what a window can be. */
+  adjustSendWindow(bytes: number): boolean {
+    this.#sendWindowBytes += bytes;
+    return this.#sendWindowBytes <= 2 ** 31 - 1;
+  }
+
+  /** Sends on what waits; `true` when nothing does any more. */
+  resume(): boolean {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      next.start = this.#sendWithinWindows(next.bytes, next.start);
+      if (next.start < next.bytes.length) {
+        return false;
+      }
+      this.#waiting.shift();
+    }
+    if (this.#waitingTrailers !== undefined) {
+      this.finish(this.#waitingTrailers);
+    }
+    return true;
+  }
+
+  /** Sends `bytes` from `start` as far as the windows allow and returns where it stopped. */
+  #sendWithinWindows(bytes: Uint8Array, start: number): number {
+    const host = this.#host;
+    let at = start;
+    while (at < bytes.length) {
+      const length = Math.min(bytes.length - at, maxFramePayloadBytes, this.#sendWindowBytes, host.sendWindowBytes);
+      if (length <= 0) {
+        break;
+      }
+      host.writer.data(this.id, bytes, at, at + length);
+      this.#sendWindowBytes -= length;
+      host.sendWindowBytes -= length;
+      at += length;
+    }
+    return at;
+  }
+
+  /** Whether an answer has nobody to go to; the stream is finished then. */
+  #isSilent(): boolean {
+    if (this.isCancelled) {
+      this.#close(true);
+    }
+    return this.#isFinished;
+  }
+
+  /** The answer is out. An answer before the end of the request ends the request too (RFC 9113 §8.1). */
+  #conclude(): void {
+    if (!this.isRequestComplete) {
+      this.#host.writer.rstStream(this.id, ErrorCode.NoError);
+    }
+    this.#close(!this.isRequestComplete);
+  }
+
+  #close(wasReset: boolean): void {
+    if (!this.#isFinished) {
+      this.#isFinished = true;
+      this.#waiting = [];
+      this.#host.finished(this, wasReset);
+    }
+  }
+}

@@ -1,0 +1,104 @@
+/** A client that sends frames as it is told, right or wrong, and tells the frames that come back. */
+import { connect, type Socket } from "node:net";
+import { clientPreface, FrameReader, FrameType } from "../frame.ts";
+import { encodeHeaderBlock } from "../hpack-encoder.ts";
+
+export interface RawFrame {
+  readonly type: number;
+  readonly flags: number;
+  readonly streamId: number;
+  readonly payload: Buffer;
+}
+
+/** The bytes of a frame. */
+export function rawFrame(type: number, flags: number, streamId: number, payload: Uint8Array | string = ""): Buffer {
+  const content = Buffer.from(payload);
+  const header = Buffer.alloc(9);
+  header.writeUIntBE(content.length, 0, 3);
+  header[3] = type;
+  header[4] = flags;
+  header.writeUInt32BE(streamId, 5);
+  return Buffer.concat([header, content]);
+}
+
+/** A header block that begins a request. */
+export function requestBlock(...fields: readonly string[]): Buffer {
+  return encodeHeaderBlock([":method", "POST", ":scheme", "http", ":path", "/echo", ":authority", "test", ...fields]);
+}
+
+/** A uint32, big endian. */
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
+
+export class RawClient {
+  readonly socket: Socket;
+  readonly frames: RawFrame[] = [];
+  /** Everything that came, for answers that are no frames. */
+  text = "";
+  isClosed = false;
+  readonly #waiters = new Set<() => void>();
+
+  /** Connects; with `greet` it says the preface and empty SETTINGS. */
+  constructor(port: number, greet = true) {
+    const reader = new FrameReader((type, flags, streamId, buffer, start, end) => {
+      this.frames.push({ type, flags, streamId, payload: Buffer.from(buffer.subarray(start, end)) });
+    });
+    this.socket = connect(port, "127.0.0.1");
+    this.socket.on("data", (chunk: Buffer) => {
+      this.text += chunk.toString("latin1");
+      if (greet) reader.read(chunk);
+      this.#wake();
+    });
+    this.socket.on("close", () => {
+      this.isClosed = true;
+      this.#wake();
+    });
+    this.socket.on("error", () => undefined);
+    if (greet) this.send(clientPreface, rawFrame(FrameType.Settings, 0, 0));
+  }
+
+  send(...parts: readonly Uint8Array[]): void {
+    this.socket.write(Buffer.concat(parts));
+  }
+
+  /** Resolves with what `find` returns as soon as it is not undefined; rejects when the connection ends before. */
+  async until<T>(find: () => T | undefined): Promise<T> {
+    for (;;) {
+      const found = find();
+      if (found !== undefined) return found;
+      if (this.isClosed) throw new Error(`closed; frames so far: ${JSON.stringify(this.frames)}`);
+      await new Promise<void>((resolve) => this.#waiters.add(resolve));
+    }
+  }
+
+  /** The next frame of that type, on that stream if one is given. */
+  frame(type: number, streamId?: number): Promise<RawFrame> {
+    return this.until(() =>
+      this.frames.find((frame) => frame.type === type && (streamId === undefined || frame.streamId === streamId)),
+    );
+  }
+
+  /** Resolves when the server has closed the connection. */
+  async closed(): Promise<void> {
+    await this.until(() => (this.isClosed ? true : undefined));
+  }
+
+  /** The error code of the GOAWAY or RST_STREAM that comes next. */
+  async errorCode(): Promise<{ readonly frame: "GOAWAY" | "RST_STREAM"; readonly code: number }> {
+    return this.until(() => {
+      for (const { type, payload } of this.frames) {
+        if (type === FrameType.GoAway) return { frame: "GOAWAY", code: payload.readUInt32BE(4) };
+        if (type === FrameType.RstStream) return { frame: "RST_STREAM", code: payload.readUInt32BE(0) };
+      }
+      return undefined;
+    });
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiters) wake();
+    this.#waiters.clear();
+  }
+}
