@@ -1,0 +1,245 @@
+import { loadProtos, messageOf } from "@gatewayproxy/protos/load";
+import type {
+  RateLimitRequest as WireRequest,
+  RateLimitRequest__Output as WireRequestOutput,
+} from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitRequest";
+import type {
+  RateLimitResponse as WireResponse,
+  RateLimitResponse__Output as WireResponseOutput,
+} from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
+import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
+import { WireError } from "./wire-reader.ts";
+
+const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
+const requestMessage = messageOf<WireRequest, WireRequestOutput>(
+  definitions,
+  "envoy.service.ratelimit.v3.RateLimitRequest",
+);
+const responseMessage = messageOf<WireResponse, WireResponseOutput>(
+  definitions,
+  "envoy.service.ratelimit.v3.RateLimitResponse",
+);
+
+const text = fc.oneof(fc.string({ maxLength: 8 }), fc.string({ unit: "binary", maxLength: 60 }));
+const uint32 = fc.oneof(fc.constantFrom(0, 1, 127, 128, 2 ** 31, 2 ** 32 - 1), fc.nat(2 ** 31 - 1));
+const uint64 = fc.oneof(uint32, fc.maxSafeNat());
+const overrideUnit = fc.constantFrom("UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "9", "-1");
+
+const request: fc.Arbitrary<RateLimitRequest> = fc.record({
+  domain: text,
+  hitsAddend: uint32,
+  descriptors: fc.array(
+    fc.record(
+      {
+        entries: fc.array(fc.record({ key: text, value: text }), { maxLength: 4 }),
+        limit: fc.record(
+          { requestsPerUnit: uint32, unit: overrideUnit, unitMultiplier: uint32 },
+          { requiredKeys: ["requestsPerUnit", "unit"] },
+        ),
+        hitsAddend: uint64,
+        isNegativeHits: fc.constant(true),
+      },
+      { requiredKeys: ["entries"] },
+    ),
+    { maxLength: 4 },
+  ),
+});
+
+/** As the loader wants it. */
+function wireRequest(asked: RateLimitRequest): WireRequest {
+  return {
+    domain: asked.domain,
+    hitsAddend: asked.hitsAddend,
+    descriptors: asked.descriptors.map(({ entries, limit, hitsAddend, isNegativeHits }) => ({
+      entries: entries.map((entry) => ({ ...entry })),
+      ...(limit === undefined ? {} : { limit: wireOverride(limit) }),
+      ...(hitsAddend === undefined ? {} : { hitsAddend: { value: hitsAddend } }),
+      ...(isNegativeHits === undefined ? {} : { isNegativeHits }),
+    })),
+  };
+}
+
+function wireOverride(limit: NonNullable<RateLimitRequest["descriptors"][number]["limit"]>) {
+  const isNumber = /^-?\d+$/.test(limit.unit);
+  return {
+    requestsPerUnit: limit.requestsPerUnit,
+    // The generated type knows names only; the loader takes numbers that the enum does not have.
+    unit: (isNumber ? Number(limit.unit) : limit.unit) as "SECOND",
+    ...(limit.unitMultiplier === undefined ? {} : { unitMultiplier: { value: limit.unitMultiplier } }),
+  };
+}
+
+const json = fc
+  .object({
+    maxDepth: 3,
+    key: fc.string({ unit: fc.constantFrom("a", "b", "ü") }),
+    values: [fc.string(), fc.boolean(), fc.constant(null), fc.double({ noNaN: true })],
+  })
+  .map((value) => value as JsonObject);
+
+const response: fc.Arbitrary<RateLimitResponse> = fc.record(
+  {
+    overallCode: fc.constantFrom("UNKNOWN", "OK", "OVER_LIMIT"),
+    statuses: fc.array(
+      fc.record(
+        {
+          code: fc.constantFrom("UNKNOWN", "OK", "OVER_LIMIT"),
+          currentLimit: fc.record(
+            {
+              requestsPerUnit: uint32,
+              unit: fc.constantFrom("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"),
+              name: text,
+              unitMultiplier: uint32,
+            },
+            { requiredKeys: ["requestsPerUnit", "unit"] },
+          ),
+          limitRemaining: uint32,
+          durationUntilResetSeconds: uint32,
+        },
+        { requiredKeys: ["code", "limitRemaining"] },
+      ),
+      { maxLength: 5 },
+    ),
+    responseHeaders: fc.array(fc.record({ key: text, value: text }), { maxLength: 3 }),
+    rawBody: fc.uint8Array({ maxLength: 300 }),
+    dynamicMetadata: json,
+  },
+  { requiredKeys: ["overallCode", "statuses", "responseHeaders"] },
+);
+
+describe("decodeRateLimitRequest", () => {
+  test("reads what protobufjs writes", () => {
+    fc.assert(
+      fc.property(request, (asked) => {
+        expect(decodeRateLimitRequest(requestMessage.serialize(wireRequest(asked)))).toEqual(asked);
+      }),
+    );
+  });
+
+  test("passes over fields that it does not know, of every wire type", () => {
+    const unknown = Buffer.from("a00601" + "a1060102030405060708" + "a20603616263" + "a50601020304", "hex");
+    const known = requestMessage.serialize({ domain: "rl" });
+
+    expect(decodeRateLimitRequest(Buffer.concat([unknown, known, unknown])).domain).toBe("rl");
+  });
+
+  test("takes the last of a repeated scalar and merges a repeated message", () => {
+    const first = Buffer.from("0a0161" + "1802", "hex");
+    const second = Buffer.from("0a0162", "hex");
+    const descriptor = Buffer.from("1208" + "12020805" + "12021002", "hex");
+
+    expect(decodeRateLimitRequest(Buffer.concat([first, second, descriptor]))).toEqual({
+      domain: "b",
+      hitsAddend: 2,
+      descriptors: [{ entries: [], limit: { requestsPerUnit: 5, unit: "MINUTE" } }],
+    });
+  });
+
+  test.each([
+    ["a length beyond the message", "0a05616263"],
+    ["an end within a length", "0a"],
+    ["an end within a number", "18ff"],
+    ["a number of eleven bytes", "18ffffffffffffffffffff01"],
+    ["a number of 65 bits", "18ffffffffffffffffff02"],
+    ["field number 0", "0200"],
+    ["a group", "0b0c"],
+    ["an end within a fixed number", "a106010203"],
+    ["a known field with another type", "0801"],
+    ["a nested length beyond its parent", "12020a05" + "0000000000"],
+    ["text that is not UTF-8", "0a02c328"],
+    ["an overlong encoding in text", "0a02c080"],
+    ["a lone surrogate in text", "0a03eda080"],
+  ])("refuses %s", (_, hex) => {
+    expect(() => decodeRateLimitRequest(Buffer.from(hex, "hex"))).toThrow(WireError);
+  });
+
+  test("survives every mutation of a message: a request or a WireError, nothing else", () => {
+    const damage = fc.array(fc.record({ at: fc.nat(), byte: fc.nat(255), cut: fc.boolean() }), { maxLength: 4 });
+    fc.assert(
+      fc.property(request, damage, (asked, damages) => {
+        let bytes = requestMessage.serialize(wireRequest(asked));
+        for (const { at, byte, cut } of damages) {
+          if (bytes.length === 0) break;
+          bytes[at % bytes.length] = byte;
+          bytes = cut ? bytes.subarray(0, at % bytes.length) : bytes;
+        }
+        try {
+          expect(decodeRateLimitRequest(bytes).descriptors).toBeInstanceOf(Array);
+        } catch (error) {
+          expect(error).toBeInstanceOf(WireError);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+/** What the loader makes of an answer. */
+function wireResponse(answer: RateLimitResponse): object {
+  return {
+    overallCode: answer.overallCode,
+    statuses: answer.statuses.map(
+      ({ code, currentLimit: limit, limitRemaining, durationUntilResetSeconds: reset }) => ({
+        code,
+        limitRemaining,
+        currentLimit:
+          limit === undefined
+            ? null
+            : {
+                requestsPerUnit: limit.requestsPerUnit,
+                unit: limit.unit,
+                name: limit.name ?? "",
+                unitMultiplier: limit.unitMultiplier === undefined ? null : { value: limit.unitMultiplier },
+              },
+        durationUntilReset: reset === undefined ? null : { seconds: String(reset), nanos: 0 },
+        quota: null,
+      }),
+    ),
+    responseHeadersToAdd: answer.responseHeaders.map((header) => ({ ...header, rawValue: Buffer.alloc(0) })),
+    requestHeadersToAdd: [],
+    rawBody: Buffer.from(answer.rawBody ?? []),
+    dynamicMetadata: answer.dynamicMetadata === undefined ? null : wireStruct(answer.dynamicMetadata),
+    quota: null,
+  };
+}
+
+function wireStruct(struct: JsonObject): object {
+  return { fields: Object.fromEntries(Object.entries(struct).map(([key, value]) => [key, wireValue(value)])) };
+}
+
+function wireValue(value: JsonValue): object {
+  if (value === null) return { kind: "nullValue", nullValue: "NULL_VALUE" };
+  if (typeof value === "number") return { kind: "numberValue", numberValue: value };
+  if (typeof value === "string") return { kind: "stringValue", stringValue: value };
+  if (typeof value === "boolean") return { kind: "boolValue", boolValue: value };
+  if (value instanceof Array) return { kind: "listValue", listValue: { values: value.map(wireValue) } };
+  return { kind: "structValue", structValue: wireStruct(value) };
+}
+
+describe("encodeRateLimitResponse", () => {
+  test("writes what protobufjs reads as the same answer", () => {
+    fc.assert(
+      fc.property(response, (answer) => {
+        expect(responseMessage.deserialize(encodeRateLimitResponse(answer))).toEqual(wireResponse(answer));
+      }),
+    );
+  });
+
+  test("leaves out what is at its default", () => {
+    const bytes = encodeRateLimitResponse({ overallCode: "UNKNOWN", statuses: [], responseHeaders: [] });
+
+    expect(bytes).toHaveLength(0);
+  });
+
+  test("writes an answer of ten thousand statuses", () => {
+    const statuses = Array.from({ length: 10_000 }, () => ({ code: "OK" as const, limitRemaining: 1 }));
+    const read = responseMessage.deserialize(
+      encodeRateLimitResponse({ overallCode: "OK", statuses, responseHeaders: [] }),
+    );
+
+    expect(read.statuses).toHaveLength(10_000);
+  });
+});

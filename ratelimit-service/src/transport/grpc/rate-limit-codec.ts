@@ -1,0 +1,204 @@
+/**
+ * The two messages of the hot path, between their bytes and the domain's types: envoy.service.ratelimit.v3
+ * RateLimitRequest is read, RateLimitResponse is written. By hand, because a general codec costs more than the decision
+ * that it carries; `rate-limit-codec.test.ts` holds it against one. Field numbers are those of `protos/proto`.
+ */
+import type {
+  CurrentLimit,
+  Descriptor,
+  DescriptorEntry,
+  DescriptorStatus,
+  HeaderValue,
+  JsonObject,
+  JsonValue,
+  LimitOverride,
+  RateLimitRequest,
+  RateLimitResponse,
+} from "../../limiter/rate-limit.ts";
+import { WireError, WireReader, WireType } from "./wire-reader.ts";
+import { WireWriter } from "./wire-writer.ts";
+
+/** envoy.type.v3.RateLimitUnit, by number; an override has no WEEK. */
+const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"];
+
+const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
+
+/** RateLimitResponse.RateLimit.Unit. */
+const unitNumbers = { SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, WEEK: 7 } as const;
+
+const bytesTag = (field: number): number => (field << 3) | WireType.Bytes;
+const varintTag = (field: number): number => (field << 3) | WireType.Varint;
+
+/** Mutable, since a field may come in any order and twice: scalars are replaced then, messages merged. */
+type Draft<T> = { -readonly [K in keyof T]: T[K] };
+
+/** The request in `message`. Unknown fields are passed over. Throws `WireError` when the bytes are not a message. */
+export function decodeRateLimitRequest(message: Buffer): RateLimitRequest {
+  const reader = new WireReader(message);
+  const end = message.length;
+  const descriptors: Descriptor[] = [];
+  let domain = "";
+  let hitsAddend = 0;
+  while (reader.position < end) {
+    const tag = reader.readTag(end);
+    if (tag === bytesTag(1)) domain = reader.readString(end);
+    else if (tag === bytesTag(2)) descriptors.push(readDescriptor(reader, reader.readEnd(end)));
+    else if (tag === varintTag(3)) hitsAddend = reader.readUint32(end);
+    else skipUnknown(reader, tag, end, 3);
+  }
+  return { domain, descriptors, hitsAddend };
+}
+
+function readDescriptor(reader: WireReader, end: number): Descriptor {
+  const entries: DescriptorEntry[] = [];
+  const descriptor: Draft<Descriptor> = { entries };
+  while (reader.position < end) {
+    const tag = reader.readTag(end);
+    if (tag === bytesTag(1)) entries.push(readEntry(reader, reader.readEnd(end)));
+    else if (tag === bytesTag(2)) descriptor.limit = readOverride(reader, reader.readEnd(end), descriptor.limit);
+    else if (tag === bytesTag(3)) {
+      descriptor.hitsAddend = readWrapper(reader, reader.readEnd(end), descriptor.hitsAddend, readUint64);
+    } else if (tag === varintTag(4)) descriptor.isNegativeHits = reader.readVarint(end) !== 0;
+    else skipUnknown(reader, tag, end, 4);
+  }
+  return descriptor;
+}
+
+function readEntry(reader: WireReader, end: number): DescriptorEntry {
+  let key = "";
+  let value = "";
+  while (reader.position < end) {
+    const tag = reader.readTag(end);
+    if (tag === bytesTag(1)) key = reader.readString(end);
+    else if (tag === bytesTag(2)) value = reader.readString(end);
+    else skipUnknown(reader, tag, end, 2);
+  }
+  return { key, value };
+}
+
+function readOverride(reader: WireReader, end: number, earlier: LimitOverride | undefined): LimitOverride {
+  const limit: Draft<LimitOverride> = { requestsPerUnit: 0, unit: "UNKNOWN", ...earlier };
+  while (reader.position < end) {
+    const tag = reader.readTag(end);
+    if (tag === varintTag(1)) limit.requestsPerUnit = reader.readUint32(end);
+    else if (tag === varintTag(2)) {
+      const unit = reader.readInt32(end);
+      limit.unit = overrideUnits[unit] ?? String(unit);
+    } else if (tag === bytesTag(3)) {
+      limit.unitMultiplier = readWrapper(reader, reader.readEnd(end), limit.unitMultiplier, readUint32);
+    } else skipUnknown(reader, tag, end, 3);
+  }
+  return limit;
+}
+
+const readUint64 = (reader: WireReader, end: number): number => reader.readVarint(end);
+const readUint32 = (reader: WireReader, end: number): number => reader.readUint32(end);
+
+/** A google.protobuf.UInt32Value or UInt64Value: one varint, 0 when it is not there. */
+function readWrapper(
+  reader: WireReader,
+  end: number,
+  earlier: number | undefined,
+  readValue: (reader: WireReader, end: number) => number,
+): number {
+  let value = earlier ?? 0;
+  while (reader.position < end) {
+    const tag = reader.readTag(end);
+    if (tag === varintTag(1)) value = readValue(reader, end);
+    else skipUnknown(reader, tag, end, 1);
+  }
+  return value;
+}
+
+/** A known field under a wire type that it does not have is a broken message, not an unknown field. */
+function skipUnknown(reader: WireReader, tag: number, end: number, knownFields: number): void {
+  if (tag >>> 3 <= knownFields) throw new WireError(`field ${tag >>> 3} has wire type ${tag & 7}`);
+  reader.skip(tag, end);
+}
+
+const writer = new WireWriter();
+
+/** The bytes of a response; they belong to the caller. Fields at their default are left out, as in proto3. */
+export function encodeRateLimitResponse(response: RateLimitResponse): Buffer {
+  writer.reset();
+  writer.uint(1, codeNumbers[response.overallCode]);
+  for (const status of response.statuses) writeStatus(status);
+  for (const header of response.responseHeaders) writeHeader(header);
+  if (response.rawBody !== undefined && response.rawBody.length > 0) writer.bytes(5, response.rawBody);
+  if (response.dynamicMetadata !== undefined) {
+    const start = writer.begin(6);
+    writeStruct(response.dynamicMetadata);
+    writer.end(start);
+  }
+  return writer.take();
+}
+
+function writeStatus(status: DescriptorStatus): void {
+  const start = writer.begin(2);
+  writer.uint(1, codeNumbers[status.code]);
+  if (status.currentLimit !== undefined) writeLimit(status.currentLimit);
+  writer.uint(3, status.limitRemaining);
+  if (status.durationUntilResetSeconds !== undefined) {
+    const duration = writer.begin(4);
+    writer.uint(1, status.durationUntilResetSeconds);
+    writer.end(duration);
+  }
+  writer.end(start);
+}
+
+function writeLimit(limit: CurrentLimit): void {
+  const start = writer.begin(2);
+  writer.uint(1, limit.requestsPerUnit);
+  writer.uint(2, unitNumbers[limit.unit]);
+  writer.string(3, limit.name ?? "");
+  if (limit.unitMultiplier !== undefined) {
+    const multiplier = writer.begin(4);
+    writer.uint(1, limit.unitMultiplier);
+    writer.end(multiplier);
+  }
+  writer.end(start);
+}
+
+function writeHeader(header: HeaderValue): void {
+  const start = writer.begin(3);
+  writer.string(1, header.key);
+  writer.string(2, header.value);
+  writer.end(start);
+}
+
+/** google.protobuf.Struct: a map, so repeated entries of a key and a Value. */
+function writeStruct(struct: JsonObject): void {
+  for (const [key, value] of Object.entries(struct)) {
+    const start = writer.begin(1);
+    writer.string(1, key);
+    const valueStart = writer.begin(2);
+    writeValue(value);
+    writer.end(valueStart);
+    writer.end(start);
+  }
+}
+
+/** google.protobuf.Value: a oneof, so the member is written even at its default. */
+function writeValue(value: JsonValue): void {
+  if (value === null) writer.boolean(1, false);
+  else if (typeof value === "number") writer.double(2, value);
+  else if (typeof value === "string") writer.presentString(3, value);
+  else if (typeof value === "boolean") writer.boolean(4, value);
+  else if (isList(value)) {
+    const start = writer.begin(6);
+    for (const element of value) {
+      const elementStart = writer.begin(1);
+      writeValue(element);
+      writer.end(elementStart);
+    }
+    writer.end(start);
+  } else {
+    const start = writer.begin(5);
+    writeStruct(value);
+    writer.end(start);
+  }
+}
+
+function isList(value: readonly JsonValue[] | JsonObject): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}
