@@ -1,6 +1,3 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { parseLogFilter, type LogFilter } from "./log-filter.ts";
 import { Logs } from "./log.ts";
@@ -14,10 +11,7 @@ function filterOf(text: string): LogFilter {
 
 function createLogs(filter: string) {
   const lines: Record<string, unknown>[] = [];
-  const destination = {
-    write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>),
-    flushSync: () => undefined,
-  };
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>) };
   const logs = new Logs({ filter: filterOf(filter), clock: new FakeClock(0), destination, bindings: { worker: 2 } });
   return { lines, logs };
 }
@@ -56,27 +50,5 @@ describe("Logs", () => {
     logs.logger("proxy::ratelimit::local").debug("second");
     logs.logger("proxy::server").error("silenced");
     expect(lines.map(({ msg }) => msg)).toEqual(["first", "second"]);
-  });
-
-  test("writes a kind of lines to its own destination", () => {
-    const { lines, logs } = createLogs("info");
-    const own: string[] = [];
-    logs.logger("proxy::access", { write: (line) => void own.push(line), flushSync: () => undefined }).info("served");
-    expect([lines.length, own.length]).toEqual([0, 1]);
-  });
-});
-
-describe("openStdout", () => {
-  const program = fileURLToPath(new URL("./testing/write-log-lines.ts", import.meta.url));
-
-  test.each([1, 3])("writes whole lines to a pipe from %i threads, none lost at the end", async (threads) => {
-    const child = spawn("node", [program, String(threads), "2000"], { stdio: ["ignore", "pipe", "inherit"] });
-    let output = "";
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
-    const [code] = (await once(child, "close")) as [number];
-    const lines = output.trimEnd().split("\n");
-    expect(code).toBe(0);
-    expect(lines).toHaveLength(threads * 2_000);
-    expect(() => lines.map((line) => JSON.parse(line) as unknown)).not.toThrow();
   });
 });

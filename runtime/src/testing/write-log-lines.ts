@@ -1,16 +1,21 @@
-/** A program for the test of standard output: threads that write batches of lines of all lengths, then end. */
+/** A program for the test of log destinations: threads that write lines of all lengths and then end. */
 import { isMainThread, threadId, Worker, workerData } from "node:worker_threads";
 import { systemClock } from "../clock.ts";
-import { Logs, openStdout } from "../log.ts";
+import { BatchedDestination, openStdout } from "../log-destination.ts";
 
 const lines = Number(isMainThread ? process.argv[3] : workerData);
 if (isMainThread) {
-  const others = Number(process.argv[2]) - 1;
-  for (let n = 0; n < others; n++) new Worker(new URL(import.meta.url), { workerData: lines });
+  const workers = Number(process.argv[2]) - 1;
+  for (let n = 0; n < workers; n++) new Worker(new URL(import.meta.url), { workerData: lines });
 }
 
-const destination = openStdout("batch");
-const logs = new Logs({ filter: { level: "info", modules: new Map() }, clock: systemClock, destination });
-const log = logs.logger("test");
-for (let n = 0; n < lines; n++) log.info({ thread: threadId, n, filling: "x".repeat(n % 700) }, "line");
-destination.flushSync();
+const onDrop = () => process.exit(1);
+const output = openStdout();
+const batched = new BatchedDestination({ output, clock: systemClock, onDrop });
+for (let n = 0; n < lines; n++) {
+  const line = `${JSON.stringify({ threadId, n, filling: "x".repeat(n % 900) })}\n`;
+  // Some lines go straight, as those of other loggers do.
+  if (n % 10 === 0) output.write(line);
+  else batched.write(line);
+}
+await batched.flush();
