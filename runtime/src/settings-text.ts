@@ -1,4 +1,5 @@
 /** What people read of settings: `--help`, and the table of the docs. Both come from the declaration. */
+import { renderMarkdownTable } from "./markdown-table.ts";
 import type { Setting, Settings } from "./settings.ts";
 
 /** The help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. */
@@ -21,8 +22,7 @@ export function renderSettingsTable(settings: Settings): string {
     const flag = setting.flag === undefined ? "–" : code(heading(setting));
     return [flag, code(setting.env), setting.kind.accepted, describeDefault(setting, code) ?? "–", setting.help];
   });
-  const table = [["flag", "environment variable", "accepts", "default", "what it does"], Array(5).fill("---"), ...rows];
-  return `${table.map((row) => `| ${row.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`).join("\n")}\n`;
+  return renderMarkdownTable([["flag", "environment variable", "accepts", "default", "what it does"], ...rows]);
 }
 
 function heading({ flag, env, kind }: Setting<unknown>): string {

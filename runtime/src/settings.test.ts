@@ -112,9 +112,9 @@ test("the help text shows flag, text, environment variable and default of every 
 });
 
 test("the table for the docs has a row for every setting", () => {
-  expect(renderSettingsTable(declared).split("\n").slice(2, 4)).toEqual([
+  const rows = renderSettingsTable(declared).trimEnd().split("\n");
+  expect(rows[2]?.replaceAll(/ +/g, " ")).toBe(
     "| `--config-dir DIR` | `CONFIG_DIR` | a folder | required | Where manifests are. |",
-    "| `--workers N` | `WORKERS` | a whole number from 1 to 64 | number of CPUs | How many threads serve. |",
-  ]);
-  expect(renderSettingsTable(declared).trimEnd().split("\n")).toHaveLength(2 + Object.keys(declared).length);
+  );
+  expect(rows).toHaveLength(2 + Object.keys(declared).length);
 });

@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import { createFamilies, mergeMetrics, takeSnapshot } from "./metrics.ts";
+import { renderMetrics, renderMetricTable, watchProcess } from "./exposition.ts";
+
+const table = {
+  requests: {
+    name: "test_requests_total",
+    type: "counter",
+    help: "Requests that were served.",
+    labels: ["route", "code"],
+  },
+  active: { name: "test_active", type: "gauge", help: "Requests under way.", labels: [] },
+  duration: {
+    name: "test_duration_seconds",
+    type: "histogram",
+    help: "How long requests took.",
+    labels: ["route"],
+    buckets: [0.1, 1],
+  },
+} as const;
+
+describe("cells", () => {
+  test("are the same for the same label values", () => {
+    const { requests } = createFamilies(table);
+    requests.cell("a", 200).value++;
+    requests.cell("a", 200).value++;
+    requests.cell("a", 404).value++;
+    expect(requests.snapshot().series).toEqual([
+      { labels: ["a", "200"], data: [2] },
+      { labels: ["a", "404"], data: [1] },
+    ]);
+  });
+
+  test("of a metric without labels is there before anything happens", () => {
+    const { active } = createFamilies(table);
+    expect(active.snapshot().series).toEqual([{ labels: [], data: [0] }]);
+    active.cell().value += 2;
+    expect(active.snapshot().series).toEqual([{ labels: [], data: [2] }]);
+  });
+
+  test("of a histogram take a value on a bound into the bucket below it", () => {
+    const { duration } = createFamilies(table);
+    for (const value of [0.05, 0.1, 0.5, 30]) duration.cell("a").observe(value);
+    expect(duration.snapshot().series).toEqual([{ labels: ["a"], data: [2, 1, 1, 30.65] }]);
+  });
+
+  test("beyond the bound share one, so that label values from outside cannot fill the memory", () => {
+    const { requests } = createFamilies(table);
+    for (let n = 0; n < 10_500; n++) requests.cell(`route-${n}`, 200).value++;
+    requests.cell("route-0", 200).value++;
+    const { series } = requests.snapshot();
+    expect(series).toHaveLength(10_001);
+    expect(series[0]).toEqual({ labels: ["route-0", "200"], data: [2] });
+    expect(series.at(-1)).toEqual({ labels: ["other", "other"], data: [500] });
+  });
+});
+
+describe("mergeMetrics", () => {
+  test("adds up threads series by series and keeps what only one has", () => {
+    const [one, two] = [createFamilies(table), createFamilies(table)];
+    one.requests.cell("a", 200).value = 3;
+    two.requests.cell("a", 200).value = 4;
+    two.requests.cell("b", 200).value = 1;
+    one.duration.cell("a").observe(0.5);
+    two.duration.cell("a").observe(5);
+    expect(mergeMetrics([one, two].map(takeSnapshot))).toEqual([
+      {
+        name: "test_requests_total",
+        series: [
+          { labels: ["a", "200"], data: [7] },
+          { labels: ["b", "200"], data: [1] },
+        ],
+      },
+      { name: "test_active", series: [{ labels: [], data: [0] }] },
+      { name: "test_duration_seconds", series: [{ labels: ["a"], data: [0, 1, 1, 5.5] }] },
+    ]);
+  });
+
+  test("does not take different label values for the same", () => {
+    const families = createFamilies(table);
+    families.requests.cell('a","b', "c").value = 1;
+    families.requests.cell("a", 'b","c').value = 1;
+    expect(mergeMetrics([takeSnapshot(families)])[0]?.series).toHaveLength(2);
+  });
+
+  test("leaves the snapshots as they were", () => {
+    const families = createFamilies(table);
+    const snapshot = takeSnapshot(families);
+    mergeMetrics([snapshot, snapshot]);
+    families.active.cell().value = 5;
+    expect(snapshot[1]?.series).toEqual([{ labels: [], data: [0] }]);
+  });
+});
+
+describe("renderMetrics", () => {
+  test("writes the Prometheus text format, with buckets counted cumulatively", async () => {
+    const families = createFamilies(table);
+    families.requests.cell('a "quoted"\n', 200).value = 2;
+    families.duration.cell("a").observe(0.05);
+    families.duration.cell("a").observe(7);
+    expect(await renderMetrics(table, [takeSnapshot(families)])).toBe(
+      [
+        "# HELP test_requests_total Requests that were served.",
+        "# TYPE test_requests_total counter",
+        'test_requests_total{route="a \\"quoted\\"\\n",code="200"} 2',
+        "",
+        "# HELP test_active Requests under way.",
+        "# TYPE test_active gauge",
+        "test_active 0",
+        "",
+        "# HELP test_duration_seconds How long requests took.",
+        "# TYPE test_duration_seconds histogram",
+        'test_duration_seconds_bucket{route="a",le="0.1"} 1',
+        'test_duration_seconds_bucket{route="a",le="1"} 1',
+        'test_duration_seconds_bucket{route="a",le="+Inf"} 2',
+        'test_duration_seconds_sum{route="a"} 7.05',
+        'test_duration_seconds_count{route="a"} 2',
+        "",
+      ].join("\n"),
+    );
+  });
+});
+
+test("the process tells its processor time and memory", async () => {
+  expect(await watchProcess().render()).toMatch(/^process_resident_memory_bytes \d+$/m);
+});
+
+test("the table for the docs has a row for every metric, its columns in line", () => {
+  expect(renderMetricTable(table)).toBe(
+    [
+      "| metric                  | type      | labels          | meaning                    |",
+      "| ----------------------- | --------- | --------------- | -------------------------- |",
+      "| `test_requests_total`   | counter   | `route`, `code` | Requests that were served. |",
+      "| `test_active`           | gauge     | –               | Requests under way.        |",
+      "| `test_duration_seconds` | histogram | `route`         | How long requests took.    |",
+      "",
+    ].join("\n"),
+  );
+});

@@ -1,0 +1,165 @@
+/**
+ * Metrics of a service of several threads. A table declares them; each thread counts in cells of its own that cost one
+ * addition; the main thread gathers what the threads have counted, adds it up and tells it in the Prometheus format.
+ */
+
+/** One metric. Names follow the Prometheus conventions: base unit as suffix, `_total` for counters. */
+export interface MetricDeclaration {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  /** One sentence with a full stop. */
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Upper bounds of a histogram's buckets, ascending; the last one, +Inf, goes without saying. */
+  readonly buckets?: readonly number[];
+}
+
+/** By the name that the code uses. */
+export type MetricTable = Readonly<Record<string, MetricDeclaration>>;
+
+/** A counter or a gauge under one set of label values. */
+export class Cell {
+  value = 0;
+
+  data(): readonly number[] {
+    return [this.value];
+  }
+}
+
+/** A histogram under one set of label values. */
+export class HistogramCell {
+  readonly #bounds: readonly number[];
+  /** How many values fell into each bucket, +Inf last, and then their sum. */
+  readonly #data: number[];
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#data = new Array<number>(bounds.length + 2).fill(0);
+  }
+
+  observe(value: number): void {
+    let bucket = 0;
+    while (value > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++;
+    this.#data[bucket] = (this.#data[bucket] ?? 0) + 1;
+    const sum = this.#data.length - 1;
+    this.#data[sum] = (this.#data[sum] ?? 0) + value;
+  }
+
+  data(): readonly number[] {
+    return this.#data;
+  }
+}
+
+export type LabelValue = string | number;
+
+/** One value for each declared label, in their order. */
+type LabelValues<L extends readonly string[]> = { readonly [I in keyof L]: LabelValue };
+
+/** Label sets beyond this many in one metric of one thread share one cell, whose labels all read `other`. */
+const MAX_CELLS = 10_000;
+const OTHER = "other";
+
+/** A node per label, a cell at the end. */
+type LabelTree<C> = Map<LabelValue, LabelTree<C> | C>;
+
+/** A metric with its cells. */
+export class Family<C extends Cell | HistogramCell, L extends readonly string[]> {
+  readonly declaration: MetricDeclaration;
+  readonly #create: () => C;
+  readonly #tree: LabelTree<C> = new Map();
+  readonly #series: { readonly labels: readonly string[]; readonly cell: C }[] = [];
+
+  constructor(declaration: MetricDeclaration, create: () => C) {
+    this.declaration = declaration;
+    this.#create = create;
+    // A metric without labels is there, as 0, before anything happens; and so are its alerts.
+    if (declaration.labels.length === 0) this.#add([]);
+  }
+
+  /** The cell of these label values. Hold on to it where the labels do not change from one event to the next. */
+  cell(...labels: LabelValues<L>): C {
+    let node: LabelTree<C> | C | undefined = labels.length === 0 ? this.#series[0]?.cell : this.#tree;
+    for (const label of labels) {
+      if (!(node instanceof Map)) break;
+      node = node.get(label);
+    }
+    return node === undefined || node instanceof Map ? this.#add(labels) : node;
+  }
+
+  snapshot(): FamilySnapshot {
+    const series = this.#series.map(({ labels, cell }) => ({ labels, data: [...cell.data()] }));
+    return { name: this.declaration.name, series };
+  }
+
+  #add(labels: readonly LabelValue[]): C {
+    const isFull = this.#series.length >= MAX_CELLS;
+    const stored = isFull ? labels.map(() => OTHER) : labels;
+    let node = this.#tree;
+    for (const label of stored.slice(0, -1)) {
+      let child = node.get(label);
+      if (!(child instanceof Map)) {
+        child = new Map();
+        node.set(label, child);
+      }
+      node = child;
+    }
+    const last = stored.at(-1);
+    const existing = last === undefined ? undefined : node.get(last);
+    if (existing !== undefined && !(existing instanceof Map)) return existing;
+    const cell = this.#create();
+    if (last !== undefined) node.set(last, cell);
+    this.#series.push({ labels: stored.map(String), cell });
+    return cell;
+  }
+}
+
+export type Families<T extends MetricTable> = {
+  readonly [K in keyof T]: Family<T[K]["type"] extends "histogram" ? HistogramCell : Cell, T[K]["labels"]>;
+};
+
+/** The cells of one thread for every metric of the table. */
+export function createFamilies<const T extends MetricTable>(table: T): Families<T> {
+  const families = Object.entries(table).map(([key, declaration]) => {
+    const create = () => (declaration.type === "histogram" ? new HistogramCell(declaration.buckets ?? []) : new Cell());
+    return [key, new Family(declaration, create)];
+  });
+  // Each key has a family of its own declaration's type, which `Object.fromEntries` cannot express.
+  return Object.fromEntries(families) as Families<T>;
+}
+
+/** What one thread has counted of one metric: plain data, fit to be posted. */
+export interface FamilySnapshot {
+  readonly name: string;
+  readonly series: readonly SeriesSnapshot[];
+}
+
+export interface SeriesSnapshot {
+  /** In the order of the declaration. */
+  readonly labels: readonly string[];
+  /** The value; of a histogram the count of each bucket, +Inf last, and then the sum. */
+  readonly data: readonly number[];
+}
+
+/** What one thread has counted. */
+export type MetricsSnapshot = readonly FamilySnapshot[];
+
+export function takeSnapshot(families: Families<MetricTable>): MetricsSnapshot {
+  return Object.values(families).map((family) => family.snapshot());
+}
+
+/** Adds up what the threads have counted, series by series. */
+export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
+  const families = new Map<string, Map<string, { labels: readonly string[]; data: number[] }>>();
+  for (const { name, series } of snapshots.flat()) {
+    const merged = families.get(name) ?? new Map<string, { labels: readonly string[]; data: number[] }>();
+    families.set(name, merged);
+    for (const { labels, data } of series) {
+      // No label value can make two sets look alike: JSON quotes them.
+      const key = JSON.stringify(labels);
+      const same = merged.get(key);
+      if (same === undefined) merged.set(key, { labels, data: [...data] });
+      else for (const [at, value] of data.entries()) same.data[at] = (same.data[at] ?? 0) + value;
+    }
+  }
+  return Array.from(families, ([name, series]) => ({ name, series: [...series.values()] }));
+}
