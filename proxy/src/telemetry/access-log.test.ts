@@ -1,0 +1,129 @@
+import { Logs } from "@gatewayproxy/runtime/log";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, test } from "vitest";
+import { accessLogModule, createAccessLog, type AccessLogMode } from "./access-log.ts";
+import type { RequestRecord } from "./request-record.ts";
+import { limitOf, recordOf } from "./testing/records.ts";
+
+function logged(record: Partial<RequestRecord>, mode: AccessLogMode = "on", level: "info" | "warn" = "info"): string[] {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const clock = new FakeClock(0);
+  const logger = new Logs({ filter: { level, modules: new Map() }, clock, destination }).logger(accessLogModule);
+  createAccessLog({ mode, logger, destination, clock })(recordOf(record));
+  return lines;
+}
+
+function fieldsOf(record: Partial<RequestRecord>): Record<string, unknown> {
+  return JSON.parse(logged(record)[0] ?? "{}") as Record<string, unknown>;
+}
+
+describe("the access log", () => {
+  test("writes one line with all that is known, in the order in which it is read", () => {
+    const usage = { input: 5, output: 7, total: 12, model: "gpt-x", estimated: false };
+    expect(logged({ userAgent: "curl/8", usage, durationMs: 12.34567 })).toEqual([
+      `${JSON.stringify({
+        level: "info",
+        time: "1970-01-01T00:00:00.000Z",
+        module: "proxy::access",
+        requestId: "id-1",
+        source: "192.0.2.7",
+        method: "GET",
+        scheme: "http",
+        authority: "shop.example.com",
+        path: "/items",
+        httpVersion: "1.1",
+        userAgent: "curl/8",
+        listener: "default/gateway/http",
+        route: "default/shop",
+        rule: "default/shop/0",
+        backend: "Service/default/shop:80",
+        endpoint: "10.0.0.1:8080",
+        status: 200,
+        durationMs: 12.346,
+        upstreamMs: 10,
+        requestBytes: 0,
+        responseBytes: 5,
+        inputTokens: 5,
+        outputTokens: 7,
+        totalTokens: 12,
+        model: "gpt-x",
+        msg: "request",
+      })}\n`,
+    ]);
+  });
+
+  test("looks like the lines of the loggers, so that one reader takes both", () => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line) };
+    const logs = new Logs({ filter: { level: "info", modules: new Map() }, clock: new FakeClock(0), destination });
+    logs.logger(accessLogModule).info("request");
+    const [start, end] = [
+      '{"level":"info","time":"1970-01-01T00:00:00.000Z","module":"proxy::access",',
+      '"msg":"request"}\n',
+    ];
+    expect(lines[0]).toBe(start + end);
+    expect(logged({})[0]?.startsWith(start)).toBe(true);
+    expect(logged({})[0]?.endsWith(end)).toBe(true);
+  });
+
+  test("keeps the query out, which may hold a key", () => {
+    expect(logged({ path: "/v1/models?api_key=secret" })[0]).not.toContain("secret");
+    expect(fieldsOf({ path: "/v1/models?api_key=secret" })["path"]).toBe("/v1/models");
+  });
+
+  test("names the entries that denied, and those that would have", () => {
+    const enforced = limitOf({ entry: 1 });
+    const shadow = limitOf({ entry: 2, mode: "Shadow", target: "Gateway/default/gateway" });
+    const decisions = [
+      { limit: limitOf({}), outcome: "allowed" },
+      { limit: enforced, outcome: "denied" },
+      { limit: shadow, outcome: "shadowDenied" },
+    ] as const;
+    expect(fieldsOf({ status: 429, reason: "RateLimited", decisions })).toMatchObject({
+      reason: "RateLimited",
+      deniedBy: ["default/limits#1 HTTPRoute/default/shop"],
+      shadowDeniedBy: ["default/limits#2 Gateway/default/gateway"],
+    });
+  });
+
+  test("says that tokens were estimated", () => {
+    expect(fieldsOf({ usage: { total: 3, estimated: true } })).toMatchObject({ totalTokens: 3, tokensEstimated: true });
+  });
+
+  test("says why the tokens of an answer are not known", () => {
+    expect(fieldsOf({ usageUnread: "undecodable" })).toMatchObject({ usageUnread: "undecodable" });
+  });
+
+  test("leaves out what a request did not get to", () => {
+    const lost = { listener: undefined, route: undefined, rule: undefined, backend: undefined, endpoint: undefined };
+    const fields = fieldsOf({ ...lost, upstreamMs: undefined, status: 404, reason: "RouteNotFound" });
+    expect(Object.keys(fields)).not.toEqual(expect.arrayContaining(["listener"]));
+    expect(fields).toMatchObject({ status: 404, reason: "RouteNotFound" });
+    expect(fields).not.toHaveProperty("upstreamMs");
+  });
+
+  test("stays one line whatever the client sends, and of bounded length", () => {
+    const hostile = `a\n{"level":"info"}\u001b[31m${"x".repeat(20_000)}`;
+    const lines = logged({ path: `/${hostile}`, userAgent: hostile, authority: hostile, method: hostile });
+    expect(lines[0]?.trimEnd()).not.toContain("\n");
+    expect(lines[0]).not.toContain("\u001b");
+    expect(lines[0]?.length).toBeLessThan(5_500);
+  });
+
+  test.each<[string, Partial<RequestRecord>, number]>([
+    ["a served request", {}, 0],
+    ["a client's mistake that the backend found", { status: 400 }, 0],
+    ["a failure of the backend", { status: 500 }, 1],
+    ["a refused request", { status: 429, reason: "RateLimited" }, 1],
+    ["a client that left", { status: 0, reason: "ClientDisconnect" }, 1],
+    ["a denial in shadow", { decisions: [{ limit: limitOf({ mode: "Shadow" }), outcome: "shadowDenied" }] }, 1],
+  ])("in the mode denied-and-failed writes for %s accordingly", (_, record, count) => {
+    expect(logged(record, "denied-and-failed")).toHaveLength(count);
+  });
+
+  test("writes nothing when it is off or its level is", () => {
+    expect(logged({}, "off")).toEqual([]);
+    expect(logged({}, "on", "warn")).toEqual([]);
+  });
+});

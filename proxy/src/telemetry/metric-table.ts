@@ -1,0 +1,132 @@
+/** Every metric of the proxy, declared once; `docs/metrics.md` is made from this table and a test holds it there. */
+import type { MetricTable } from "@gatewayproxy/runtime/metrics";
+
+/** Seconds; the upper ones are for LLM responses, which take minutes. */
+const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** Counted by the workers, each for itself. */
+export const requestMetrics = {
+  requests: {
+    name: "gateway_proxy_http_requests_total",
+    type: "counter",
+    help: "Requests that ended. `code` is 0 when the client left before an answer; `reason` says why the proxy itself answered or gave up, and is empty when the answer was the backend's own.",
+    labels: ["listener", "route", "backend", "method", "code", "reason"],
+  },
+  requestDuration: {
+    name: "gateway_proxy_http_request_duration_seconds",
+    type: "histogram",
+    help: "From the complete head of a request to the last byte of its answer.",
+    labels: ["listener", "route"],
+    buckets: durationBuckets,
+  },
+  activeRequests: {
+    name: "gateway_proxy_http_requests_active",
+    type: "gauge",
+    help: "Requests under way.",
+    labels: ["bind"],
+  },
+  connections: {
+    name: "gateway_proxy_downstream_connections_total",
+    type: "counter",
+    help: "Connections that clients opened.",
+    labels: ["bind"],
+  },
+  activeConnections: {
+    name: "gateway_proxy_downstream_connections_active",
+    type: "gauge",
+    help: "Connections of clients that are open.",
+    labels: ["bind"],
+  },
+  upstreamRequests: {
+    name: "gateway_proxy_upstream_requests_total",
+    type: "counter",
+    help: "Requests sent to an endpoint. `code` is the status of its answer, or `none` where none began.",
+    labels: ["backend", "endpoint", "code"],
+  },
+  upstreamDuration: {
+    name: "gateway_proxy_upstream_response_seconds",
+    type: "histogram",
+    help: "From the call to the head of the endpoint's answer.",
+    labels: ["backend"],
+    buckets: durationBuckets,
+  },
+  upstreamConnectFailures: {
+    name: "gateway_proxy_upstream_connect_failures_total",
+    type: "counter",
+    help: "Requests for which no connection to the endpoint could be made.",
+    labels: ["backend", "endpoint"],
+  },
+  limitDecisions: {
+    name: "gateway_proxy_limit_decisions_total",
+    type: "counter",
+    help: "What each entry of each policy decided: `allowed`, `denied`, or `shadow_denied` (it would have denied, but only watches). `counts` is `requests` or `tokens`.",
+    labels: ["policy", "entry", "target", "counts", "decision"],
+  },
+  tokens: {
+    name: "gateway_proxy_llm_tokens_total",
+    type: "counter",
+    help: "Tokens of LLM responses. `type` is `input`, `output`, or `other` for what a total has beyond these two; `model` is what the response said, `other` beyond the first 100.",
+    labels: ["route", "backend", "model", "type"],
+  },
+  estimatedUsage: {
+    name: "gateway_proxy_llm_usage_estimated_total",
+    type: "counter",
+    help: "LLM responses whose tokens were estimated, in full or in part, because the backend did not report them.",
+    labels: ["route", "backend"],
+  },
+  uncountedUsage: {
+    name: "gateway_proxy_llm_usage_uncounted_total",
+    type: "counter",
+    help: "Responses under a token limit that added nothing to it: `absent`, `malformed`, `undecodable` or `errorStatus`.",
+    labels: ["route", "backend", "reason"],
+  },
+  evictedCounters: {
+    name: "gateway_proxy_limit_counters_evicted_total",
+    type: "counter",
+    help: "Counters of limits with a `key` that were given up for a newer key because the table was full.",
+    labels: [],
+  },
+  droppedLogLines: {
+    name: "gateway_proxy_access_log_lines_dropped_total",
+    type: "counter",
+    help: "Lines of the access log that were dropped because nobody read the output fast enough.",
+    labels: [],
+  },
+} as const satisfies MetricTable;
+
+/** Counted by the main thread. */
+export const processMetrics = {
+  configGeneration: {
+    name: "gateway_proxy_config_generation",
+    type: "gauge",
+    help: "The generation of the configuration that serves; 0 before the first.",
+    labels: [],
+  },
+  configRejected: {
+    name: "gateway_proxy_config_rejected_total",
+    type: "counter",
+    help: "Configurations that were read and not put into service.",
+    labels: [],
+  },
+  configReloaded: {
+    name: "gateway_proxy_config_last_reload_success_timestamp_seconds",
+    type: "gauge",
+    help: "When a configuration was last put into service, in seconds since the Unix epoch.",
+    labels: [],
+  },
+  workers: {
+    name: "gateway_proxy_workers",
+    type: "gauge",
+    help: "Worker threads that serve.",
+    labels: [],
+  },
+  workerRestarts: {
+    name: "gateway_proxy_worker_restarts_total",
+    type: "counter",
+    help: "Worker threads that ended unexpectedly and were started again.",
+    labels: [],
+  },
+} as const satisfies MetricTable;
+
+/** All of them, in the order of the docs and of the exposition. */
+export const metricTable: MetricTable = { ...requestMetrics, ...processMetrics };

@@ -1,0 +1,29 @@
+/** What the main thread counts: configurations and workers. */
+import { createFamilies, takeSnapshot, type MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
+import { processMetrics } from "./metric-table.ts";
+
+export class ProcessMetrics {
+  readonly #families = createFamilies(processMetrics);
+
+  /** `nowMs` is wall time. */
+  configAccepted(generation: number, nowMs: number): void {
+    this.#families.configGeneration.cell().value = generation;
+    this.#families.configReloaded.cell().value = nowMs / 1_000;
+  }
+
+  configRejected(): void {
+    this.#families.configRejected.cell().value++;
+  }
+
+  workersServing(count: number): void {
+    this.#families.workers.cell().value = count;
+  }
+
+  workerRestarted(): void {
+    this.#families.workerRestarts.cell().value++;
+  }
+
+  snapshot(): MetricsSnapshot {
+    return takeSnapshot(this.#families);
+  }
+}

@@ -1,0 +1,147 @@
+import { renderMetrics } from "@gatewayproxy/runtime/exposition";
+import { describe, expect, test } from "vitest";
+import { metricTable } from "./metric-table.ts";
+import { ProcessMetrics } from "./process-metrics.ts";
+import { RequestMetrics } from "./request-metrics.ts";
+import { limitOf, recordOf } from "./testing/records.ts";
+
+const bind = "0.0.0.0:80";
+
+/** The samples of one metric, without its prefix, buckets and comments. */
+async function samplesOf(metrics: RequestMetrics | ProcessMetrics, name: string): Promise<string[]> {
+  const text = await renderMetrics(metricTable, [metrics.snapshot()]);
+  const lines = text
+    .split("\n")
+    .filter((line) => line.startsWith(`gateway_proxy_${name}`) && !line.includes("_bucket"));
+  return lines.map((line) => line.slice("gateway_proxy_".length));
+}
+
+function afterEnding(...records: readonly Parameters<typeof recordOf>[0][]): RequestMetrics {
+  const metrics = new RequestMetrics();
+  for (const record of records) {
+    metrics.requestStarted(bind);
+    metrics.requestEnded(bind, recordOf(record));
+  }
+  return metrics;
+}
+
+describe("RequestMetrics", () => {
+  test("counts requests by where they went and what came of them", async () => {
+    const metrics = afterEnding(
+      {},
+      {},
+      { status: 429, reason: "RateLimited", backend: undefined, endpoint: undefined },
+    );
+    const where = 'listener="default/gateway/http",route="default/shop"';
+    expect(await samplesOf(metrics, "http_requests_total")).toEqual([
+      `http_requests_total{${where},backend="Service/default/shop:80",method="GET",code="200",reason=""} 2`,
+      `http_requests_total{${where},backend="",method="GET",code="429",reason="RateLimited"} 1`,
+    ]);
+    expect(await samplesOf(metrics, "http_request_duration")).toContain(
+      `http_request_duration_seconds_count{${where}} 3`,
+    );
+  });
+
+  test("does not let a client make up methods", async () => {
+    const metrics = afterEnding({ method: "X-1" }, { method: "X-2" });
+    expect(await samplesOf(metrics, "http_requests_total")).toEqual([
+      expect.stringMatching(/method="other",code="200",reason=""} 2$/),
+    ]);
+  });
+
+  test("tells how many connections and requests are under way", async () => {
+    const metrics = afterEnding({});
+    metrics.connectionOpened(bind);
+    metrics.connectionOpened(bind);
+    metrics.connectionClosed(bind);
+    metrics.requestStarted(bind);
+    expect(await samplesOf(metrics, "downstream_connections")).toEqual([
+      'downstream_connections_total{bind="0.0.0.0:80"} 2',
+      'downstream_connections_active{bind="0.0.0.0:80"} 1',
+    ]);
+    expect(await samplesOf(metrics, "http_requests_active")).toEqual(['http_requests_active{bind="0.0.0.0:80"} 1']);
+  });
+
+  test("tells an endpoint's answers from those it did not give", async () => {
+    const unanswered = { status: 503, reason: "UpstreamConnectFailure", upstreamMs: undefined } as const;
+    const metrics = afterEnding({}, unanswered, { endpoint: undefined, status: 404 });
+    const who = 'backend="Service/default/shop:80",endpoint="10.0.0.1:8080"';
+    expect(await samplesOf(metrics, "upstream_requests_total")).toEqual([
+      `upstream_requests_total{${who},code="200"} 1`,
+      `upstream_requests_total{${who},code="none"} 1`,
+    ]);
+    expect(await samplesOf(metrics, "upstream_connect")).toEqual([`upstream_connect_failures_total{${who}} 1`]);
+    expect(await samplesOf(metrics, "upstream_response_seconds_count")).toEqual([
+      'upstream_response_seconds_count{backend="Service/default/shop:80"} 1',
+    ]);
+  });
+
+  test("counts the decisions of each entry, with a 0 for those it has not made", async () => {
+    const limit = limitOf({ counts: "tokens", entry: 3 });
+    const metrics = afterEnding(
+      { decisions: [{ limit, outcome: "allowed" }] },
+      { decisions: [{ limit, outcome: "shadowDenied" }] },
+      // The same entry in the next generation of the configuration.
+      { decisions: [{ limit: { ...limit }, outcome: "allowed" }] },
+    );
+    const labels = 'policy="default/limits",entry="3",target="HTTPRoute/default/shop",counts="tokens"';
+    expect(await samplesOf(metrics, "limit_decisions")).toEqual([
+      `limit_decisions_total{${labels},decision="allowed"} 2`,
+      `limit_decisions_total{${labels},decision="denied"} 0`,
+      `limit_decisions_total{${labels},decision="shadow_denied"} 1`,
+    ]);
+  });
+
+  test("splits tokens by type so that the types add up to the total", async () => {
+    const metrics = afterEnding(
+      { usage: { input: 5, output: 7, total: 15, model: "m", estimated: false } },
+      { usage: { total: 4, estimated: true } },
+    );
+    const labels = 'route="default/shop",backend="Service/default/shop:80"';
+    expect(await samplesOf(metrics, "llm_")).toEqual([
+      `llm_tokens_total{${labels},model="m",type="input"} 5`,
+      `llm_tokens_total{${labels},model="m",type="output"} 7`,
+      `llm_tokens_total{${labels},model="m",type="other"} 3`,
+      `llm_tokens_total{${labels},model="",type="other"} 4`,
+      `llm_usage_estimated_total{${labels}} 1`,
+    ]);
+  });
+
+  test("gives the first 100 models a series each and the rest one", async () => {
+    const usages = Array.from({ length: 150 }, (_, n) => ({
+      usage: { input: 1, total: 1, model: `m${n}`, estimated: false },
+    }));
+    const samples = await samplesOf(afterEnding(...usages), "llm_tokens_total");
+    expect(samples).toHaveLength(101);
+    expect(samples.at(-1)).toMatch(/model="other",type="input"} 50$/);
+  });
+
+  test("counts answers that added nothing to a budget, by the reason", async () => {
+    const metrics = afterEnding({ usageUnread: "malformed" });
+    expect(await samplesOf(metrics, "llm_usage_uncounted")).toEqual([
+      'llm_usage_uncounted_total{route="default/shop",backend="Service/default/shop:80",reason="malformed"} 1',
+    ]);
+  });
+
+  test("counts what happens beside requests", async () => {
+    const metrics = new RequestMetrics();
+    metrics.counterEvicted();
+    metrics.logLineDropped();
+    expect(await samplesOf(metrics, "limit_counters")).toEqual(["limit_counters_evicted_total 1"]);
+    expect(await samplesOf(metrics, "access_log")).toEqual(["access_log_lines_dropped_total 1"]);
+  });
+});
+
+test("the main thread tells of configurations and workers", async () => {
+  const metrics = new ProcessMetrics();
+  metrics.configAccepted(3, 1_700_000_000_500);
+  metrics.configRejected();
+  metrics.workersServing(2);
+  metrics.workerRestarted();
+  expect(await samplesOf(metrics, "config")).toEqual([
+    "config_generation 3",
+    "config_rejected_total 1",
+    "config_last_reload_success_timestamp_seconds 1700000000.5",
+  ]);
+  expect(await samplesOf(metrics, "worker")).toEqual(["workers 2", "worker_restarts_total 1"]);
+});

@@ -1,0 +1,95 @@
+/** Counts one worker's requests, connections and limit decisions. Costs a few map look-ups per request. */
+import {
+  createFamilies,
+  takeSnapshot,
+  type Cell,
+  type Families,
+  type MetricsSnapshot,
+} from "@gatewayproxy/runtime/metrics";
+import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
+import type { TokenUsage } from "../ir/usage.ts";
+import { BoundedLabel } from "./bounded-label.ts";
+import { requestMetrics } from "./metric-table.ts";
+import type { RequestRecord } from "./request-record.ts";
+
+/** Backends may answer with any model name; this many get a series of their own. */
+const MAX_MODELS = 100;
+
+/** Methods of RFC 9110 §9 and PATCH. HTTP/2 lets a client send any other word. */
+const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+export class RequestMetrics {
+  readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
+  readonly #methods = new BoundedLabel(methods.length, methods);
+  readonly #models = new BoundedLabel(MAX_MODELS);
+  /** By entry, so that five labels cost one look-up; goes with the snapshot that the entry belongs to. */
+  readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
+
+  /** `bind` as `address:port`. */
+  connectionOpened(bind: string): void {
+    this.#families.connections.cell(bind).value++;
+    this.#families.activeConnections.cell(bind).value++;
+  }
+
+  connectionClosed(bind: string): void {
+    this.#families.activeConnections.cell(bind).value--;
+  }
+
+  requestStarted(bind: string): void {
+    this.#families.activeRequests.cell(bind).value++;
+  }
+
+  /** Once per request that was started, when its record is complete. */
+  requestEnded(bind: string, record: RequestRecord): void {
+    const families = this.#families;
+    const { listener = "", route = "", backend = "", reason = "" } = record;
+    families.activeRequests.cell(bind).value--;
+    families.requests.cell(listener, route, backend, this.#methods.of(record.method), record.status, reason).value++;
+    families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000);
+    if (record.endpoint !== undefined) this.#upstream(backend, record.endpoint, record);
+    for (const decision of record.decisions) this.#decided(decision);
+    if (record.usage !== undefined) this.#used(route, backend, record.usage);
+    if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
+  }
+
+  counterEvicted(): void {
+    this.#families.evictedCounters.cell().value++;
+  }
+
+  logLineDropped(): void {
+    this.#families.droppedLogLines.cell().value++;
+  }
+
+  snapshot(): MetricsSnapshot {
+    return takeSnapshot(this.#families);
+  }
+
+  #upstream(backend: string, endpoint: string, { upstreamMs, status, reason }: RequestRecord): void {
+    const families = this.#families;
+    families.upstreamRequests.cell(backend, endpoint, upstreamMs === undefined ? "none" : status).value++;
+    if (upstreamMs !== undefined) families.upstreamDuration.cell(backend).observe(upstreamMs / 1_000);
+    if (reason === "UpstreamConnectFailure") families.upstreamConnectFailures.cell(backend, endpoint).value++;
+  }
+
+  #decided({ limit, outcome }: LimitDecision): void {
+    let cells = this.#decisions.get(limit);
+    if (cells === undefined) {
+      const { policy, entry, target, counts } = limit;
+      const cell = (decision: string) => this.#families.limitDecisions.cell(policy, entry, target, counts, decision);
+      // All three at once: an alert on denials wants to see the 0 before the first of them.
+      cells = { allowed: cell("allowed"), denied: cell("denied"), shadowDenied: cell("shadow_denied") };
+      this.#decisions.set(limit, cells);
+    }
+    cells[outcome].value++;
+  }
+
+  #used(route: string, backend: string, { input = 0, output = 0, total, model = "", estimated }: TokenUsage): void {
+    const { tokens, estimatedUsage } = this.#families;
+    const name = this.#models.of(model);
+    const other = total - input - output;
+    if (input > 0) tokens.cell(route, backend, name, "input").value += input;
+    if (output > 0) tokens.cell(route, backend, name, "output").value += output;
+    if (other > 0) tokens.cell(route, backend, name, "other").value += other;
+    if (estimated) estimatedUsage.cell(route, backend).value++;
+  }
+}

@@ -1,0 +1,49 @@
+/** Records of requests and limits for tests; what a test does not name has a plain default. */
+import type { LocalLimit } from "../../ir/limit.ts";
+import type { RequestRecord } from "../request-record.ts";
+
+/** A GET of `/items` that the backend answered with 200. */
+export function recordOf(record: Partial<RequestRecord>): RequestRecord {
+  return {
+    requestId: "id-1",
+    startMs: 0,
+    durationMs: 12,
+    httpVersion: "1.1",
+    method: "GET",
+    scheme: "http",
+    authority: "shop.example.com",
+    path: "/items",
+    sourceAddress: "192.0.2.7",
+    userAgent: undefined,
+    listener: "default/gateway/http",
+    route: "default/shop",
+    rule: "default/shop/0",
+    backend: "Service/default/shop:80",
+    endpoint: "10.0.0.1:8080",
+    status: 200,
+    reason: undefined,
+    requestBytes: 0,
+    responseBytes: 5,
+    upstreamMs: 10,
+    usage: undefined,
+    usageUnread: undefined,
+    decisions: [],
+    ...record,
+  };
+}
+
+/** Ten requests a minute on the route `default/shop`. */
+export function limitOf(limit: Partial<LocalLimit>): LocalLimit {
+  return {
+    counter: "default/limits HTTPRoute/default/shop requests 10/Minutes",
+    policy: "default/limits",
+    entry: 0,
+    target: "HTTPRoute/default/shop",
+    counts: "requests",
+    amount: 10,
+    burst: 0,
+    unit: "Minutes",
+    mode: "Enforce",
+    ...limit,
+  };
+}
