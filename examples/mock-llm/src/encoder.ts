@@ -1,0 +1,63 @@
+/** Compresses an answer piece by piece, so that each event reaches the client when it is sent. */
+import {
+  type BrotliCompress,
+  createBrotliCompress,
+  createDeflate,
+  createGzip,
+  createZstdCompress,
+  type Deflate,
+  type Gzip,
+  type ZstdCompress,
+} from "node:zlib";
+import type { Encoding } from "./wishes.ts";
+
+export interface Encoder {
+  /** The bytes of `text`, of which none is left behind in the encoder. */
+  encode(text: string): Promise<Buffer>;
+  /** The bytes that end the body. */
+  finish(): Promise<Buffer>;
+}
+
+export function openEncoder(encoding: Encoding | undefined): Encoder {
+  if (encoding === undefined) {
+    return { encode: (text) => Promise.resolve(Buffer.from(text)), finish: () => Promise.resolve(Buffer.alloc(0)) };
+  }
+  return new StreamEncoder(streams[encoding]());
+}
+
+const streams: Readonly<Record<Encoding, () => Gzip | Deflate | BrotliCompress | ZstdCompress>> = {
+  gzip: createGzip,
+  deflate: createDeflate,
+  br: createBrotliCompress,
+  zstd: createZstdCompress,
+};
+
+class StreamEncoder implements Encoder {
+  readonly #stream: Gzip | Deflate | BrotliCompress | ZstdCompress;
+  #out: Buffer[] = [];
+
+  constructor(stream: Gzip | Deflate | BrotliCompress | ZstdCompress) {
+    this.#stream = stream;
+    stream.on("data", (bytes: Buffer) => this.#out.push(bytes));
+  }
+
+  async encode(text: string): Promise<Buffer> {
+    this.#stream.write(text);
+    await new Promise<void>((resolve) => this.#stream.flush(resolve));
+    return this.#take();
+  }
+
+  async finish(): Promise<Buffer> {
+    await new Promise<void>((resolve) => {
+      this.#stream.once("end", resolve);
+      this.#stream.end();
+    });
+    return this.#take();
+  }
+
+  #take(): Buffer {
+    const bytes = Buffer.concat(this.#out);
+    this.#out = [];
+    return bytes;
+  }
+}

@@ -1,0 +1,15 @@
+/** `npm start`: the mock as a program. `PORT` (8089) and `HOST` (127.0.0.1) are its settings. */
+import { startMockLlm } from "./mock-llm.ts";
+
+const port = Number(process.env["PORT"] ?? 8_089);
+const host = process.env["HOST"] ?? "127.0.0.1";
+
+try {
+  const mock = await startMockLlm({ port, host });
+  console.log(`mock LLM listens on ${mock.url}`);
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void mock.close());
+} catch (error) {
+  const reason = error instanceof Error ? error.message : String(error);
+  console.error(`the mock LLM cannot listen on ${host} port ${port}: ${reason}; set PORT or HOST to others`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,217 @@
+import { promisify } from "node:util";
+import { brotliDecompress, gunzip, inflate, zstdDecompress } from "node:zlib";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { pieces } from "./conversation.ts";
+import { type MockLlm, startMockLlm } from "./mock-llm.ts";
+
+let mock: MockLlm;
+beforeAll(async () => {
+  mock = await startMockLlm({ port: 0, host: "127.0.0.1" });
+});
+afterAll(() => mock.close());
+
+const question = [{ role: "user" as const, content: "What is a rate limit?" }];
+const fast = { "x-mock-delay-ms": "0" };
+
+function post(path: string, body: object, headers: Readonly<Record<string, string>> = {}) {
+  return fetch(mock.url + path, { method: "POST", headers: { ...fast, ...headers }, body: JSON.stringify(body) });
+}
+
+async function chat(headers: Readonly<Record<string, string>>, more: object = {}) {
+  const response = await post("/v1/chat/completions", { messages: question, ...more }, headers);
+  return (await response.json()) as { usage?: Record<string, unknown>; choices: { message: { content: string } }[] };
+}
+
+describe("the mock LLM, to OpenAI's own client", () => {
+  const client = () => new OpenAI({ baseURL: `${mock.url}/v1`, apiKey: "none", maxRetries: 0, defaultHeaders: fast });
+
+  test("completes a chat about what it was asked, and counts it", async () => {
+    const completion = await client().chat.completions.create({ model: "mock-1", messages: question });
+    const content = completion.choices[0]?.message.content ?? "";
+    expect(content).toMatch(/rate limit/);
+    expect(completion.usage?.completion_tokens).toBe(pieces(content).length);
+    expect(completion.usage?.prompt_tokens).toBe(pieces(question[0]?.content ?? "").length + 4);
+  });
+
+  test("streams the same chat, and tells its usage only when asked", async () => {
+    const whole = await client().chat.completions.create({ model: "mock-1", messages: question });
+    for (const include_usage of [true, false]) {
+      const stream = await client().chat.completions.create({
+        model: "mock-1",
+        messages: question,
+        stream: true,
+        stream_options: { include_usage },
+      });
+      const chunks = await Array.fromAsync(stream);
+      expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("")).toBe(
+        whole.choices[0]?.message.content,
+      );
+      expect(chunks.at(-1)?.usage ?? undefined).toEqual(include_usage ? whole.usage : undefined);
+    }
+  });
+
+  test("gives a response, whole and streamed", async () => {
+    const request = { model: "mock-1", input: "What is a token?", instructions: "Be kind" };
+    const whole = await client().responses.create(request);
+    expect(whole.output_text).toMatch(/token/);
+    const streamed = await client().responses.stream(request).finalResponse();
+    expect(streamed.output_text).toBe(whole.output_text);
+    expect(streamed.usage).toEqual(whole.usage);
+  });
+
+  test("embeds each input, the same one always alike, and lists its models", async () => {
+    const { data, usage } = await client().embeddings.create({
+      model: "m",
+      input: ["one", "two words", "one"],
+      dimensions: 8,
+    });
+    expect(data.map(({ embedding }) => embedding.length)).toEqual([8, 8, 8]);
+    expect(data[2]?.embedding).toEqual(data[0]?.embedding);
+    expect(data[1]?.embedding).not.toEqual(data[0]?.embedding);
+    expect(usage.total_tokens).toBe(4);
+    const floats = await client().embeddings.create({
+      model: "m",
+      input: "one",
+      dimensions: 8,
+      encoding_format: "float",
+    });
+    expect(floats.data[0]?.embedding).toEqual(data[0]?.embedding);
+    expect((await client().models.list()).data.map(({ id }) => id)).toContain("mock-1");
+  });
+
+  test("cuts the answer at the client's limit", async () => {
+    const completion = await client().chat.completions.create({
+      model: "m",
+      messages: question,
+      max_completion_tokens: 3,
+    });
+    expect(completion.choices[0]?.finish_reason).toBe("length");
+    expect(completion.usage?.completion_tokens).toBe(3);
+  });
+});
+
+describe("the mock LLM, to Anthropic's own client", () => {
+  test("gives a message, whole and streamed", async () => {
+    const client = new Anthropic({ baseURL: mock.url, apiKey: "none", maxRetries: 0, defaultHeaders: fast });
+    const request = { model: "mock-1", max_tokens: 500, system: "Be kind", messages: question };
+    const whole = await client.messages.create(request);
+    expect(whole.content).toMatchObject([{ type: "text", text: expect.stringMatching(/rate limit/) as string }]);
+    const streamed = await client.messages.stream(request).finalMessage();
+    expect(streamed.content).toMatchObject(whole.content.map(({ type }) => ({ type })));
+    expect(streamed.usage).toMatchObject({
+      input_tokens: whole.usage.input_tokens,
+      output_tokens: whole.usage.output_tokens,
+    });
+  });
+});
+
+describe("a wish", () => {
+  test.each([
+    [{ "x-mock-total-tokens": "1200" }, { total_tokens: 1200 }],
+    [
+      { "x-mock-prompt-tokens": "7", "x-mock-completion-tokens": "5" },
+      { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 },
+    ],
+    [{ "x-mock-total-tokens": "2" }, { prompt_tokens: 2, completion_tokens: 0, total_tokens: 2 }],
+    [{ "x-mock-usage": "negative" }, { total_tokens: -5 }],
+    [{ "x-mock-usage": "string" }, { total_tokens: "12" }],
+    [{ "x-mock-usage": "huge" }, { total_tokens: 1e308 }],
+  ])("sets the usage: %j", async (headers, usage) => {
+    expect((await chat(headers)).usage).toMatchObject(usage);
+  });
+
+  test("leaves the usage out, or makes it null", async () => {
+    expect(await chat({ "x-mock-usage": "none" })).not.toHaveProperty("usage");
+    expect((await chat({ "x-mock-usage": "null" })).usage).toBeNull();
+  });
+
+  test("sets the length of the answer", async () => {
+    const { choices, usage } = await chat({ "x-mock-words": "2000" });
+    expect(choices[0]?.message.content.split(" ")).toHaveLength(2_000);
+    expect(usage).toMatchObject({ completion_tokens: 2_000 });
+  });
+
+  test.each([
+    ["gzip", promisify(gunzip)],
+    ["deflate", promisify(inflate)],
+    ["br", promisify(brotliDecompress)],
+    ["zstd", promisify(zstdDecompress)],
+  ] as const)("compresses with %s, whole and streamed, unless the client refuses", async (encoding, decode) => {
+    const { request } = await import("node:http");
+    for (const stream of [false, true]) {
+      const bytes = await new Promise<Buffer>((resolve, reject) => {
+        const headers = { ...fast, "x-mock-encoding": encoding, "accept-encoding": `x, ${encoding};q=0.5` };
+        const sent = request(`${mock.url}/v1/chat/completions`, { method: "POST", headers }, (response) => {
+          expect(response.headers["content-encoding"]).toBe(encoding);
+          void Array.fromAsync(response as AsyncIterable<Buffer>).then(
+            (chunks) => resolve(Buffer.concat(chunks)),
+            reject,
+          );
+        });
+        sent.end(JSON.stringify({ messages: question, stream }));
+      });
+      expect((await decode(bytes)).toString()).toContain("limit");
+    }
+    const refused = await post(
+      "/v1/chat/completions",
+      {},
+      { "x-mock-encoding": encoding, "accept-encoding": "identity" },
+    );
+    expect(refused.headers.get("content-encoding")).toBeNull();
+  });
+
+  test("breaks the connection off", async () => {
+    const whole = await post("/v1/chat/completions", { messages: question }, { "x-mock-abort-after": "1" });
+    expect(whole.status).toBe(200);
+    await expect(whole.text()).rejects.toThrow();
+    const streamed = await post("/v1/messages", { messages: question, stream: true }, { "x-mock-abort-after": "4" });
+    const chunks: string[] = [];
+    const decoder = new TextDecoder();
+    await expect(
+      (async () => {
+        for await (const chunk of streamed.body ?? []) chunks.push(decoder.decode(chunk as Uint8Array));
+      })(),
+    ).rejects.toThrow();
+    expect(chunks.join("").match(/^event: /gm)).toHaveLength(4);
+  });
+
+  test("asks for an error, in the form of the dialect", async () => {
+    const openai = await post("/v1/chat/completions", {}, { "x-mock-status": "500" });
+    expect([openai.status, await openai.json()]).toMatchObject([500, { error: { type: "server_error" } }]);
+    const anthropic = await post("/v1/messages", {}, { "x-mock-status": "529" });
+    expect([anthropic.status, await anthropic.json()]).toMatchObject([529, { type: "error", error: {} }]);
+  });
+
+  test.each([
+    ["x-mock-status", "200", "a whole number from 400 to 599"],
+    ["x-mock-delay-ms", "", "a whole number from 0 to 60000"],
+    ["x-mock-words", "1.5", "a whole number from 0 to 100000"],
+    ["x-mock-encoding", "snappy", "one of gzip, deflate, br, zstd"],
+  ])("that is not understood is answered with what is accepted: %s %j", async (name, value, accepted) => {
+    const response = await post("/v1/chat/completions", {}, { [name]: value });
+    expect(response.status).toBe(400);
+    expect(await response.text()).toContain(`accepted is ${accepted}`);
+  });
+});
+
+test("a path, a method or a body that is not known is told", async () => {
+  const elsewhere = await post("/v1/nothing", {});
+  expect([elsewhere.status, await elsewhere.text()]).toEqual([
+    404,
+    expect.stringContaining("POST /v1/chat/completions"),
+  ]);
+  expect((await fetch(`${mock.url}/v1/messages`)).status).toBe(405);
+  expect((await fetch(`${mock.url}/v1/messages`, { method: "POST", body: "{" })).status).toBe(400);
+});
+
+test("what was received can be looked at", async () => {
+  await post("/any/prefix/chat/completions?x=1", { messages: question }, { "x-test": "seen" });
+  expect(mock.requests.at(-1)).toMatchObject({
+    method: "POST",
+    path: "/any/prefix/chat/completions?x=1",
+    headers: { "x-test": "seen" },
+    body: JSON.stringify({ messages: question }),
+  });
+});
