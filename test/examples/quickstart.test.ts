@@ -1,0 +1,25 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseManifests } from "@gatewayproxy/proxy/api/parse-manifests";
+import { translate } from "@gatewayproxy/proxy/translate/translate";
+import { expect, test } from "vitest";
+
+const folder = join(import.meta.dirname, "../../examples/quickstart");
+const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
+
+test("the quickstart's manifests are accepted without a complaint, and mean what its page says", () => {
+  const parsed = parseManifests(files.map((path) => ({ path, text: readFileSync(join(folder, path), "utf8") })));
+  expect(parsed.problems).toEqual([]);
+  const { binds, backends, problems } = translate(parsed.resources);
+  expect(problems).toEqual([]);
+  expect(binds).toMatchObject([{ address: "127.0.0.1", port: 8080 }]);
+  const rule = binds[0]?.listeners[0]?.routes[0]?.rules[0];
+  expect(rule?.limits).toMatchObject([
+    { counts: "requests", amount: 10, burst: 5, unit: "Minutes" },
+    { counts: "tokens", amount: 1000, burst: 0, unit: "Minutes" },
+  ]);
+  expect(backends).toMatchObject({
+    "Backend/default/llm": { endpoints: [{ host: "127.0.0.1", port: 8089 }], ai: { provider: "openai" } },
+  });
+  expect(backends["Backend/default/llm"]).not.toHaveProperty("tls");
+});
