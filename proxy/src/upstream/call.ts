@@ -1,0 +1,139 @@
+/**
+ * One request to one endpoint. `UpstreamCall` is what undici calls back; it turns that into the few events that the
+ * server needs, keeps their order honest (`onHead` at most once, `onData` only after it, then exactly one of `onEnd`
+ * and `onFailure`, nothing after that) and tells the endpoint when its connection is free again.
+ */
+import type { Readable } from "node:stream";
+import type { Client, Dispatcher } from "undici";
+import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
+
+/** A request as it goes out. */
+export interface UpstreamRequest {
+  readonly method: string;
+  /** Path and query, starting with `/`. */
+  readonly path: string;
+  /** Flat: name, value, name, value …; without hop-by-hop fields. */
+  readonly headers: readonly string[];
+  /** A stream is read once, with back-pressure, and destroyed when the call ends. */
+  readonly body: Buffer | Readable | undefined;
+}
+
+/** Receives the answer. All calls come from the event loop turn in which the bytes were read, in order. */
+export interface ResponseSink {
+  /** @param headers flat, names lower case, without hop-by-hop fields. */
+  onHead(status: number, headers: string[], call: UpstreamCall): void;
+  onData(chunk: Buffer, call: UpstreamCall): void;
+  /** @param trailers flat; empty when there are none. */
+  onEnd(trailers: string[], call: UpstreamCall): void;
+  onFailure(failure: UpstreamFailure, call: UpstreamCall): void;
+}
+
+/** Whoever lent a connection to a call. */
+export interface CallOwner {
+  /** Called exactly once per call, before the sink hears of the end. */
+  release(call: UpstreamCall, failure: UpstreamFailure | undefined): void;
+}
+
+export class UpstreamCall implements Dispatcher.DispatchHandler {
+  readonly #sink: ResponseSink;
+  readonly #owner: CallOwner;
+  #controller: Dispatcher.DispatchController | undefined;
+  #aborted = false;
+  #done = false;
+  /** `host:port` of the endpoint. */
+  readonly address: string;
+  /** 0 until the head of an answer has come. */
+  status = 0;
+  /** The connection that carries the call; the owner's business. Absent while the call waits for one. */
+  connection: Client | undefined;
+
+  constructor(address: string, sink: ResponseSink, owner: CallOwner) {
+    this.address = address;
+    this.#sink = sink;
+    this.#owner = owner;
+  }
+
+  /** Stops reading from the endpoint until `resume`; the kernel's buffers then slow the endpoint down. */
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    this.#controller?.resume();
+  }
+
+  /** Gives up: the connection is closed and the sink hears nothing more. Harmless after the end. */
+  abort(): void {
+    if (this.#done || this.#aborted) return;
+    this.#aborted = true;
+    this.#controller?.abort(abortReason);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#aborted) controller.abort(abortReason);
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+    // 1xx answers are of this hop (RFC 9110 §15.2); the real one follows.
+    if (status < 200 || this.#aborted) return;
+    this.status = status;
+    this.#sink.onHead(status, endToEndHeaders(headers), this);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.#aborted) this.#sink.onData(chunk, this);
+  }
+
+  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: ResponseHeaders): void {
+    if (!this.#finish(undefined)) return;
+    this.#sink.onEnd(endToEndHeaders(trailers), this);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
+    const failure = toUpstreamFailure(error, this.#controller !== undefined);
+    if (this.#finish(failure)) this.#sink.onFailure(failure, this);
+  }
+
+  /** @returns whether the sink should hear of it. */
+  #finish(failure: UpstreamFailure | undefined): boolean {
+    if (this.#done) return false;
+    this.#done = true;
+    this.#owner.release(this, failure);
+    return !this.#aborted;
+  }
+}
+
+const abortReason = new Error("the call was given up");
+
+type ResponseHeaders = Record<string, string | string[] | undefined>;
+
+/** Flattens what undici parsed (names lower case) and leaves out what concerns the one connection only (RFC 9110 §7.6.1). */
+function endToEndHeaders(headers: ResponseHeaders): string[] {
+  const flat: string[] = [];
+  const connection = headers["connection"];
+  const named = connection === undefined ? undefined : connectionOptions(connection);
+  for (const name in headers) {
+    if (hopByHop.has(name) || named?.has(name) === true) continue;
+    const value = headers[name];
+    if (typeof value === "string") flat.push(name, value);
+    else if (value !== undefined) for (const item of value) flat.push(name, item);
+  }
+  return flat;
+}
+
+const hopByHop: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "transfer-encoding",
+  "upgrade",
+  "te",
+]);
+
+/** Fields that `Connection` names; nothing for the everyday `keep-alive` and `close`. */
+function connectionOptions(value: string | string[]): ReadonlySet<string> | undefined {
+  if (value === "keep-alive" || value === "close") return undefined;
+  const text = typeof value === "string" ? value : value.join(",");
+  return new Set(text.split(",").map((option) => option.trim().toLowerCase()));
+}

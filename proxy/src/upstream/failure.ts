@@ -1,0 +1,43 @@
+/**
+ * Why a call to a backend did not end well, told apart by what a caller may do about it: a connection that was never
+ * made can be tried elsewhere, an answer that broke off can not.
+ */
+
+export interface UpstreamFailure {
+  readonly kind: /** No connection: refused, unreachable, name not found, TLS refused. Nothing was sent. */
+    | "connect"
+    /** The connection broke after the request was (perhaps partly) sent. */
+    | "reset"
+    /** The endpoint kept silent for too long. */
+    | "timeout"
+    /** We gave up ourselves. */
+    | "aborted";
+  /** For the log; never shown to clients. */
+  readonly message: string;
+}
+
+/** undici and Node name their causes by `code`; all others are a connection that broke. */
+const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
+  UND_ERR_CONNECT_TIMEOUT: "connect",
+  UND_ERR_HEADERS_TIMEOUT: "timeout",
+  UND_ERR_BODY_TIMEOUT: "timeout",
+  UND_ERR_ABORTED: "aborted",
+};
+
+/**
+ * Sorts an error of the transport.
+ *
+ * @param started whether the request had been handed to a live connection.
+ */
+export function toUpstreamFailure(error: unknown, started: boolean): UpstreamFailure {
+  const code = errorCode(error);
+  const message =
+    error instanceof Error ? (code === undefined ? error.message : `${code}: ${error.message}`) : String(error);
+  if (!started) return { kind: "connect", message };
+  return { kind: (code === undefined ? undefined : kindByCode[code]) ?? "reset", message };
+}
+
+function errorCode(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
