@@ -1,0 +1,37 @@
+/**
+ * The client's side of one request, whichever protocol it speaks. The adapters (`http1.ts`, `http2.ts`) know the wire;
+ * everything else in the server knows only this.
+ */
+import type { Readable } from "node:stream";
+import type { RequestHead } from "./request-head.ts";
+
+export interface Downstream {
+  readonly head: RequestHead;
+  /** `1.0`, `1.1` or `2` */
+  readonly httpVersion: string;
+  /** Peer address of the connection. */
+  readonly sourceAddress: string;
+  /** The request's body; absent when it has none. Reading it asks a client that waits for `100 Continue` to go on. */
+  readonly body: Readable | undefined;
+
+  /** Answers in one go: head and whole body in one write. `headers` is flat and says nothing of framing. */
+  respond(status: number, headers: string[], body: Buffer | string): void;
+  /**
+   * Sends the head of an answer whose body follows by `write` and `end`. A `content-length` among `headers` is kept,
+   * otherwise the protocol's own framing is used.
+   */
+  start(status: number, headers: string[]): void;
+  /** @returns false when the client reads too slowly: hold back until `onDrain`. */
+  write(chunk: Buffer): boolean;
+  /** @param trailers flat; empty for none. */
+  end(trailers: string[]): void;
+  /** Breaks the answer off so that the client can tell that it is not whole. */
+  reset(): void;
+}
+
+/** What the client does meanwhile. */
+export interface DownstreamEvents {
+  onDrain(): void;
+  /** The exchange is over: the answer has been handed to the kernel, or (`!completed`) the client has gone. Once. */
+  onClose(completed: boolean): void;
+}

@@ -1,0 +1,42 @@
+/** The answers that the proxy gives itself, each with the reason that the log and the metrics show. */
+import type { FailureReason } from "../telemetry/request-record.ts";
+import type { UpstreamFailure } from "../upstream/failure.ts";
+
+export interface OwnAnswer {
+  readonly status: number;
+  readonly reason: FailureReason;
+  /** Short and fixed: nothing of the request, nothing of the inside. */
+  readonly body: string;
+}
+
+/** Gateway API: no listener or no rule matches. */
+export const routeNotFound: OwnAnswer = { status: 404, reason: "RouteNotFound", body: "no route matches" };
+/** Gateway API `HTTPRouteRule.backendRefs`: none, or one that is invalid. */
+export const invalidBackend: OwnAnswer = { status: 500, reason: "InvalidBackend", body: "no valid backend" };
+/** Gateway API `HTTPRouteRule.backendRefs`: a Service without ready endpoints. */
+export const noReadyEndpoint: OwnAnswer = { status: 503, reason: "NoReadyEndpoint", body: "no ready endpoint" };
+const connectFailure: OwnAnswer = {
+  status: 503,
+  reason: "UpstreamConnectFailure",
+  body: "no connection to the backend",
+};
+const upstreamReset: OwnAnswer = { status: 502, reason: "UpstreamReset", body: "the backend broke off" };
+const upstreamTimeout: OwnAnswer = { status: 504, reason: "UpstreamTimeout", body: "the backend took too long" };
+/** The body must be read before it goes on, and is longer than what is held. */
+export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
+/** The body must be read before it goes on, and is compressed. */
+export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
+export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body: "internal error" };
+
+/** What a client is told of a backend that failed before its answer began. */
+export function failureAnswer(failure: UpstreamFailure): OwnAnswer {
+  switch (failure.kind) {
+    case "connect":
+      return connectFailure;
+    case "timeout":
+      return upstreamTimeout;
+    case "reset":
+    case "aborted":
+      return upstreamReset;
+  }
+}

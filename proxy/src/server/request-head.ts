@@ -1,0 +1,114 @@
+/**
+ * The head of a request as plain data, whatever protocol it came by, and the checks that keep a request from meaning
+ * one thing to us and another to the backend. Node's parser has refused the malformed ones already; what is decided
+ * here is what it lets through.
+ */
+import type { RequestHead as RoutableHead } from "../routing/conditions.ts";
+import { normalizePath } from "../routing/normalize-path.ts";
+
+/** What policies and the upstream need of a request beyond what routing does. */
+export interface RequestHead extends RoutableHead {
+  /** `http` or `https`: how the client reached this listener. */
+  readonly scheme: string;
+}
+
+/** Why a request is refused before anything looks at it. */
+export interface HeadFault {
+  readonly status: 400 | 414 | 431;
+  /** Told to the client: names the rule, repeats nothing of the request. */
+  readonly message: string;
+}
+
+/** More fields than this are refused; Node would drop the surplus silently. */
+export const maxHeaderFields = 200;
+/** Longest path and query in characters. */
+const maxTargetLength = 16 * 1024;
+
+/**
+ * Builds the head of an HTTP/1 request (RFC 9112 §3.2, §3.3).
+ *
+ * @param target the request target of the request line.
+ */
+export function readHttp1Head(
+  method: string,
+  target: string,
+  httpVersion: string,
+  rawHeaders: readonly string[],
+): RequestHead | HeadFault {
+  if (target.length > maxTargetLength) return { status: 414, message: "request target too long" };
+  if (rawHeaders.length > maxHeaderFields * 2) return { status: 431, message: "too many header fields" };
+  let host: string | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    if (name.length === 4 && isNamed(name, "host")) {
+      if (host !== undefined) return { status: 400, message: "more than one Host field" };
+      host = rawHeaders[i + 1];
+    } else if (name.length === 17 && httpVersion === "1.0" && isNamed(name, "transfer-encoding")) {
+      return { status: 400, message: "Transfer-Encoding in an HTTP/1.0 request" };
+    }
+  }
+  return fromTarget(method, target, host, rawHeaders);
+}
+
+function fromTarget(
+  method: string,
+  target: string,
+  host: string | undefined,
+  rawHeaders: readonly string[],
+): RequestHead | HeadFault {
+  if (target.charCodeAt(0) === slash) return checked(method, host ?? "", target, rawHeaders);
+  if (target === "*" && method === "OPTIONS") return checked(method, host ?? "", target, rawHeaders);
+  // Absolute form: its authority wins over Host (RFC 9112 §3.2.2).
+  const absolute = /^https?:\/\/([^/?#]+)(.*)$/i.exec(target);
+  if (absolute === null) return { status: 400, message: "request target must be a path" };
+  const [, authority = "", rest = ""] = absolute;
+  return checked(method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
+}
+
+/** Builds the head of an HTTP/2 request (RFC 9113 §8.3.1); a Host field stands in for a missing `:authority`. */
+export function readHttp2Head(
+  method: string,
+  path: string,
+  authority: string | undefined,
+  rawHeaders: readonly string[],
+): RequestHead | HeadFault {
+  if (path.length > maxTargetLength) return { status: 414, message: "request target too long" };
+  if (rawHeaders.length > maxHeaderFields * 2) return { status: 431, message: "too many header fields" };
+  if (path.charCodeAt(0) !== slash && !(path === "*" && method === "OPTIONS")) {
+    return { status: 400, message: "request target must be a path" };
+  }
+  let host: string | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i] !== "host") continue;
+    if (host !== undefined) return { status: 400, message: "more than one Host field" };
+    host = rawHeaders[i + 1];
+  }
+  if (authority !== undefined && host !== undefined && authority !== host) {
+    return { status: 400, message: "Host differs from :authority" };
+  }
+  return checked(method, authority ?? host ?? "", path, rawHeaders);
+}
+
+function checked(
+  method: string,
+  authority: string,
+  path: string,
+  rawHeaders: readonly string[],
+): RequestHead | HeadFault {
+  if (authority.length > 262 || !authorityPattern.test(authority))
+    return { status: 400, message: "Host is not a host with an optional port" };
+  if (path.includes("#")) return { status: 400, message: "request target with a fragment" };
+  const normalized = normalizePath(path);
+  if (normalized === undefined) return { status: 400, message: "request target is not a valid path" };
+  return { method, scheme: "http", authority, path: normalized, rawHeaders };
+}
+
+/** Empty, or a registered name or IPv6 literal with an optional port (RFC 3986 §3.2.2); no user information. */
+const authorityPattern = /^(?:[\w.~%!$&'()*+,;=-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
+
+const slash = 0x2f;
+
+/** Compares without allocating for the spellings that clients use; `name` has the length of `lowerCase`. */
+function isNamed(name: string, lowerCase: string): boolean {
+  return name === lowerCase || name.toLowerCase() === lowerCase;
+}

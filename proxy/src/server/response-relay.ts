@@ -1,0 +1,199 @@
+/**
+ * The answer's way from the backend to the client. The head is held for the rest of the event loop turn in which it
+ * arrived, so that a small answer leaves in one write; after that every piece goes on as it comes, at the pace of the
+ * client. On the side the pieces are shown to the usage reader, and the limits are charged before the client can see
+ * the end, so that whoever sends the next request finds the budget as this one left it.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { HeaderEditor } from "../filters/header-edits.ts";
+import type { UsageOutcome } from "../ir/usage.ts";
+import { UsageEventFilter } from "../llm/usage-event-filter.ts";
+import { createUsageReader, type Ending, type ResponseHead, type UsageReader } from "../llm/usage-reader.ts";
+import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
+import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { Downstream } from "./downstream.ts";
+import { setLimitHeaders } from "./limit-headers.ts";
+
+export interface RelayOptions {
+  readonly clock: Clock;
+  readonly downstream: Downstream;
+  readonly record: RequestRecord;
+  readonly admission: Allowed | undefined;
+  readonly editResponse: HeaderEditor | undefined;
+  /** Whether tokens of the answer are counted, for a limit or for the metrics. */
+  readonly readsUsage: boolean;
+  /** The usage was asked for in the client's stead: what answers that is taken out of the stream again. */
+  readonly hidesUsage: boolean;
+  readonly owner: RelayOwner;
+}
+
+/** Whoever can still do something else about a request. */
+export interface RelayOwner {
+  /** The call failed before anything of its answer was passed on. */
+  onUpstreamFailure(failure: UpstreamFailure): void;
+}
+
+const nothing = Buffer.alloc(0);
+
+export class ResponseRelay implements ResponseSink {
+  readonly #options: RelayOptions;
+  readonly #sentMs: number;
+  #usage: UsageReader | undefined;
+  #hidden: UsageEventFilter | undefined;
+  #headers: string[] = [];
+  #held: Buffer = nothing;
+  #state: "awaitingHead" | "headHeld" | "started" | "ended" = "awaitingHead";
+  #isSettled = false;
+  #onSettled: (() => void) | undefined;
+
+  constructor(options: RelayOptions) {
+    this.#options = options;
+    this.#sentMs = options.clock.monotonicMs();
+  }
+
+  onHead(status: number, headers: string[], call: UpstreamCall): void {
+    const { record, clock, admission, editResponse, readsUsage, hidesUsage } = this.#options;
+    record.status = status;
+    record.endpoint = call.address;
+    record.upstreamMs = clock.monotonicMs() - this.#sentMs;
+    if (readsUsage || hidesUsage) this.#readUsage(status, headers);
+    if (admission !== undefined) setLimitHeaders(headers, admission);
+    editResponse?.(headers);
+    this.#headers = headers;
+    this.#state = "headHeld";
+    process.nextTick(releaseHead, this, call);
+  }
+
+  onData(chunk: Buffer, call: UpstreamCall): void {
+    this.#usage?.push(chunk);
+    const piece = this.#hidden === undefined ? chunk : this.#hidden.push(chunk);
+    if (piece.length === 0) return;
+    if (this.#state === "headHeld" && this.#held.length === 0) this.#held = piece;
+    else this.#write(piece, call);
+  }
+
+  onEnd(trailers: string[], call: UpstreamCall): void {
+    const rest = this.#hidden?.end();
+    if (rest !== undefined && rest.length > 0) this.#write(rest, call);
+    this.settle("upstreamEnded", () => this.#end(trailers, call));
+  }
+
+  onFailure(failure: UpstreamFailure): void {
+    const { record, downstream, owner } = this.#options;
+    if (this.#state !== "started") {
+      this.#state = "ended";
+      record.status = 0;
+      this.#usage = undefined;
+      owner.onUpstreamFailure(failure);
+      return;
+    }
+    record.reason ??= failure.kind === "timeout" ? "UpstreamTimeout" : "UpstreamReset";
+    this.#state = "ended";
+    this.settle("upstreamEnded", () => {
+      downstream.reset();
+    });
+  }
+
+  /**
+   * Concludes what the answer cost and charges it, once; `done` is called when that is done, at once where it can be.
+   * A client that leaves early settles too, with what has passed so far.
+   */
+  settle(ending: Ending, done: () => void): void {
+    if (this.#isSettled) {
+      done();
+      return;
+    }
+    if (this.#onSettled !== undefined) {
+      this.#onSettled = both(this.#onSettled, done);
+      return;
+    }
+    this.#onSettled = done;
+    if (this.#usage === undefined) this.#conclude(undefined);
+    else this.#usage.end(ending, (outcome) => this.#conclude(outcome));
+  }
+
+  #readUsage(status: number, headers: readonly string[]): void {
+    const head = usageHead(status, headers);
+    this.#usage = createUsageReader(head);
+    const isPlainStream =
+      head.contentEncoding === undefined && head.contentType?.startsWith("text/event-stream") === true;
+    if (this.#options.hidesUsage && isPlainStream) this.#hidden = new UsageEventFilter();
+  }
+
+  #conclude(outcome: UsageOutcome | undefined): void {
+    const { record, admission, clock } = this.#options;
+    this.#isSettled = true;
+    if (outcome?.kind === "counted") {
+      record.usage = outcome.usage;
+      admission?.lease.charge(outcome.usage.total, clock.monotonicMs());
+    } else {
+      if (outcome !== undefined) record.usageUnread = outcome.reason;
+      if (record.status >= 500) admission?.lease.refund(clock.monotonicMs());
+    }
+    this.#onSettled?.();
+    this.#onSettled = undefined;
+  }
+
+  /** Sends the head, and what of the body came with it, if the answer has not been whole by now. */
+  releaseHead(call: UpstreamCall): void {
+    if (this.#state === "headHeld" && !this.#isSettled) this.#start(call);
+  }
+
+  #start(call: UpstreamCall): void {
+    this.#state = "started";
+    this.#options.downstream.start(this.#options.record.status, this.#headers);
+    const held = this.#held;
+    this.#held = nothing;
+    if (held.length > 0) this.#write(held, call);
+  }
+
+  #write(piece: Buffer, call: UpstreamCall): void {
+    if (this.#state === "headHeld") this.#start(call);
+    if (this.#state !== "started") return;
+    this.#options.record.responseBytes += piece.length;
+    if (!this.#options.downstream.write(piece)) call.pause();
+  }
+
+  #end(trailers: string[], call: UpstreamCall): void {
+    const { downstream, record } = this.#options;
+    if (this.#state === "headHeld" && trailers.length === 0) {
+      this.#state = "ended";
+      record.responseBytes = this.#held.length;
+      downstream.respond(record.status, this.#headers, this.#held);
+      return;
+    }
+    if (this.#state === "headHeld") this.#start(call);
+    this.#state = "ended";
+    downstream.end(trailers);
+  }
+}
+
+/** A function of its own, so that each answer need not make one. */
+function releaseHead(relay: ResponseRelay, call: UpstreamCall): void {
+  relay.releaseHead(call);
+}
+
+function both(first: () => void, second: () => void): () => void {
+  return () => {
+    first();
+    second();
+  };
+}
+
+function usageHead(status: number, headers: readonly string[]): ResponseHead {
+  const contentType = fieldOf(headers, "content-type");
+  const contentEncoding = fieldOf(headers, "content-encoding");
+  return {
+    status,
+    ...(contentType !== undefined && { contentType }),
+    ...(contentEncoding !== undefined && { contentEncoding }),
+  };
+}
+
+/** First value of a field; `name` lower case, as the names in `headers`. */
+function fieldOf(headers: readonly string[], name: string): string | undefined {
+  for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
+  return undefined;
+}
