@@ -80,12 +80,6 @@ export const requestMetrics = {
     help: "Responses under a token limit that added nothing to it: `absent`, `malformed`, `undecodable` or `errorStatus`.",
     labels: ["route", "backend", "reason"],
   },
-  evictedCounters: {
-    name: "gateway_proxy_limit_counters_evicted_total",
-    type: "counter",
-    help: "Counters of limits with a `key` that were given up for a newer key because the table was full.",
-    labels: [],
-  },
   droppedLogLines: {
     name: "gateway_proxy_access_log_lines_dropped_total",
     type: "counter",
@@ -112,6 +106,12 @@ export const processMetrics = {
     name: "gateway_proxy_config_last_reload_success_timestamp_seconds",
     type: "gauge",
     help: "When a configuration was last put into service, in seconds since the Unix epoch.",
+    labels: [],
+  },
+  evictedCounters: {
+    name: "gateway_proxy_limit_counters_evicted_total",
+    type: "counter",
+    help: "Counters of limits with a `key` that were given up for a newer key because the table was full.",
     labels: [],
   },
   workers: {

@@ -23,6 +23,11 @@ export class ProcessMetrics {
     this.#families.workerRestarts.cell().value++;
   }
 
+  /** Counters that were given up while their window was open, since the start. */
+  countersEvicted(total: number): void {
+    this.#families.evictedCounters.cell().value = total;
+  }
+
   snapshot(): MetricsSnapshot {
     return takeSnapshot(this.#families);
   }

@@ -123,21 +123,21 @@ describe("RequestMetrics", () => {
     ]);
   });
 
-  test("counts what happens beside requests", async () => {
+  test("counts log lines that nobody took", async () => {
     const metrics = new RequestMetrics();
-    metrics.counterEvicted();
     metrics.logLineDropped();
-    expect(await samplesOf(metrics, "limit_counters")).toEqual(["limit_counters_evicted_total 1"]);
     expect(await samplesOf(metrics, "access_log")).toEqual(["access_log_lines_dropped_total 1"]);
   });
 });
 
-test("the main thread tells of configurations and workers", async () => {
+test("the main thread tells of configurations, counters and workers", async () => {
   const metrics = new ProcessMetrics();
   metrics.configAccepted(3, 1_700_000_000_500);
   metrics.configRejected();
   metrics.workersServing(2);
   metrics.workerRestarted();
+  metrics.countersEvicted(7);
+  expect(await samplesOf(metrics, "limit_counters")).toEqual(["limit_counters_evicted_total 7"]);
   expect(await samplesOf(metrics, "config")).toEqual([
     "config_generation 3",
     "config_rejected_total 1",

@@ -52,10 +52,6 @@ export class RequestMetrics {
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }
 
-  counterEvicted(): void {
-    this.#families.evictedCounters.cell().value++;
-  }
-
   logLineDropped(): void {
     this.#families.droppedLogLines.cell().value++;
   }

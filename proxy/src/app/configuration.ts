@@ -1,0 +1,70 @@
+/**
+ * From resources to what is served: translates each new set, numbers the snapshot, has the workers serve it, and logs
+ * what an operator must know: every problem, every condition that changed, every address that could not be opened.
+ */
+import { isDeepStrictEqual } from "node:util";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import type { ParsedManifests } from "../api/parse-manifests.ts";
+import { locateProblems } from "../api/resource-problem.ts";
+import type { Statuses } from "../api/status.ts";
+import type { Snapshot } from "../ir/snapshot.ts";
+import type { BindFailure } from "../server/data-plane.ts";
+import { changedStatusLines } from "../status/conditions.ts";
+import { translate } from "../translate/translate.ts";
+
+export interface ConfigurationOptions {
+  readonly log: Logger;
+  /** Serves a snapshot; resolves with the binds that could not be opened. */
+  readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
+  /** Called with each set of texts that was taken, whether or not it changed what is served. */
+  readonly onTaken: (generation: number, problems: readonly Problem[]) => void;
+}
+
+/** What became of a set of resources. */
+export interface Taken {
+  /** Listening addresses that are open now. */
+  readonly openBinds: number;
+  readonly problems: readonly Problem[];
+  readonly failures: readonly BindFailure[];
+}
+
+export class Configuration {
+  readonly #options: ConfigurationOptions;
+  #statuses: Statuses | undefined;
+  #current: Snapshot = { generation: 0, binds: [], backends: {} };
+  #failures: readonly BindFailure[] = [];
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ConfigurationOptions) {
+    this.#options = options;
+  }
+
+  /** Takes one set after the other, in the order of the calls; resolves when this one is in force. */
+  take(manifests: ParsedManifests): Promise<Taken> {
+    const taken = this.#turn.then(() => this.#take(manifests));
+    this.#turn = taken;
+    return taken;
+  }
+
+  async #take(manifests: ParsedManifests): Promise<Taken> {
+    const { log, serve, onTaken } = this.#options;
+    const { binds, backends, statuses, problems: found } = translate(manifests.resources);
+    const problems = [...manifests.problems, ...locateProblems(found, manifests.inForce)];
+    for (const problem of problems) log.warn({ problem }, renderProblem(problem));
+    for (const key of manifests.kept) log.warn({ resource: key }, "its last good version stays in force");
+    for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
+    this.#statuses = statuses;
+
+    const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
+    // A bind that failed is tried again with every change of the texts.
+    if (isChanged || this.#failures.length > 0) {
+      this.#current = { generation: this.#current.generation + 1, binds, backends };
+      this.#failures = await serve(this.#current);
+      log.info({ generation: this.#current.generation, binds: binds.length }, "configuration in force");
+    }
+    for (const { address, port, message } of this.#failures) log.error({ address, port }, message);
+    onTaken(this.#current.generation, problems);
+    return { openBinds: binds.length - this.#failures.length, problems, failures: this.#failures };
+  }
+}

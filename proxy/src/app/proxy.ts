@@ -1,0 +1,158 @@
+/**
+ * The whole process put together: what reads configuration, the workers that serve it, what tells metrics and
+ * readiness, and the way down. Everything that knows everything is here.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
+import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
+import type { Logs } from "@gatewayproxy/runtime/log";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import type { ParsedManifests } from "../api/parse-manifests.ts";
+import { CounterTable, createCounterMemory } from "../policy/ratelimit/counter-table.ts";
+import { openDirectorySource } from "../source/directory.ts";
+import { metricTable } from "../telemetry/metric-table.ts";
+import { ProcessMetrics } from "../telemetry/process-metrics.ts";
+import { Configuration, type Taken } from "./configuration.ts";
+import { openPageServer, type Page } from "./page-server.ts";
+import type { ProxySettings } from "./settings.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+export interface ProxyOptions {
+  readonly settings: ProxySettings;
+  readonly logs: Logs;
+  readonly clock: Clock;
+}
+
+/** Of the main thread, which only reads the counters and frees the locks of the dead; beyond any worker's number. */
+const mainOwner = 1_000_000;
+
+export class Proxy {
+  readonly #options: ProxyOptions;
+  readonly #readiness = new Readiness(["configuration"]);
+  readonly #metrics = new ProcessMetrics();
+  readonly #process = watchProcess();
+  readonly #pool: WorkerPool;
+  readonly #counters: CounterTable;
+  readonly #configuration: Configuration;
+  /** How to undo what has been started, the last first. */
+  readonly #undo: ShutdownStep[] = [];
+
+  private constructor(options: ProxyOptions) {
+    const { settings, logs, clock } = options;
+    const memory = createCounterMemory(settings.maxCounters);
+    this.#options = options;
+    this.#counters = new CounterTable(memory, mainOwner);
+    this.#pool = new WorkerPool({
+      workers: settings.workers,
+      start: {
+        counters: memory,
+        listenAddress: settings.listenAddress,
+        logFilter: settings.logLevel,
+        accessLog: settings.accessLog,
+      },
+      counters: this.#counters,
+      clock,
+      log: logs.logger("proxy::workers"),
+      onRestart: () => this.#metrics.workerRestarted(),
+    });
+    this.#undo.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
+    this.#configuration = new Configuration({
+      log: logs.logger("proxy::config"),
+      serve: (snapshot) => this.#pool.apply(snapshot),
+      onTaken: (generation, problems) => this.#taken(generation, problems),
+    });
+  }
+
+  /**
+   * Starts everything, and serves when it resolves. Fails when an address is taken or the folder has nothing to serve;
+   * what had been started is then stopped again.
+   */
+  static async start(options: ProxyOptions): Promise<Result<Proxy>> {
+    const proxy = new Proxy(options);
+    const problems = (await proxy.#openPages()) ?? (await proxy.#openSource());
+    if (problems === undefined) return { ok: true, value: proxy };
+    await proxy.stop();
+    return { ok: false, problems };
+  }
+
+  /** Not ready, no new connections, then the end of what is under way, within the drain timeout. */
+  stop(): Promise<ShutdownOutcome> {
+    const { settings, clock, logs } = this.#options;
+    const log = logs.logger("proxy::lifecycle");
+    this.#readiness.withdraw("shutting down");
+    return shutDown({
+      steps: this.#undo.toReversed(),
+      deadlineMs: settings.drainTimeout,
+      clock,
+      onError: (step, error) => log.error({ step, err: error }, "a step of the shutdown failed"),
+    });
+  }
+
+  async #openPages(): Promise<readonly Problem[] | undefined> {
+    const { statsAddress, readinessAddress } = this.#options.settings;
+    return (
+      (await this.#openPage("--readiness-address", readinessAddress, "/healthz/ready", () => this.#readinessPage())) ??
+      (await this.#openPage("--stats-address", statsAddress, "/metrics", () => this.#metricsPage()))
+    );
+  }
+
+  async #openPage(
+    setting: string,
+    address: SocketAddress,
+    path: string,
+    render: () => Promise<Page>,
+  ): Promise<readonly Problem[] | undefined> {
+    try {
+      const server = await openPageServer(address, path, render);
+      this.#undo.unshift({ name: `close ${path}`, run: () => server.close() });
+      return undefined;
+    } catch (error) {
+      return [{ path: setting, message: error instanceof Error ? error.message : String(error) }];
+    }
+  }
+
+  async #openSource(): Promise<readonly Problem[] | undefined> {
+    const { settings, clock } = this.#options;
+    let first: Promise<Taken> | undefined;
+    const opened = await openDirectorySource({
+      directory: settings.configDir,
+      clock,
+      publish: (manifests: ParsedManifests) => {
+        const taken = this.#configuration.take(manifests);
+        first ??= taken;
+      },
+    });
+    if (!opened.ok) return opened.problems;
+    this.#undo.push({ name: "close the source", run: () => opened.value.close() });
+    const taken = await first;
+    if (taken === undefined || taken.openBinds === 0) return nothingToServe(settings.configDir, taken);
+    this.#readiness.meet("configuration");
+    return undefined;
+  }
+
+  #taken(generation: number, problems: readonly Problem[]): void {
+    this.#metrics.configAccepted(generation, this.#options.clock.nowMs());
+    if (problems.length > 0) this.#metrics.configRejected();
+  }
+
+  #readinessPage(): Promise<Page> {
+    const status = this.#readiness.isReady ? 200 : 503;
+    return Promise.resolve({ status, contentType: "text/plain", body: `${this.#readiness.describe()}\n` });
+  }
+
+  async #metricsPage(): Promise<Page> {
+    this.#metrics.workersServing(this.#pool.size);
+    this.#metrics.countersEvicted(this.#counters.evictions);
+    const snapshots = [...(await this.#pool.collectMetrics()), this.#metrics.snapshot()];
+    const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
+    return { status: 200, contentType: expositionContentType, body };
+  }
+}
+
+/** Everything that kept a first configuration from being served. */
+function nothingToServe(directory: string, taken: Taken | undefined): readonly Problem[] {
+  const failures = (taken?.failures ?? []).map(({ message }) => ({ message }));
+  const summary = `nothing to serve in ${JSON.stringify(directory)}: it takes a Gateway of class gateway-proxy with a listener that can be opened`;
+  return [...(taken?.problems ?? []), ...failures, { message: summary }];
+}

@@ -1,0 +1,81 @@
+/** Every setting of the proxy. `docs/settings.md` and `--help` are made from this table. */
+import { availableParallelism } from "node:os";
+import { duration, integer, oneOf, optional, socketAddress, text } from "@gatewayproxy/runtime/setting-kinds";
+import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { accessLogModes } from "../telemetry/access-log.ts";
+import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
+
+export const proxySettings = {
+  configDir: {
+    kind: text("DIR", "a folder of YAML manifests"),
+    flag: "config-dir",
+    env: "CONFIG_DIR",
+    help: "Folder of manifests to serve and to watch.",
+  },
+  workers: {
+    kind: integer(1, 256),
+    flag: "workers",
+    env: "WORKERS",
+    default: String(availableParallelism()),
+    defaultText: "number of CPUs",
+    help: "Worker threads, each with its own event loop; local limits are exact over all of them.",
+  },
+  listenAddress: {
+    kind: optional(text("ADDRESS", "an IP address")),
+    flag: "listen-address",
+    env: "LISTEN_ADDRESS",
+    defaultText: "every address of the machine",
+    help: "Where Gateways listen that name no address in spec.addresses.",
+  },
+  adminAddress: {
+    kind: socketAddress,
+    flag: "admin-address",
+    env: "ADMIN_ADDRESS",
+    default: "127.0.0.1:15000",
+    help: "Kept for the admin server.",
+  },
+  statsAddress: {
+    kind: socketAddress,
+    flag: "stats-address",
+    env: "STATS_ADDRESS",
+    default: ":15020",
+    help: "Where Prometheus reads GET /metrics.",
+  },
+  readinessAddress: {
+    kind: socketAddress,
+    flag: "readiness-address",
+    env: "READINESS_ADDRESS",
+    default: ":15021",
+    help: "Where a readiness probe asks GET /healthz/ready.",
+  },
+  drainTimeout: {
+    kind: duration(0, 3_600_000),
+    flag: "drain-timeout",
+    env: "DRAIN_TIMEOUT",
+    default: "30s",
+    help: "How long requests and streams under way may take to finish after SIGTERM.",
+  },
+  maxCounters: {
+    kind: integer(16, 2 ** 24),
+    flag: "max-counters",
+    env: "MAX_COUNTERS",
+    default: String(defaultCounters),
+    help: "Limit counters that are kept at once, 128 bytes each; beyond it the least recently used key starts afresh.",
+  },
+  accessLog: {
+    kind: oneOf(...accessLogModes),
+    flag: "access-log",
+    env: "ACCESS_LOG",
+    default: "on",
+    help: "Which requests are logged: all, only those that were refused or failed, or none.",
+  },
+  logLevel: {
+    kind: text("FILTER", "a log filter such as info or info,proxy::config=debug"),
+    flag: "log-level",
+    env: "LOG_LEVEL",
+    default: "info",
+    help: "What else is logged, by level and module.",
+  },
+} as const;
+
+export type ProxySettings = SettingValues<typeof proxySettings>;

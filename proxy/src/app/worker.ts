@@ -1,0 +1,82 @@
+/** Entry of a worker thread: one data plane on its own event loop, driven by messages of the main thread. */
+import { randomUUID } from "node:crypto";
+import { parentPort, workerData } from "node:worker_threads";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { Logs } from "@gatewayproxy/runtime/log";
+import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
+import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import { DataPlane } from "../server/data-plane.ts";
+import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
+import { RequestMetrics } from "../telemetry/request-metrics.ts";
+import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+
+// The only writer of workerData is WorkerPool.
+const start = workerData as WorkerStart;
+
+const main = parentPort;
+if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
+const say = (message: FromWorker): void => main.postMessage(message);
+
+const filter = parseLogFilter(start.logFilter);
+if (!filter.ok) throw new Error(`the main thread gave a log filter that does not parse: ${start.logFilter}`);
+const metrics = new RequestMetrics();
+const output = openStdout();
+const logs = new Logs({
+  filter: filter.value,
+  clock: systemClock,
+  destination: output,
+  bindings: { worker: start.worker },
+});
+const log = logs.logger("proxy::server");
+const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLineDropped() });
+const logAccess = createAccessLog({
+  mode: start.accessLog,
+  logger: logs.logger(accessLogModule),
+  destination: accessLines,
+  clock: systemClock,
+});
+
+const dataPlane = new DataPlane({
+  clock: systemClock,
+  random: Math.random,
+  createRequestId: randomUUID,
+  counters: new CounterTable(start.counters, start.worker),
+  listenAddress: start.listenAddress,
+  reusePort: start.reusePort,
+  observer: {
+    connectionOpened: (bind) => metrics.connectionOpened(bind),
+    connectionClosed: (bind) => metrics.connectionClosed(bind),
+    requestStarted: (bind) => metrics.requestStarted(bind),
+    requestEnded(bind, record) {
+      metrics.requestEnded(bind, record);
+      logAccess(record);
+    },
+  },
+  faulted: (error, record) =>
+    log.error({ err: error, requestId: record.requestId }, "a request failed inside the proxy"),
+});
+
+async function handle(message: ToWorker): Promise<void> {
+  switch (message.kind) {
+    case "apply": {
+      const failures = await dataPlane.apply(message.snapshot);
+      say({ kind: "applied", generation: message.snapshot.generation, failures });
+      return;
+    }
+    case "collectMetrics":
+      say({ kind: "metrics", request: message.request, metrics: metrics.snapshot() });
+      return;
+    case "drain":
+      await dataPlane.drain();
+      await accessLines.flush();
+      say({ kind: "drained" });
+      return;
+  }
+}
+
+// One after the other: snapshots must not overtake each other. A metrics request waits for at most one.
+let handled = Promise.resolve();
+main.on("message", (message: ToWorker) => {
+  handled = handled.then(() => handle(message));
+});
