@@ -1,0 +1,127 @@
+/** HTTP/2 with prior knowledge on the port that speaks HTTP/1.1 too. */
+import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from "node:http2";
+import { expect, onTestFinished, test } from "vitest";
+import { answering, type Echo, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+
+function open(url: string): ClientHttp2Session {
+  const session = connect(url);
+  onTestFinished(() => session.destroy());
+  return session;
+}
+
+interface Answer {
+  readonly headers: IncomingHttpHeaders;
+  readonly trailers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+function ask(session: ClientHttp2Session, headers: Record<string, string> = {}, body?: string): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const stream = session.request({ ":path": "/", ...headers }, { endStream: body === undefined });
+    const chunks: Buffer[] = [];
+    let head: IncomingHttpHeaders = {};
+    let trailers: IncomingHttpHeaders = {};
+    stream.on("response", (received) => {
+      head = received;
+    });
+    stream.on("trailers", (received) => {
+      trailers = received;
+    });
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("error", reject);
+    stream.on("close", () => resolve({ headers: head, trailers, body: Buffer.concat(chunks).toString() }));
+    if (body !== undefined) stream.end(body);
+  });
+}
+
+const route = (port: number): string =>
+  manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`]));
+
+test("a request and its body arrive as an HTTP/1.1 request would", async () => {
+  const gateway = await startGateway(route((await startBackend()).port));
+  const { headers, body } = await ask(open(gateway.url()), { ":method": "POST", "x-a": "1" }, "hello");
+  expect(headers[":status"]).toBe(200);
+  const echo = JSON.parse(body) as Echo;
+  expect(echo).toMatchObject({ method: "POST", url: "/", body: "hello", headers: { "x-a": "1" } });
+  expect(Object.keys(echo.headers).some((name) => name.startsWith(":"))).toBe(false);
+  expect(gateway.records[0]).toMatchObject({ httpVersion: "2", status: 200, reason: undefined });
+});
+
+test("many streams share a connection", async () => {
+  const gateway = await startGateway(route((await startBackend(answering(200, "ok"))).port));
+  const session = open(gateway.url());
+  const answers = await Promise.all(Array.from({ length: 100 }, () => ask(session)));
+  expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(["ok"]));
+});
+
+test("a limit refuses with the same status, headers and text", async () => {
+  const gateway = await startGateway(
+    manifests(
+      route((await startBackend(answering(200))).port),
+      policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes }"]),
+    ),
+  );
+  const session = open(gateway.url());
+  await ask(session);
+  const { headers, body } = await ask(session);
+  expect(headers).toMatchObject({
+    ":status": 429,
+    "x-ratelimit-limit": "1",
+    "x-ratelimit-remaining": "0",
+    "retry-after": "60",
+  });
+  expect(body).toBe("rate limit exceeded");
+});
+
+test("trailers pass", async () => {
+  const { port } = await startBackend((_request, response) => {
+    response.writeHead(200, { trailer: "x-checksum" });
+    response.write("body");
+    response.addTrailers({ "x-checksum": "abc" });
+    response.end();
+  });
+  const { body, trailers } = await ask(open((await startGateway(route(port))).url()));
+  expect([body, trailers["x-checksum"]]).toEqual(["body", "abc"]);
+});
+
+test("an answer that breaks off in the middle resets the stream and spares the connection", async () => {
+  const { port } = await startBackend((request, response) => {
+    if (request.url === "/ok") response.end("ok");
+    else response.writeHead(200, { "content-length": 9 }).write("part", () => response.destroy());
+  });
+  const session = open((await startGateway(route(port))).url());
+  await expect(ask(session, { ":path": "/cut" })).rejects.toThrow("INTERNAL_ERROR");
+  expect((await ask(session, { ":path": "/ok" })).body).toBe("ok");
+});
+
+test("a stream that the client resets ends the call to the backend", async () => {
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
+  const { promise: gone, resolve } = Promise.withResolvers<undefined>();
+  const { port } = await startBackend((_request, response) => {
+    response.on("close", () => resolve(undefined));
+    arrive(undefined);
+  });
+  const gateway = await startGateway(route(port));
+  const stream = open(gateway.url()).request({ ":path": "/" });
+  stream.on("error", () => undefined);
+  await arrived;
+  const record = gateway.nextRecord();
+  stream.close(8);
+  await gone;
+  expect((await record).reason).toBe("ClientDisconnect");
+});
+
+test("Host that differs from :authority is refused", async () => {
+  const gateway = await startGateway(route((await startBackend(answering(200))).port));
+  const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });
+  expect(headers[":status"]).toBe(400);
+});

@@ -1,0 +1,53 @@
+/** A real HTTP server as the backend of a test: answers as it is told and remembers what it was asked. */
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+export interface TestBackend {
+  readonly port: number;
+  /** Every request whose head has come, in that order. */
+  readonly requests: readonly IncomingMessage[];
+}
+
+/** Listens on a free port of 127.0.0.1 until the test ends. */
+export async function startBackend(answer: RequestListener = echo): Promise<TestBackend> {
+  const requests: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    requests.push(request);
+    answer(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  // A TCP server that listens has such an address.
+  return { port: (server.address() as AddressInfo).port, requests };
+}
+
+/** What `echo` answers, as JSON. */
+export interface Echo {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Tells the request back. */
+export function echo(request: IncomingMessage, response: ServerResponse): void {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const { method, url, headers } = request;
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ method, url, headers, body: Buffer.concat(chunks).toString() }));
+  });
+}
+
+/** Answers with a status and a text. */
+export function answering(status: number, text = ""): RequestListener {
+  return (_request, response) => {
+    response.writeHead(status, { "content-type": "text/plain" });
+    response.end(text);
+  };
+}

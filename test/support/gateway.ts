@@ -1,0 +1,144 @@
+/**
+ * A gateway in this process, on real sockets and a clock that stands still: manifests go in as text and take the way
+ * that they take in production (parse, translate, compile), only without threads and files. Everything is closed when
+ * the test ends; a connection that is left open then fails it.
+ */
+import { randomUUID } from "node:crypto";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { onTestFinished } from "vitest";
+import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
+import { CounterTable, createCounterMemory } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { DataPlane } from "../../proxy/src/server/data-plane.ts";
+import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
+import { type Translation, translate } from "../../proxy/src/translate/translate.ts";
+
+export interface TestGateway {
+  readonly clock: FakeClock;
+  /** Of every request that has ended, in that order. */
+  readonly records: readonly RequestRecord[];
+  /** Faults inside the proxy; a test that does not expect any need not look, they fail it. */
+  readonly faults: readonly unknown[];
+  /** `http://127.0.0.1:PORT` of the listener on the Gateway's port 80, or the one given. */
+  url(port?: number): string;
+  /** Puts other manifests in force. */
+  apply(manifests: string): Promise<Translation>;
+  /** Resolves with the record of the next request that ends. */
+  nextRecord(): Promise<RequestRecord>;
+  readonly dataPlane: DataPlane;
+}
+
+/** Parses and translates `manifests`, which must be without a fault, and serves them. */
+export async function startGateway(manifests: string): Promise<TestGateway> {
+  const clock = new FakeClock();
+  const records: RequestRecord[] = [];
+  const faults: unknown[] = [];
+  const awaiting: ((record: RequestRecord) => void)[] = [];
+  let generation = 0;
+  const dataPlane = new DataPlane({
+    clock,
+    random: () => 0,
+    createRequestId: randomUUID,
+    counters: new CounterTable(createCounterMemory(1_024), 1),
+    listenAddress: "127.0.0.1",
+    reusePort: false,
+    portOf: () => 0,
+    observer: {
+      connectionOpened: () => undefined,
+      connectionClosed: () => undefined,
+      requestStarted: () => undefined,
+      requestEnded(_bind, record) {
+        records.push(record);
+        for (const resolve of awaiting.splice(0)) resolve(record);
+      },
+    },
+    faulted: (error) => faults.push(error),
+  });
+
+  async function apply(text: string): Promise<Translation> {
+    const parsed = parseManifests([{ path: "test.yaml", text }]);
+    if (parsed.problems.length > 0) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
+    const translation = translate(parsed.resources);
+    const failures = await dataPlane.apply({ generation: ++generation, ...translation });
+    if (failures.length > 0) throw new Error(JSON.stringify(failures));
+    return translation;
+  }
+
+  onTestFinished(async () => {
+    const drained = dataPlane.drain();
+    dataPlane.destroy();
+    await drained;
+    if (faults.length > 0) throw new AggregateError(faults, "the proxy failed inside");
+  });
+  await apply(manifests);
+  return {
+    clock,
+    records,
+    faults,
+    dataPlane,
+    apply,
+    url: (port = 80) => `http://127.0.0.1:${dataPlane.portOf(undefined, port) ?? 0}`,
+    nextRecord: () => new Promise((resolve) => awaiting.push(resolve)),
+  };
+}
+
+/** A Gateway named `web` with one HTTP listener `http` on port 80; `listener` adds fields to it, as flow YAML. */
+export function gatewayManifest(listener = ""): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: web, namespace: default }
+spec:
+  gatewayClassName: gateway-proxy
+  listeners:
+    - { name: http, protocol: HTTP, port: 80${listener === "" ? "" : `, ${listener}`} }
+`;
+}
+
+/** A Backend for a server on this machine. */
+export function backendManifest(name: string, port: number): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: default }
+spec: { static: { host: 127.0.0.1, port: ${port} } }
+`;
+}
+
+/** An HTTPRoute on the Gateway `web`; `rules` is flow or block YAML of the list, `spec` adds fields. */
+export function routeManifest(name: string, rules: readonly string[], spec = ""): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: ${name}, namespace: default }
+spec:
+  parentRefs: [{ name: web }]
+  ${spec}
+  rules:
+${rules.map((rule) => `    - ${rule}`).join("\n")}
+`;
+}
+
+/** A rule's reference to a Backend, as flow YAML. */
+export function backendRef(name: string, weight = 1): string {
+  return `{ group: gatewayproxy.dev, kind: Backend, name: ${name}, weight: ${weight} }`;
+}
+
+/** A ProxyPolicy with local limits on one target. */
+export function policyManifest(name: string, target: string, local: readonly string[]): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: ${name}, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, ${target} }]
+  traffic:
+    rateLimit:
+      local:
+${local.map((entry) => `        - ${entry}`).join("\n")}
+`;
+}
+
+/** One stream of documents. */
+export function manifests(...documents: readonly string[]): string {
+  return documents.join("---\n");
+}
