@@ -50,6 +50,10 @@ describe("forwardRequestHeaders", () => {
     expect(valuesOf(headers, "x-request-id")).toEqual(["id-1"]);
   });
 
+  test("joins the cookie fields of an HTTP/2 request into the one that HTTP/1 has", () => {
+    expect(valuesOf(forwarded(["cookie", "a=1", "x", "1", "cookie", "b=2"]), "cookie")).toEqual(["a=1; b=2"]);
+  });
+
   test("sends one host, and no pseudo-header field", () => {
     const headers = forwarded([":authority", "a", ":path", "/", ":method", "GET", ":scheme", "http", "Host", "a"]);
     expect(valuesOf(headers, "host")).toEqual(["backend.internal"]);

@@ -29,6 +29,7 @@ export function forwardRequestHeaders(rawHeaders: readonly string[], origin: Req
   const options = connectionOptions(rawHeaders);
   const forwarded = ["host", origin.host];
   let forwardedFor = "";
+  let cookie = "";
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";
     const value = rawHeaders[at + 1] ?? "";
@@ -42,17 +43,21 @@ export function forwardRequestHeaders(rawHeaders: readonly string[], origin: Req
       case "forwardedFor":
         if (value !== "") forwardedFor += `${value}, `;
         break;
+      case "cookie":
+        cookie = cookie === "" ? value : `${cookie}; ${value}`;
+        break;
       case "drop":
         break;
     }
   }
+  if (cookie !== "") forwarded.push("cookie", cookie);
   forwarded.push("x-forwarded-for", forwardedFor + origin.sourceAddress);
   forwarded.push("x-forwarded-proto", origin.scheme, "x-forwarded-host", origin.authority);
   forwarded.push("x-request-id", origin.requestId);
   return forwarded;
 }
 
-type Treatment = "pass" | "drop" | "te" | "forwardedFor";
+type Treatment = "pass" | "drop" | "te" | "forwardedFor" | "cookie";
 
 /** By length first: most names are decided without comparing a character. */
 function treatmentOf(name: string): Treatment {
@@ -62,6 +67,8 @@ function treatmentOf(name: string): Treatment {
     case 4:
       return isName(name, "host") ? "drop" : "pass";
     case 6:
+      // HTTP/2 may split the field, and only HTTP/2 may carry it split (RFC 9113 §8.2.3).
+      if (isName(name, "cookie")) return "cookie";
       // The server answers `Expect: 100-continue` itself (RFC 9110 §10.1.1).
       return isName(name, "expect") ? "drop" : "pass";
     case 12:

@@ -58,16 +58,3 @@ function isOrdinaryOption(option: string): boolean {
 export function acceptsTrailers(te: string): boolean {
   return te.split(",").some((part) => part.trim().toLowerCase() === "trailers");
 }
-
-/** The fields of an upstream's response to pass on, in their order; trailers pass through it as well. */
-export function forwardResponseHeaders(rawHeaders: readonly string[]): string[] {
-  const options = connectionOptions(rawHeaders);
-  const forwarded: string[] = [];
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] ?? "";
-    // Pseudo-header fields of an HTTP/2 upstream are not fields to pass on.
-    if (isHopByHop(name) || name.charCodeAt(0) === 0x3a || options?.has(name.toLowerCase()) === true) continue;
-    forwarded.push(name, rawHeaders[at + 1] ?? "");
-  }
-  return forwarded;
-}
