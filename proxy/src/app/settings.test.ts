@@ -1,0 +1,24 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { readSettings } from "@gatewayproxy/runtime/settings";
+import { renderSettingsTable } from "@gatewayproxy/runtime/settings-text";
+import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
+import { expect, test } from "vitest";
+import { proxySettings } from "./settings.ts";
+
+const page = fileURLToPath(new URL("../../../docs/settings.md", import.meta.url));
+
+test("docs/settings.md shows this table, no more and no less (`npx vitest -u` writes it)", async () => {
+  const table = renderSettingsTable(proxySettings);
+  await expect(withSection(readFileSync(page, "utf8"), "settings", table)).toMatchFileSnapshot(page);
+});
+
+test("every default is a value of its own kind", () => {
+  expect(readSettings(proxySettings, { argv: ["--config-dir", "conf"], env: {} })).toMatchObject({ kind: "values" });
+});
+
+test("no two settings share a flag or an environment variable", () => {
+  const all = Object.values(proxySettings);
+  expect(new Set(all.map(({ flag }) => flag)).size).toBe(all.length);
+  expect(new Set(all.map(({ env }) => env)).size).toBe(all.length);
+});
