@@ -19,6 +19,7 @@ export const gatewayProxy: Peer = {
       join(repository, "proxy/src/main.ts"),
       ...["--config-dir", setup.folder],
       ...["--workers", String(setup.workers)],
+      ...["--listen-address", "127.0.0.1"],
       ...["--access-log", "off"],
       ...["--admin-address", "127.0.0.1:0"],
       ...["--stats-address", "127.0.0.1:0"],
