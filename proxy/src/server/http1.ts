@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
+import { peerAddress } from "./peer-address.ts";
 import type { RequestHead } from "./request-head.ts";
 
 /**
@@ -31,7 +32,7 @@ export class Http1Downstream implements Downstream {
   ) {
     this.head = options.head;
     this.httpVersion = request.httpVersion;
-    this.sourceAddress = request.socket.remoteAddress ?? "";
+    this.sourceAddress = peerAddress(request.socket);
     this.#request = request;
     this.#response = response;
     this.#awaitsContinue = options.awaitsContinue;
@@ -40,7 +41,11 @@ export class Http1Downstream implements Downstream {
 
   listen(events: DownstreamEvents): void {
     const response = this.#response;
-    response.on("close", () => events.onClose(response.writableFinished));
+    response.on("close", () => {
+      events.onClose(response.writableFinished);
+      // An answer whose head left before the drain began has not asked the client to leave.
+      if (this.#isDraining()) this.#request.socket.end();
+    });
     response.on("drain", () => events.onDrain());
     // A client that breaks its upload off: "close" follows and tells.
     this.#request.on("error", ignore);

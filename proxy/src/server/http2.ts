@@ -3,6 +3,7 @@ import type { ServerHttp2Stream } from "node:http2";
 import { constants } from "node:http2";
 import type { Readable } from "node:stream";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
+import { peerAddress } from "./peer-address.ts";
 import type { RequestHead } from "./request-head.ts";
 
 export class Http2Downstream implements Downstream {
@@ -18,7 +19,7 @@ export class Http2Downstream implements Downstream {
   /** @param endOfStream the head was the whole request. */
   constructor(stream: ServerHttp2Stream, head: RequestHead, endOfStream: boolean) {
     this.head = head;
-    this.sourceAddress = stream.session?.socket.remoteAddress ?? "";
+    this.sourceAddress = peerAddress(stream.session?.socket);
     this.body = endOfStream ? undefined : stream;
     this.#stream = stream;
   }
