@@ -76,21 +76,26 @@ export async function startGateway(manifests: string): Promise<TestGateway> {
     faults,
     dataPlane,
     apply,
-    url: (port = 80) => `http://127.0.0.1:${dataPlane.portOf(undefined, port) ?? 0}`,
+    url: (port = 80) => {
+      const listening = dataPlane.portOf("127.0.0.1", port) ?? dataPlane.portOf(undefined, port);
+      if (listening === undefined) throw new Error(`no listener on port ${port}`);
+      return `http://127.0.0.1:${listening}`;
+    },
     nextRecord: () => new Promise((resolve) => awaiting.push(resolve)),
   };
 }
 
-/** A Gateway named `web` with one HTTP listener `http` on port 80; `listener` adds fields to it, as flow YAML. */
-export function gatewayManifest(listener = ""): string {
+/** A Gateway named `web` with one HTTP listener `http` on 127.0.0.1. */
+export function gatewayManifest(port = 80): string {
   return `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: { name: web, namespace: default }
 spec:
   gatewayClassName: gateway-proxy
+  addresses: [{ type: IPAddress, value: 127.0.0.1 }]
   listeners:
-    - { name: http, protocol: HTTP, port: 80${listener === "" ? "" : `, ${listener}`} }
+    - { name: http, protocol: HTTP, port: ${port} }
 `;
 }
 

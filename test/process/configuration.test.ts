@@ -1,0 +1,133 @@
+/** The folder of manifests as an operator meets it: first start, edits while requests come, and mistakes. */
+import { Agent, request } from "undici";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+} from "../support/gateway.ts";
+import { freePort, spawnProxy, startProxy } from "../support/proxy-process.ts";
+
+const limit = (requests: number, unit = "Hours"): string =>
+  policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: ${requests}, unit: ${unit} }`]);
+
+async function start(
+  policy: string,
+): Promise<{ proxy: Awaited<ReturnType<typeof startProxy>>; url: string; port: number }> {
+  const backend = await startBackend(answering(200));
+  const port = await freePort();
+  const proxy = await startProxy({
+    "base.yaml": manifests(
+      gatewayManifest(port),
+      backendManifest("b", backend.port),
+      routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+    ),
+    "policy.yaml": policy,
+  });
+  return { proxy, url: `http://127.0.0.1:${port}`, port };
+}
+
+const inForce = (generation: number) => (line: Readonly<Record<string, unknown>>) =>
+  line["msg"] === "configuration in force" && line["generation"] === generation;
+
+test("an edit keeps other counters and drops no connection", async () => {
+  const ceiling = policyManifest("q", "kind: Gateway, name: web", ["{ requests: 9, unit: Hours }"]);
+  const { proxy, url } = await start(manifests(limit(5), ceiling));
+  const client = new Agent({ connections: 1 });
+  let connections = 0;
+  client.on("connect", () => connections++);
+  onTestFinished(() => client.close());
+  const ask = async (): Promise<string> => {
+    const { headers, body } = await request(url, { dispatcher: client });
+    await body.dump();
+    return `${String(headers["x-ratelimit-remaining"])}/${String(headers["x-ratelimit-limit"])}`;
+  };
+  expect(await ask()).toBe("4/5");
+  await proxy.write("policy.yaml", manifests(limit(100), ceiling));
+  await proxy.logged(inForce(2));
+  // The Gateway's 9 had served one request before the edit and serves its second now.
+  expect(await ask()).toBe("7/9");
+  expect(connections).toBe(1);
+});
+
+test("an edit is live within 500 ms", async () => {
+  const { proxy } = await start(limit(1));
+  const took: number[] = [];
+  // The machine may be busy once; a mechanism that is too slow is slow every time.
+  for (let edit = 2; edit <= 6; edit++) {
+    const writtenMs = performance.now();
+    await proxy.write("policy.yaml", limit(edit));
+    await proxy.logged(inForce(edit));
+    took.push(performance.now() - writtenMs);
+  }
+  expect(Math.min(...took)).toBeLessThan(500);
+});
+
+test("a bad edit is told with its place and what is accepted, and the last good version stays in force", async () => {
+  const { proxy, url } = await start(limit(5));
+  await proxy.write("policy.yaml", limit(5, "Hour"));
+  const { msg } = await proxy.logged(({ level, problem }) => level === "warn" && problem !== undefined);
+  expect(msg).toMatch(
+    /policy\.yaml:\d+:\d+ ProxyPolicy default\/p spec\.traffic\.rateLimit\.local\[0\]\.unit: .*"Hour".*did you mean "?Hours/i,
+  );
+  expect((await fetch(url)).headers.get("x-ratelimit-limit")).toBe("5");
+});
+
+test("one bad resource does not stop the others", async () => {
+  const { proxy, port } = await start(manifests(limit(5), "apiVersion: v1\nkind: Service\nmetadata: { name: 7 }\n"));
+  expect((await fetch(`http://127.0.0.1:${port}`)).headers.get("x-ratelimit-limit")).toBe("5");
+  expect(proxy.log.some(({ level }) => level === "warn")).toBe(true);
+});
+
+test("a limit that is deleted limits no more", async () => {
+  const { proxy, url } = await start(limit(1));
+  expect([(await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 429]);
+  await proxy.write("policy.yaml", "");
+  await proxy.logged(inForce(2));
+  expect((await fetch(url)).status).toBe(200);
+});
+
+test("conditions are logged as Kubernetes would show them", async () => {
+  const { proxy } = await start(
+    policyManifest("p", "kind: HTTPRoute, name: missing", ["{ requests: 1, unit: Hours }"]),
+  );
+  const conditions = proxy.log.filter(({ msg }) => msg === "condition");
+  expect(conditions).toContainEqual(
+    expect.objectContaining({ resource: "Gateway default/web", condition: "Programmed", status: "True" }),
+  );
+  expect(conditions).toContainEqual(
+    expect.objectContaining({
+      resource: "ProxyPolicy default/p",
+      condition: "Attached",
+      status: "False",
+      reason: "TargetNotFound",
+    }),
+  );
+});
+
+describe("a first start that cannot serve", () => {
+  test("ends with 1 and lists everything that is wrong", async () => {
+    const proxy = await spawnProxy({ "a.yaml": "kind: Gateway\n", "b.yaml": "{" });
+    expect(await proxy.exited).toBe(1);
+    expect(proxy.stderr()).toMatch(/^cannot start:\n {2}\S*a\.yaml:1:1 .*\n {2}\S*b\.yaml:1:\d+: /);
+    expect(proxy.stderr()).toContain("nothing to serve");
+  });
+
+  test("names the port that is taken", async () => {
+    const backend = await startBackend();
+    const proxy = await spawnProxy({ "gateway.yaml": gatewayManifest(backend.port) });
+    expect(await proxy.exited).toBe(1);
+    expect(proxy.stderr()).toContain(`address already in use 127.0.0.1:${backend.port}`);
+  });
+
+  test("ends with 64 when the settings are wrong, and tells all of them", async () => {
+    const proxy = await spawnProxy({}, ["--workers", "none", "--colour", "red"]);
+    expect(await proxy.exited).toBe(64);
+    expect(proxy.stderr()).toMatch(/--workers: "none" is not a whole number/);
+    expect(proxy.stderr()).toMatch(/--colour: unknown option/);
+  });
+});

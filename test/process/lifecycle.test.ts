@@ -1,0 +1,143 @@
+/** From the first moment of a process to its last: readiness, metrics, the access log, and going down in order. */
+import { connect } from "node:net";
+import { expect, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+} from "../support/gateway.ts";
+import { freePort, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
+
+interface Running {
+  readonly proxy: ProxyProcess;
+  readonly url: string;
+}
+
+async function start(backendPort: number, policy = "", args: readonly string[] = []): Promise<Running> {
+  const port = await freePort();
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const proxy = await startProxy(
+    { "all.yaml": manifests(gatewayManifest(port), backendManifest("b", backendPort), route, policy) },
+    args,
+  );
+  return { proxy, url: `http://127.0.0.1:${port}` };
+}
+
+const ready = async ({ readiness }: ProxyProcess): Promise<{ status: number; text: string }> => {
+  const answer = await fetch(`${readiness}/healthz/ready`);
+  return { status: answer.status, text: await answer.text() };
+};
+
+test("readiness and metrics have one page each, by GET", async () => {
+  const { proxy } = await start((await startBackend()).port);
+  expect(await ready(proxy)).toEqual({ status: 200, text: "ready\n" });
+  expect((await fetch(`${proxy.readiness}/other`)).status).toBe(404);
+  const posted = await fetch(`${proxy.stats}/metrics`, { method: "POST" });
+  expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+});
+
+test("metrics add up what all workers have counted", async () => {
+  const { proxy, url } = await start(
+    (await startBackend(answering(200))).port,
+    policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 30, unit: Hours }"]),
+    ["--workers", "2"],
+  );
+  // Each on its own connection, so that the kernel spreads them over the workers.
+  for (let i = 0; i < 40; i++) await (await fetch(url, { headers: { connection: "close" } })).arrayBuffer();
+  const text = await (await fetch(`${proxy.stats}/metrics`)).text();
+  const sample = (name: string, ...labels: readonly string[]): number | undefined => {
+    const line = text.split("\n").find((l) => l.startsWith(`${name}{`) && labels.every((label) => l.includes(label)));
+    return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(" ")));
+  };
+  expect(sample("gateway_proxy_http_requests_total", 'route="default/r"', 'code="200"')).toBe(30);
+  expect(sample("gateway_proxy_http_requests_total", 'reason="RateLimited"', 'code="429"')).toBe(10);
+  expect(sample("gateway_proxy_limit_decisions_total", 'policy="default/p"', 'decision="denied"')).toBe(10);
+  expect(sample("gateway_proxy_upstream_requests_total", 'backend="Backend/default/b"')).toBe(30);
+  expect(text).toContain("gateway_proxy_workers 2\n");
+});
+
+test("the access log tells route, backend, tokens, and the entry that denied", async () => {
+  const { proxy, url } = await start(
+    (
+      await startBackend((_request, response) => {
+        response.setHeader("content-type", "application/json");
+        response.end('{"model":"m","usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}');
+      })
+    ).port,
+    policyManifest("p", "kind: HTTPRoute, name: r", ["{ tokens: 5, unit: Hours }"]),
+  );
+  await (await fetch(`${url}/chat?secret=1`)).arrayBuffer();
+  await (await fetch(`${url}/chat`)).arrayBuffer();
+  const served = await proxy.logged(({ module, status }) => module === "proxy::access" && status === 200);
+  expect(served).toMatchObject({ route: "default/r", backend: "Backend/default/b", method: "GET", path: "/chat" });
+  expect(JSON.stringify(served)).toMatch(/"total":5|"tokensTotal":5|"totalTokens":5/);
+  expect(JSON.stringify(served)).not.toContain("secret");
+  const denied = await proxy.logged(({ status }) => status === 429);
+  expect(denied).toMatchObject({ reason: "RateLimited" });
+  expect(JSON.stringify(denied)).toContain("default/p");
+});
+
+test("SIGTERM: not ready, no new connections, what is under way finishes, exit 0", async () => {
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
+  const { promise: goOn, resolve: finish } = Promise.withResolvers<undefined>();
+  const { port } = await startBackend((request, response) => {
+    if (request.url === "/quick") {
+      response.end("quick");
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write("data: first\n\n");
+    arrive(undefined);
+    void goOn.then(() => response.end("data: last\n\n"));
+  });
+  const { proxy, url } = await start(port, "", ["--workers", "2"]);
+  const stream = await fetch(url);
+  await arrived;
+  proxy.kill("SIGTERM");
+  await proxy.logged(({ msg }) => msg === "shutting down");
+  expect((await ready(proxy)).text).toBe("not ready: shutting down\n");
+  await expect.poll(() => refused(url)).toBe(true);
+  finish(undefined);
+  expect(await stream.text()).toBe("data: first\n\ndata: last\n\n");
+  expect(await proxy.exited).toBe(0);
+});
+
+test("SIGTERM: a stream that does not end is cut at the deadline", async () => {
+  const { port } = await startBackend((_request, response) => {
+    response.write("data: first\n\n");
+  });
+  const { proxy, url } = await start(port, "", ["--drain-timeout", "200ms"]);
+  const stream = await fetch(url);
+  proxy.kill("SIGTERM");
+  await expect(stream.text()).rejects.toThrow();
+  expect(await proxy.exited).toBe(0);
+});
+
+test("a second signal does not wait", async () => {
+  const { port } = await startBackend((_request, response) => {
+    response.write("data: first\n\n");
+  });
+  const { proxy, url } = await start(port);
+  const stream = await fetch(url);
+  proxy.kill("SIGTERM");
+  await proxy.logged(({ msg }) => msg === "shutting down");
+  proxy.kill("SIGTERM");
+  expect(await proxy.exited).toBe(1);
+  await expect(stream.text()).rejects.toThrow();
+});
+
+function refused(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname);
+    socket.on("connect", () => {
+      socket.destroy();
+      resolve(false);
+    });
+    socket.on("error", () => resolve(true));
+  });
+}

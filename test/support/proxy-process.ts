@@ -1,0 +1,118 @@
+/**
+ * The proxy as a process of its own, as users run it: a folder of manifests, settings on the command line, standard
+ * output read line by line. Everything listens on free ports of 127.0.0.1; the process is stopped when the test ends.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+
+const mainFile = fileURLToPath(new URL("../../proxy/src/main.ts", import.meta.url));
+
+export interface ProxyProcess {
+  readonly directory: string;
+  /** `http://127.0.0.1:PORT` of the metrics and of the readiness page. */
+  readonly stats: string;
+  readonly readiness: string;
+  /** Lines of standard output so far, parsed. */
+  readonly log: readonly LogLine[];
+  /** What it wrote on standard error so far. */
+  stderr(): string;
+  /** Resolves with the first line, past or to come, that `accepts`; rejects when the process ends before. */
+  logged(accepts: (line: LogLine) => boolean): Promise<LogLine>;
+  write(file: string, text: string): Promise<void>;
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves with the exit code when the process has ended. */
+  readonly exited: Promise<number | null>;
+}
+
+export type LogLine = Readonly<Record<string, unknown>>;
+
+/** Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. */
+export async function spawnProxy(
+  files: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+): Promise<ProxyProcess> {
+  const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
+  const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
+  await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
+  const [stats, readiness] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
+  const settings = ["--config-dir", directory, "--stats-address", stats, "--readiness-address", readiness];
+  const child = spawn(process.execPath, [mainFile, ...settings, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const output = readOutput(child);
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await output.exited;
+    await rm(directory, { recursive: true });
+  });
+  return {
+    ...output,
+    directory,
+    stats: `http://${stats}`,
+    readiness: `http://${readiness}`,
+    write,
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+/** Starts the proxy and resolves when it says that it is ready. */
+export async function startProxy(...args: Parameters<typeof spawnProxy>): Promise<ProxyProcess> {
+  const proxy = await spawnProxy(...args);
+  await proxy.logged(({ msg }) => msg === "ready");
+  return proxy;
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // A TCP server that listens has such an address.
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function readOutput(child: ChildProcess): Pick<ProxyProcess, "log" | "stderr" | "logged" | "exited"> {
+  const log: LogLine[] = [];
+  const awaiting = new Set<() => void>();
+  let stderr = "";
+  let hasEnded = false;
+  const exited = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const tell = (): void => {
+    for (const look of awaiting) look();
+  };
+  if (child.stdout !== null) {
+    createInterface(child.stdout).on("line", (line) => {
+      log.push(JSON.parse(line) as LogLine);
+      tell();
+    });
+  }
+  child.stderr?.on("data", (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  void exited.then(() => {
+    hasEnded = true;
+    tell();
+  });
+  return {
+    log,
+    exited,
+    stderr: () => stderr,
+    logged: (accepts) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          const line = log.find(accepts);
+          if (line === undefined && !hasEnded) return;
+          awaiting.delete(look);
+          if (line !== undefined) resolve(line);
+          else reject(new Error(`the proxy ended without that line; standard error:\n${stderr}`));
+        };
+        awaiting.add(look);
+        look();
+      }),
+  };
+}
