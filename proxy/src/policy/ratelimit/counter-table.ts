@@ -15,7 +15,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { LocalLimit } from "../../ir/limit.ts";
-import { BucketLocks } from "./bucket-locks.ts";
+import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
 import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords, wordOf } from "./counter-id.ts";
 import { type Budget, resetSeconds, settle, type Window } from "./window.ts";
 

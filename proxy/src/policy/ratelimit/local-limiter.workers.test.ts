@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LocalLimit } from "../../ir/limit.ts";
-import { BucketLocks } from "./bucket-locks.ts";
+import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
 import { CounterTable, createCounterMemory } from "./counter-table.ts";
 import { compileLimits } from "./local-limiter.ts";
 import type { Job, Report } from "./testing/limiter-thread.ts";

@@ -1,7 +1,7 @@
 /** A worker thread of a test: does one job after the other against shared memory and answers each with its report. */
 import { parentPort, workerData } from "node:worker_threads";
 import type { LocalLimit } from "../../../ir/limit.ts";
-import { BucketLocks } from "../bucket-locks.ts";
+import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
 import { CounterTable } from "../counter-table.ts";
 import { compileLimits } from "../local-limiter.ts";
 import { requestOf } from "./local-limits.ts";
