@@ -1,0 +1,36 @@
+/** Counters in this process: no Redis needed, nothing shared with other replicas, nothing kept over a restart. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { CounterStep, CounterStore, LiveCounter } from "./counter-store.ts";
+import type { CounterTable } from "./counter-table.ts";
+
+export class MemoryStore implements CounterStore {
+  readonly #table: CounterTable;
+  readonly #clock: Clock;
+
+  /** @param clock wall time, which tells the windows that have ended */
+  constructor(table: CounterTable, clock: Clock) {
+    this.#table = table;
+    this.#clock = clock;
+  }
+
+  apply(steps: readonly CounterStep[]): readonly number[] {
+    const nowSeconds = Math.floor(this.#clock.nowMs() / 1_000);
+    const values: number[] = [];
+    for (const { key, hits, windowEndSeconds } of steps) {
+      values.push(this.#table.apply(key, hits, windowEndSeconds, nowSeconds));
+    }
+    return values;
+  }
+
+  isHealthy(): boolean {
+    return true;
+  }
+
+  liveCounters(): Iterable<LiveCounter> {
+    return this.#table.entries(Math.floor(this.#clock.nowMs() / 1_000));
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
