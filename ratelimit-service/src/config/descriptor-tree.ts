@@ -3,11 +3,12 @@
  * wildcards, window length, header text, metric path. All problems of a spec are reported, in its order.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import type { CurrentLimit, Unit } from "../limiter/rate-limit.ts";
+import type { CurrentLimit } from "../limiter/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
 import type { DescriptorLevel, DescriptorNode, Rule } from "./rule.ts";
-import { maxWindowSeconds, parseUnit, unitNames, unitSeconds } from "./unit.ts";
+import { headerPolicy } from "./header-policy.ts";
+import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "./unit.ts";
 
 /** The top level of one spec, sound in itself; `level` is absent if there is any problem. */
 export interface BuiltDomain {
@@ -29,23 +30,6 @@ export function mergeLevels(levels: readonly DescriptorLevel[]): DescriptorLevel
     byComposite: new Map(levels.flatMap((level) => [...level.byComposite])),
     wildcards: levels.flatMap((level) => level.wildcards),
   };
-}
-
-/** Seconds of one window; may exceed `maxWindowSeconds`, which the caller refuses. */
-export function windowSeconds(unit: Unit, unitMultiplier: number): number {
-  return unitSeconds[unit] * unitMultiplier;
-}
-
-/** A limit's part of an `x-ratelimit-limit` header, after Envoy's form: `, 10;w=60;name="per-user"`. */
-export function headerPolicy(limit: CurrentLimit): string {
-  const window = windowSeconds(limit.unit, limit.unitMultiplier ?? 1);
-  const name = limit.name === undefined ? "" : `;name="${headerText(limit.name)}"`;
-  return `, ${limit.requestsPerUnit};w=${window}${name}`;
-}
-
-/** The content of a quoted header string (RFC 9651, section 3.3.3): printable ASCII, quote and backslash escaped. */
-function headerText(text: string): string {
-  return text.replaceAll(/[^\x20-\x7e]/g, "?").replaceAll(/["\\]/g, "\\$&");
 }
 
 /** What stands above the level that is being built. */

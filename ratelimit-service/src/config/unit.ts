@@ -24,6 +24,11 @@ export const unitNames = "second, minute, hour, day, week, month, year";
  */
 export const maxWindowSeconds = 315_576_000_000;
 
+/** Seconds of one window; may exceed `maxWindowSeconds`, which the caller refuses. */
+export function windowSeconds(unit: Unit, unitMultiplier: number): number {
+  return unitSeconds[unit] * unitMultiplier;
+}
+
 /** Reads a unit's name in any case; `undefined` for what is no unit, `unknown` included. */
 export function parseUnit(text: string): Unit | undefined {
   const name = text.toUpperCase();

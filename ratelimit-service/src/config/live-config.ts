@@ -1,0 +1,48 @@
+/** The configuration that calls are decided by, as its source last left it, with its history for operators. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { RateLimitStats } from "../stats.ts";
+import type { ConfigUpdate } from "./config-source.ts";
+import type { RateLimitConfig } from "./rule.ts";
+
+/** How the last load went. */
+export interface ConfigStatus {
+  readonly update: ConfigUpdate;
+  /** Wall time of the last load, and of the last one without a problem; absent before the first. */
+  readonly loadedAtMs?: number;
+  readonly lastSuccessAtMs?: number;
+}
+
+export class LiveConfig {
+  readonly #stats: RateLimitStats;
+  readonly #clock: Clock;
+  #status: ConfigStatus = { update: { parts: [], problems: [], warnings: [] } };
+
+  constructor(stats: RateLimitStats, clock: Clock) {
+    this.#stats = stats;
+    this.#clock = clock;
+  }
+
+  /** Takes what a source found; counts a load as a success only if nothing was wrong with it. */
+  take(update: ConfigUpdate): void {
+    const now = this.#clock.nowMs();
+    const isSuccess = update.problems.length === 0;
+    if (isSuccess) this.#stats.service.configLoadSuccess++;
+    else this.#stats.service.configLoadError++;
+    const lastSuccessAtMs = isSuccess ? now : this.#status.lastSuccessAtMs;
+    this.#status = { update, loadedAtMs: now, ...(lastSuccessAtMs === undefined ? {} : { lastSuccessAtMs }) };
+  }
+
+  /** Absent until something could be loaded; calls fail until then. */
+  get current(): RateLimitConfig | undefined {
+    return this.#status.update.config;
+  }
+
+  /** Some domain has limits (HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED). */
+  get hasDomains(): boolean {
+    return (this.current?.domains.size ?? 0) > 0;
+  }
+
+  get status(): ConfigStatus {
+    return this.#status;
+  }
+}

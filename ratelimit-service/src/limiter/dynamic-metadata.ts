@@ -1,0 +1,46 @@
+/** What a call asked for and what its rules say, for filters behind the rate limit (RESPONSE_DYNAMIC_METADATA). */
+import type { Descriptor, JsonObject, JsonValue, LimitOverride, RateLimitRequest } from "./rate-limit.ts";
+
+/**
+ * `{domain, descriptors: [{entries: ["k=v"], limit?, hitsAddend?}], hitsAddend?, metadata?}`.
+ * @param passed metadata of the rules whose descriptors passed, in order; of one field's values the first counts
+ */
+export function dynamicMetadata(request: RateLimitRequest, passed: readonly JsonObject[]): JsonObject {
+  const metadata = passed.reduce<JsonObject>(mergeMetadata, {});
+  return {
+    domain: request.domain,
+    descriptors: request.descriptors.map(descriptorMetadata),
+    ...(request.hitsAddend === 0 ? {} : { hitsAddend: request.hitsAddend }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  };
+}
+
+function descriptorMetadata({ entries, limit, hitsAddend }: Descriptor): JsonObject {
+  return {
+    entries: entries.map(({ key, value }) => `${key}=${value}`),
+    ...(limit === undefined ? {} : { limit: overrideText(limit) }),
+    ...(hitsAddend === undefined ? {} : { hitsAddend }),
+  };
+}
+
+/** The override in protobuf's text form: `requests_per_unit:2 unit:HOUR`. */
+function overrideText({ requestsPerUnit, unit, unitMultiplier }: LimitOverride): string {
+  const count = requestsPerUnit === 0 ? "" : `requests_per_unit:${requestsPerUnit} `;
+  const multiplier = unitMultiplier === undefined ? "" : ` unit_multiplier:{value:${unitMultiplier}}`;
+  return `${count}unit:${unit}${multiplier}`;
+}
+
+/** Fields of `base` win; where both are objects they are merged in turn. */
+function mergeMetadata(base: JsonObject, more: JsonObject): JsonObject {
+  const merged: Record<string, JsonValue> = { ...base };
+  for (const [key, value] of Object.entries(more)) {
+    const present = merged[key];
+    if (present === undefined) merged[key] = value;
+    else if (isObject(present) && isObject(value)) merged[key] = mergeMetadata(present, value);
+  }
+  return merged;
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

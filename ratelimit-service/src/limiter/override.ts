@@ -1,0 +1,41 @@
+/**
+ * A limit that the call brings along in place of the configured one (`RateLimitDescriptor.limit`). It is checked, unlike
+ * in the reference, where an unknown unit ends the process.
+ */
+import { headerPolicy } from "../config/header-policy.ts";
+import { maxWindowSeconds, windowSeconds } from "../config/unit.ts";
+import type { CurrentLimit, LimitOverride, Unit } from "./rate-limit.ts";
+
+/** An override in the shape of the part of a rule that counting needs; it has no name and no modes. */
+export interface OverrideLimit {
+  readonly limit: CurrentLimit;
+  readonly windowSeconds: number;
+  readonly headerPolicy: string;
+}
+
+const maxUint32 = 4_294_967_295;
+
+/** The units of envoy.type.v3.RateLimitUnit, which has no week. */
+const overrideUnits: ReadonlySet<string> = new Set<Unit>(["SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"]);
+
+/** Checks an override; a string says what is wrong with it. */
+export function readOverride(override: LimitOverride): OverrideLimit | string {
+  const { requestsPerUnit, unit, unitMultiplier = 1 } = override;
+  if (!isOverrideUnit(unit)) return `limit unit '${unit}' must be one of ${[...overrideUnits].join(", ")}`;
+  if (!isUint32(requestsPerUnit)) return `limit requests_per_unit ${requestsPerUnit} must be 0 to ${maxUint32}`;
+  if (!isUint32(unitMultiplier) || unitMultiplier === 0) {
+    return `limit unit_multiplier ${unitMultiplier} must be 1 to ${maxUint32}`;
+  }
+  const window = windowSeconds(unit, unitMultiplier);
+  if (window > maxWindowSeconds) return `limit window of ${window} s must be at most ${maxWindowSeconds} s`;
+  const limit = { requestsPerUnit, unit, ...(unitMultiplier === 1 ? {} : { unitMultiplier }) };
+  return { limit, windowSeconds: window, headerPolicy: headerPolicy(limit) };
+}
+
+function isOverrideUnit(unit: string): unit is Unit {
+  return overrideUnits.has(unit);
+}
+
+function isUint32(value: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= maxUint32;
+}

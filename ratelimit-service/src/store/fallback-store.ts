@@ -1,0 +1,41 @@
+/**
+ * Counts in this process while the shared store is away (FAILURE_MODE=local): limits then hold per replica, from where
+ * the fallback's own counters stand. A call that the shared store failed is counted here instead.
+ */
+import { type CounterStep, type CounterStore, type LiveCounter, StoreError } from "./counter-store.ts";
+
+export class FallbackStore implements CounterStore {
+  readonly #shared: CounterStore;
+  readonly #local: CounterStore;
+  readonly #onDegraded: () => void;
+
+  /** @param onDegraded told of each call that is counted locally */
+  constructor(shared: CounterStore, local: CounterStore, onDegraded: () => void) {
+    this.#shared = shared;
+    this.#local = local;
+    this.#onDegraded = onDegraded;
+  }
+
+  apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]> {
+    const values = this.#shared.apply(steps);
+    if (!(values instanceof Promise)) return values;
+    return values.catch((error: unknown) => {
+      if (!(error instanceof StoreError)) throw error;
+      this.#onDegraded();
+      return this.#local.apply(steps);
+    });
+  }
+
+  /** Of the shared store: operators are to see that it is away, though calls are answered. */
+  isHealthy(): boolean {
+    return this.#shared.isHealthy();
+  }
+
+  liveCounters(): Iterable<LiveCounter> {
+    return this.#local.liveCounters?.() ?? [];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#shared.close(), this.#local.close()]);
+  }
+}

@@ -1,0 +1,51 @@
+/** The core of the service, assembled around a store as a case wants it: no door, a clock that stands still. */
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { ConfigSet } from "../../config/config-set.ts";
+import { LiveConfig } from "../../config/live-config.ts";
+import type { HeaderStyle } from "../../limiter/headers.ts";
+import { Limiter } from "../../limiter/limiter.ts";
+import { OverLimitCache } from "../../limiter/over-limit-cache.ts";
+import { createRateLimitService, type RateLimitService } from "../../service.ts";
+import { RateLimitStats } from "../../stats.ts";
+import type { CounterStore } from "../../store/counter-store.ts";
+import { type CaseSettings, caseStartSeconds } from "./case.ts";
+import { caseConfig } from "./cases.ts";
+
+export interface Core {
+  readonly service: RateLimitService;
+  readonly stats: RateLimitStats;
+  readonly config: LiveConfig;
+  readonly clock: FakeClock;
+}
+
+export const referenceHeaders: HeaderStyle = {
+  kind: "ratelimit",
+  limit: "RateLimit-Limit",
+  remaining: "RateLimit-Remaining",
+  reset: "RateLimit-Reset",
+};
+
+/** A core with the configuration of the cases. `store` is asked once, with the core's clock. */
+export function createCore(
+  store: (clock: FakeClock) => CounterStore,
+  settings: CaseSettings = {},
+  { cacheKeyPrefix = "", failsOpen = false } = {},
+): Core {
+  const clock = new FakeClock(caseStartSeconds * 1_000);
+  const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
+  const config = new LiveConfig(stats, clock);
+  config.take(new ConfigSet(false).update(caseConfig()));
+  const limiter = new Limiter({
+    store: store(clock),
+    stats,
+    cacheKeyPrefix,
+    ...(settings.overLimitCache === true ? { overLimitCache: new OverLimitCache(1_000_000) } : {}),
+    stopsAtOverLimit: settings.stopsAtOverLimit ?? false,
+    shadowMode: settings.shadowMode ?? false,
+    quotaMode: settings.quotaMode ?? false,
+    strictZeroHit: settings.strictZeroHit ?? false,
+    dynamicMetadata: settings.dynamicMetadata ?? false,
+    headers: settings.headers === "ratelimit" ? referenceHeaders : { kind: settings.headers ?? "off" },
+  });
+  return { service: createRateLimitService({ limiter, config, stats, clock, failsOpen }), stats, config, clock };
+}
