@@ -11,7 +11,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
-import { WireError } from "./wire-reader.ts";
+import { WireError } from "@gatewayproxy/protos/wire-reader";
 
 const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
 const requestMessage = messageOf<WireRequest, WireRequestOutput>(

@@ -15,8 +15,8 @@ import type {
   RateLimitRequest,
   RateLimitResponse,
 } from "../../limiter/rate-limit.ts";
-import { WireError, WireReader, WireType } from "./wire-reader.ts";
-import { WireWriter } from "./wire-writer.ts";
+import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
+import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 
 /** envoy.type.v3.RateLimitUnit, by number; an override has no WEEK. */
 const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"];
