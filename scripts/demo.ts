@@ -36,12 +36,10 @@ interface Program {
   show(): void;
 }
 
-if (import.meta.main) await main();
-
 async function main(): Promise<void> {
   const taken = await takenPorts();
   if (taken.length > 0) {
-    fail(`The demo cannot start: ${taken.join(", ")}.\nEnd what listens there and try again.`);
+    fail(["The demo cannot start:", ...taken, "End what listens there and try again."].join("\n"));
     return;
   }
   const over = new AbortController();
@@ -50,17 +48,16 @@ async function main(): Promise<void> {
   });
   const mock = start("the mock LLM", "examples/mock-llm/src/main.ts");
   const proxy = start("the proxy", "proxy/src/main.ts", "--config-dir", "examples/quickstart");
-  const fault = await Promise.race([
-    interrupted,
-    untilEnd(mock),
-    untilEnd(proxy),
-    untilReady(over.signal).then((isReady) => (isReady ? converse(proxy) : "the proxy is not ready in time")),
-  ]);
-  over.abort();
-  await Promise.all([stop(proxy), stop(mock)]);
-  if (fault === undefined) return;
-  for (const program of [mock, proxy]) program.show();
-  fail(`The demo has ended: ${fault}.`);
+  try {
+    const ready = untilReady(over.signal).then((isReady) => (isReady ? converse(proxy) : "the proxy is not ready"));
+    const fault = await Promise.race([interrupted, untilEnd(mock), untilEnd(proxy), ready]);
+    if (fault === undefined) return;
+    for (const program of [mock, proxy]) program.show();
+    fail(`The demo has ended: ${fault}.`);
+  } finally {
+    over.abort();
+    await Promise.all([stop(proxy), stop(mock)]);
+  }
 }
 
 /** Tells what to do, and lasts until something else ends the demo. */
@@ -78,8 +75,8 @@ Ask it something, in another terminal, and ask again:
     -H 'content-type: application/json' \\
     -d '{"model":"mock-1","messages":[{"role":"user","content":"What is a rate limit?"}]}'
 
-Each answer costs 126 tokens and says in x-ratelimit-remaining how many are left. The eighth goes over the thousand and
-arrives whole. The ninth request never reaches the model:
+Each answer costs 126 tokens, and its x-ratelimit headers say where the limit stands that is nearer to its end. The
+eighth goes over the thousand and arrives whole. The ninth request never reaches the model:
 
   HTTP/1.1 429 Too Many Requests
   x-ratelimit-limit: 1000
@@ -93,7 +90,7 @@ which spends the minute on one answer. The limits are in examples/quickstart/lim
 
   gateway    http://${host}:8080/v1
   mock LLM   http://${host}:8089/v1
-  admin      http://${host}:15000
+  admin      http://${host}:15000 (to come)
   metrics    http://${host}:15020/metrics
 
 Ctrl-C ends the demo. What follows is the proxy's log.
@@ -102,7 +99,9 @@ Ctrl-C ends the demo. What follows is the proxy's log.
 /** Each port that is not free, with what it is for. */
 async function takenPorts(): Promise<readonly string[]> {
   const checked = await Promise.all(ports.map(async (each) => ({ ...each, isFree: await isFree(each.port) })));
-  return checked.filter((each) => !each.isFree).map(({ port, use }) => `port ${port} of ${host}, for ${use}, is taken`);
+  return checked
+    .filter((each) => !each.isFree)
+    .map(({ port, use }) => `  port ${port} of ${host}, for ${use}, is taken`);
 }
 
 async function isFree(port: number): Promise<boolean> {
@@ -171,3 +170,5 @@ function fail(message: string): void {
   console.error(message);
   process.exitCode = 1;
 }
+
+if (import.meta.main) await main();
