@@ -2,6 +2,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { UsageOutcome } from "../ir/usage.ts";
+import { maxWaitingBytes } from "./content-decoder.ts";
 import { blockBytes } from "./sse-usage.ts";
 import { chatChunk, chatUsageChunk, dataEvent, done, namedEvent, recordedResponses } from "./testing/responses.ts";
 import { createUsageReader, type Ending, type ResponseHead } from "./usage-reader.ts";
@@ -186,6 +187,14 @@ describe("createUsageReader", () => {
       const compressed = compress(Buffer.from(text));
       const outcome = await readDecoded(encoding, [compressed.subarray(0, -20)], "clientLeft");
       expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true } });
+    });
+
+    test("gives up when the decoder falls too far behind", async () => {
+      const compressed = gzipSync(Buffer.alloc(2 * maxWaitingBytes), { level: 0 });
+      expect(await readDecoded("gzip", chunksOf(compressed, 65_536))).toEqual({
+        kind: "uncounted",
+        reason: "undecodable",
+      });
     });
 
     test("says so at once when there was no body", async () => {

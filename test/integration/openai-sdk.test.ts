@@ -1,0 +1,165 @@
+/** OpenAI's own client through the gateway to the mock LLM: what its users see of limits by tokens. */
+import OpenAI, { RateLimitError } from "openai";
+import { describe, expect, test } from "vitest";
+import { type LlmGateway, startLlmGateway } from "../support/llm-gateway.ts";
+
+const thousandTokens = ["{ tokens: 1000, unit: Minutes }"];
+const model = "mock-1";
+const messages = [{ role: "user" as const, content: "What is a rate limit?" }];
+
+function clientOf({ gateway }: LlmGateway, wishes: Readonly<Record<string, string>> = {}): OpenAI {
+  const defaultHeaders = { "x-mock-delay-ms": "0", ...wishes };
+  return new OpenAI({ baseURL: `${gateway.url()}/v1`, apiKey: "none", maxRetries: 0, defaultHeaders });
+}
+
+const costing = (tokens: number) => ({ "x-mock-total-tokens": String(tokens) });
+
+/** What is left of the tokens, by the headers of one more answer. */
+async function remaining(served: LlmGateway): Promise<number> {
+  const { response } = await clientOf(served, costing(0)).models.list().withResponse();
+  return Number(response.headers.get("x-ratelimit-remaining"));
+}
+
+async function chat(client: OpenAI): Promise<string> {
+  const completion = await client.chat.completions.create({ model, messages });
+  return completion.choices[0]?.message.content ?? "";
+}
+
+async function streamedChat(client: OpenAI): Promise<string> {
+  const chunks = await Array.fromAsync(await client.chat.completions.create({ model, messages, stream: true }));
+  return chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("");
+}
+
+/** The ways of the client to use tokens; each sends one request. */
+const ways: readonly (readonly [string, (client: OpenAI) => Promise<unknown>])[] = [
+  ["a chat completion", chat],
+  ["a streamed chat completion", streamedChat],
+  ["a response", (client) => client.responses.create({ model, input: "What is a token?" })],
+  ["a streamed response", (client) => client.responses.stream({ model, input: "What is a token?" }).finalResponse()],
+  ["embeddings", (client) => client.embeddings.create({ model, input: ["one", "two"] })],
+];
+
+describe.each(ways)("%s", (_name, send) => {
+  test("is limited by its tokens until the window ends", async () => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    const client = clientOf(served, costing(400));
+    for (let i = 0; i < 3; i++) await send(client);
+    const refusal: unknown = await send(client).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(RateLimitError);
+    expect(served.mock.requests).toHaveLength(3);
+
+    served.gateway.clock.advance(59_999);
+    await expect(send(client)).rejects.toThrow(RateLimitError);
+    served.gateway.clock.advance(1);
+    await expect(send(client)).resolves.toBeDefined();
+  });
+
+  test("that goes over the budget in one answer is answered in full", async () => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    await expect(send(clientOf(served, costing(1_200)))).resolves.toBeDefined();
+    await expect(send(clientOf(served))).rejects.toThrow(RateLimitError);
+  });
+
+  test.each(["gzip", "deflate", "br", "zstd"])("is counted when it is compressed with %s", async (encoding) => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    const wishes = { ...costing(300), "x-mock-encoding": encoding, "accept-encoding": "gzip, deflate, br, zstd" };
+    await send(clientOf(served, wishes));
+    expect(await remaining(served)).toBe(700);
+  });
+
+  test.each(["none", "null", "negative", "fraction", "string", "huge"])(
+    "whose usage is %s arrives and is not counted",
+    async (fault) => {
+      const served = await startLlmGateway("openai", thousandTokens);
+      await send(clientOf(served, { "x-mock-usage": fault }));
+      expect(await remaining(served)).toBe(1_000);
+      expect(served.gateway.records[0]?.usageUnread).toBe(
+        fault === "none" || fault === "null" ? "absent" : "malformed",
+      );
+    },
+  );
+});
+
+test("a refusal tells the client when to come back", async () => {
+  const served = await startLlmGateway("openai", thousandTokens);
+  await chat(clientOf(served, costing(1_000)));
+  served.gateway.clock.advance(59_000);
+  const refusal: unknown = await chat(clientOf(served)).catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ status: 429 });
+  const headers = refusal instanceof RateLimitError ? refusal.headers : undefined;
+  expect(headers?.get("retry-after")).toBe("1");
+  expect(headers?.get("x-ratelimit-limit")).toBe("1000");
+  expect(headers?.get("x-ratelimit-remaining")).toBe("0");
+});
+
+describe("a stream", () => {
+  test("is the same as without the gateway, though its usage is asked for", async () => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    const body = JSON.stringify({ model, messages, stream: true });
+    const [direct, through] = await Promise.all(
+      [served.mock.url, served.gateway.url()].map(async (url) => {
+        const headers = { "x-mock-delay-ms": "0" };
+        return (await fetch(`${url}/v1/chat/completions`, { method: "POST", body, headers })).text();
+      }),
+    );
+    const withoutIds = (stream: string | undefined) => stream?.replaceAll(/"id":"[^"]*"|"created":\d+/g, "");
+    expect(withoutIds(through)).toBe(withoutIds(direct));
+    expect(served.mock.requests.map(({ body: sent }) => sent.includes("include_usage")).toSorted()).toEqual([
+      false,
+      true,
+    ]);
+    expect(await remaining(served)).toBe(874);
+  });
+
+  test("shows its usage to a client that asks for it", async () => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    const stream_options = { include_usage: true };
+    const stream = await clientOf(served).chat.completions.create({ model, messages, stream: true, stream_options });
+    expect((await Array.fromAsync(stream)).at(-1)?.usage?.total_tokens).toBe(126);
+    expect(await remaining(served)).toBe(874);
+  });
+
+  test("is counted when the client declines its usage", async () => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    const stream_options = { include_usage: false };
+    const stream = await clientOf(served).chat.completions.create({ model, messages, stream: true, stream_options });
+    expect((await Array.fromAsync(stream)).filter((chunk) => chunk.usage !== undefined)).toEqual([]);
+    expect(await remaining(served)).toBe(874);
+  });
+
+  test("that the client leaves is charged for what it has received", async () => {
+    const served = await startLlmGateway("openai", thousandTokens);
+    const client = clientOf(served, { "x-mock-words": "100000", "x-mock-delay-ms": "1" });
+    const stream = await client.chat.completions.create({ model, messages, stream: true });
+    const ended = served.gateway.nextRecord();
+    let received = 0;
+    for await (const chunk of stream) {
+      received += chunk.choices[0]?.delta.content?.length ?? 0;
+      if (received > 100) stream.controller.abort();
+    }
+    const record = await ended;
+    expect(record).toMatchObject({ reason: "ClientDisconnect", usage: { estimated: true } });
+    expect(record.usage?.total).toBeGreaterThanOrEqual(Math.ceil(received / 4));
+    expect(await remaining(served)).toBe(1_000 - (record.usage?.total ?? 0));
+  });
+});
+
+test("an error of the provider reaches the client and costs nothing, not even the request", async () => {
+  const served = await startLlmGateway("openai", ["{ requests: 5, unit: Minutes }", ...thousandTokens]);
+  await expect(chat(clientOf(served, { "x-mock-status": "500" }))).rejects.toMatchObject({ status: 500 });
+  const { response } = await clientOf(served).models.list().withResponse();
+  expect(response.headers.get("x-ratelimit-remaining")).toBe("4");
+});
+
+test("10 requests a minute with burst 5, together with 1000 tokens a minute, behave as the specification says", async () => {
+  const served = await startLlmGateway("openai", ["{ requests: 10, unit: Minutes, burst: 5 }", ...thousandTokens]);
+  const cheap = clientOf(served, costing(1));
+  for (let i = 0; i < 15; i++) await chat(cheap);
+  await expect(chat(cheap)).rejects.toThrow(RateLimitError);
+  served.gateway.clock.advance(60_000);
+  await chat(clientOf(served, costing(1_200)));
+  await expect(chat(cheap)).rejects.toThrow(RateLimitError);
+  expect(served.mock.requests).toHaveLength(16);
+  served.gateway.clock.advance(60_000);
+  await expect(chat(cheap)).resolves.toContain("rate limit");
+});

@@ -1,0 +1,31 @@
+/** A gateway with the mock LLM behind it and limits on the way, for tests that speak to it as LLM clients do. */
+import { onTestFinished } from "vitest";
+import { type MockLlm, startMockLlm } from "../../examples/mock-llm/src/mock-llm.ts";
+import {
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "./gateway.ts";
+
+export interface LlmGateway {
+  readonly gateway: TestGateway;
+  readonly mock: MockLlm;
+}
+
+/** @param local entries of the policy on the only route, as flow YAML; none: no policy */
+export async function startLlmGateway(provider: "openai" | "anthropic", local: readonly string[]): Promise<LlmGateway> {
+  const mock = await startMockLlm({ port: 0, host: "127.0.0.1" });
+  onTestFinished(() => mock.close());
+  const backend = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${mock.port} } }
+`;
+  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", local);
+  return { gateway: await startGateway(manifests(gatewayManifest(), backend, route, policy)), mock };
+}
