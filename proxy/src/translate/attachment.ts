@@ -82,7 +82,9 @@ function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabel
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {
-    return refuse("NotAllowedByListeners", `no listener allows an HTTPRoute of namespace ${route.metadata.namespace}`);
+    const names = named.map(({ listener }) => listener.name).join(", ");
+    const routes = named.some(takesHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
+    return refuse("NotAllowedByListeners", `${routes} may attach to none of the listeners ${names}`);
   }
   const attachments = allowing.flatMap((listener): Attachment[] => {
     const hostnames = intersectHostnames(listener.listener.hostname, route.spec.hostnames);
@@ -112,9 +114,12 @@ function describeAsked({ sectionName, port }: ParentRef): string {
 }
 
 function allows(state: ListenerState, route: HttpRoute, labels: NamespaceLabels): boolean {
-  const isKindAllowed = state.supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === route.kind);
   const own = state.gateway.metadata.namespace;
-  return isKindAllowed && allowsNamespace(state.listener.allowedRoutes, own, route.metadata.namespace, labels);
+  return takesHttpRoutes(state) && allowsNamespace(state.listener.allowedRoutes, own, route.metadata.namespace, labels);
+}
+
+function takesHttpRoutes({ supportedKinds }: ListenerState): boolean {
+  return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === "HTTPRoute");
 }
 
 function allowsNamespace(

@@ -80,8 +80,11 @@ function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attac
     namespace,
     name,
     hostnames,
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
-    rules: rules.map(({ rule }): RouteRule => {
+    // In UTC and with milliseconds always, so that comparing the texts compares the times.
+    ...(creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() }),
+    rules: rules.map(({ rule, invalid }): RouteRule => {
+      // What is answered with 500 whatever it asks for must not use up a budget.
+      if (invalid.length > 0) return { ...rule, limits: [] };
       const own = rule.name === undefined ? [] : limitsAt(targetKey("HTTPRoute", routeName, rule.name));
       return { ...rule, limits: [...own, ...shared] };
     }),

@@ -26,18 +26,22 @@ export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Ga
 /** Parameters of a class are not served, so a class that has some is refused. */
 export function parametersFinding({ spec }: GatewayClass): readonly Finding<"InvalidParameters">[] {
   if (spec.parametersRef === undefined) return [];
-  const message = "spec.parametersRef is not served by this version";
+  const message = "parameters of a GatewayClass are not served by this version";
   return [{ reason: "InvalidParameters", message, path: ["spec", "parametersRef"] }];
 }
 
 /** Status of the classes that are ours. */
 export function gatewayClassStatuses(classes: readonly GatewayClass[]): readonly GatewayClassStatus[] {
+  return ourClasses(classes).map((gatewayClass) => {
+    const { name, generation } = gatewayClass.metadata;
+    const healthy = { type: "Accepted", reason: "Accepted", message: "class is served" } as const;
+    return { name, conditions: [conditionFrom(healthy, parametersFinding(gatewayClass), generation)] };
+  });
+}
+
+/** The classes that name our controller, sorted by name. */
+export function ourClasses(classes: readonly GatewayClass[]): readonly GatewayClass[] {
   return classes
     .filter(({ spec }) => spec.controllerName === controllerName)
-    .sort((a, b) => compareText(a.metadata.name, b.metadata.name))
-    .map((gatewayClass) => {
-      const { name, generation } = gatewayClass.metadata;
-      const healthy = { type: "Accepted", reason: "Accepted", message: "class is served" } as const;
-      return { name, conditions: [conditionFrom(healthy, parametersFinding(gatewayClass), generation)] };
-    });
+    .sort((a, b) => compareText(a.metadata.name, b.metadata.name));
 }

@@ -17,7 +17,7 @@ export function gatewayStatus(state: GatewayState, routes: readonly RouteState[]
     namespace,
     name,
     conditions: [acceptedCondition(state), programmedCondition(state)],
-    listeners: state.listeners.map((listener) => listenerStatus(listener, routes)),
+    listeners: state.listeners.map((listener) => listenerStatus(listener, state, routes)),
   };
 }
 
@@ -51,12 +51,12 @@ function programmedCondition({ gateway, listeners, unusableAddresses }: GatewayS
   return conditionFrom({ type: "Programmed", reason: "Programmed", message }, findings, gateway.metadata.generation);
 }
 
-function listenerStatus(state: ListenerState, routes: readonly RouteState[]): ListenerStatus {
+function listenerStatus(state: ListenerState, gateway: GatewayState, routes: readonly RouteState[]): ListenerStatus {
   return {
     name: state.listener.name,
     supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
     attachedRoutes: routes.filter((route) => isAttached(route, state.key)).length,
-    conditions: listenerConditions(state),
+    conditions: listenerConditions(state, gateway),
   };
 }
 
@@ -67,26 +67,29 @@ function isAttached(route: RouteState, listenerKey: string): boolean {
   );
 }
 
-function listenerConditions(state: ListenerState): ListenerCondition[] {
+function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
   const { generation } = state.gateway.metadata;
   const accepted = { type: "Accepted", reason: "Accepted", message: "listener is accepted" } as const;
   const programmed = { type: "Programmed", reason: "Programmed", message: "listener is programmed" } as const;
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return [
     conditionFrom(accepted, state.refusals, generation),
-    conditionFrom(programmed, programmingFindings(state), generation),
+    conditionFrom(programmed, programmingFindings(state, gateway), generation),
     conditionFrom(resolved, state.invalidKinds, generation),
     conflicted(state.refusals, generation),
   ];
 }
 
 /** Why a listener is not in the snapshot: its own faults, or else its Gateway's. */
-function programmingFindings({
-  refusals,
-  isProgrammed,
-}: ListenerState): readonly Finding<"Invalid" | ConflictReason>[] {
+function programmingFindings(
+  { refusals, isProgrammed }: ListenerState,
+  gateway: GatewayState,
+): readonly Finding<"Invalid" | ConflictReason>[] {
   if (isProgrammed) return [];
-  if (refusals.length === 0) return [{ reason: "Invalid", message: "its Gateway has no usable address", path: [] }];
+  if (refusals.length === 0) {
+    const fault = gateway.refusals.length > 0 ? "is not accepted" : "has no usable address";
+    return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
+  }
   return refusals.map((refusal) => ({
     ...refusal,
     reason: refusal.reason === "UnsupportedProtocol" ? "Invalid" : refusal.reason,

@@ -1,11 +1,12 @@
 /** Judges the Gateways that are ours: their addresses, their parameters, and through `listeners.ts` their listeners. */
 import { isIP } from "node:net";
 import type { Gateway } from "../api/gateway.ts";
+import type { GatewayClass } from "../api/gateway-class.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { Finding } from "./finding.ts";
-import { gatewayOwnership } from "./gateway-classes.ts";
+import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
 import { judgeListeners, type ListenerState } from "./listeners.ts";
 import { nameKey, sortByName } from "./object-names.ts";
 
@@ -31,8 +32,11 @@ export interface JudgedGateways {
 
 export function judgeGateways(resources: ResourceSet): JudgedGateways {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
+  const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
   const sorted = sortByName(resources.Gateway);
-  const judged = sorted.filter((gateway) => ownershipOf(gateway) === "ours").map(judgeGateway);
+  const judged = sorted
+    .filter((gateway) => ownershipOf(gateway) === "ours")
+    .map((gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName)));
   const listeners = judgeListeners(judged);
   const ours = judged.map((state): [string, GatewayState] => {
     const key = nameKey(state.gateway);
@@ -49,12 +53,20 @@ function unknownClass(gateway: Gateway): ResourceProblem {
   return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
 }
 
-function judgeGateway(gateway: Gateway): Omit<GatewayState, "listeners"> {
+function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined): Omit<GatewayState, "listeners"> {
   const { infrastructure, addresses } = gateway.spec;
   const refusals: Finding<"UnsupportedAddress" | "InvalidParameters">[] = [];
+  if (gatewayClass !== undefined && parametersFinding(gatewayClass).length > 0) {
+    const message = `GatewayClass ${gatewayClass.metadata.name} is not accepted`;
+    refusals.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });
+  }
   if (infrastructure?.parametersRef !== undefined) {
     const path = ["spec", "infrastructure", "parametersRef"];
-    refusals.push({ reason: "InvalidParameters", message: "parametersRef is not served by this version", path });
+    refusals.push({
+      reason: "InvalidParameters",
+      message: "parameters of a Gateway are not served by this version",
+      path,
+    });
   }
   const unusableAddresses: Finding<"AddressNotUsable">[] = [];
   const usable = new Set<string | undefined>();

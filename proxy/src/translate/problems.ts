@@ -2,15 +2,14 @@
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import { problemsFrom } from "./finding.ts";
-import { parametersFinding } from "./gateway-classes.ts";
+import { ourClasses, parametersFinding } from "./gateway-classes.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { PolicyState } from "./policies.ts";
 import { unenforced } from "./policy-status.ts";
 import type { RouteState } from "./routes.ts";
-import { controllerName } from "../api/names.ts";
 
 export function classProblems({ GatewayClass }: ResourceSet): readonly ResourceProblem[] {
-  return GatewayClass.filter(({ spec }) => spec.controllerName === controllerName).flatMap((gatewayClass) =>
+  return ourClasses(GatewayClass).flatMap((gatewayClass) =>
     problemsFrom(resourceKey(gatewayClass), parametersFinding(gatewayClass)),
   );
 }

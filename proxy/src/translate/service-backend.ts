@@ -3,7 +3,7 @@ import { type EndpointSlice, serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Service, ServicePort } from "../api/service.ts";
 import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
-import { compareText, nameKey } from "./object-names.ts";
+import { compareText, nameKey, sortByName } from "./object-names.ts";
 
 /** A backend, or why there is none. */
 export type Resolution =
@@ -42,7 +42,7 @@ export function resolveService(service: Service, port: number, slices: readonly 
 /** Slices by the `namespace/name` of their Service. */
 export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<string, readonly EndpointSlice[]> {
   const byService = new Map<string, EndpointSlice[]>();
-  for (const slice of slices) {
+  for (const slice of sortByName(slices)) {
     const service = Object.hasOwn(slice.metadata.labels, serviceNameLabel)
       ? slice.metadata.labels[serviceNameLabel]
       : undefined;
@@ -69,7 +69,8 @@ function readyEndpoints(servicePort: ServicePort, slices: readonly EndpointSlice
       // All addresses of an endpoint are the same pod, says the API: the first one does.
       const [host] = addresses;
       if (host === undefined || !conditions.ready) continue;
-      byAddress.set(`${host} ${port}`, { name: targetRef?.name ?? host, host, port });
+      const key = `${host} ${port}`;
+      if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
     }
   }
   return [...byAddress].sort(([a], [b]) => compareText(a, b)).map(([, endpoint]) => endpoint);

@@ -43,12 +43,12 @@ function outcomeOf(path: string, text: string): string {
   return render(outcome);
 }
 
-/** One line for a map or list of scalars, such as a condition: a scenario then fits on a page. */
+/** One line for a map of scalars, such as a condition: a scenario then fits on a page. */
 function render(outcome: object): string {
   const document = new Document(outcome, { aliasDuplicateObjects: false });
   visit(document, {
     Collection: (_, node) => {
-      node.flow = node.items.every((item) => isScalar(item) || (isPair(item) && isScalar(item.value)));
+      node.flow = node.items.every((item) => isPair(item) && isScalar(item.value));
     },
   });
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
