@@ -2,14 +2,15 @@
  * Backend (gatewayproxy.dev/v1alpha1): a target that is not a Service. `static` is one address; `ai` is an LLM provider,
  * whose address, path and credentials have defaults.
  */
+import { isIP } from "node:net";
 import * as z from "zod";
 import { namespacedMetadata, strictResource } from "./metadata.ts";
 import { proxyGroup } from "./names.ts";
 import { type Immutable, leaf, objectName, portNumber, preciseHostname, strictObject, text } from "./schema.ts";
 
-const host = text("a host name or an IP address", {
-  max: 253,
-  pattern: /^(?:[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$/,
+const host = leaf<string>("a host name or an IP address", (value) => {
+  if (typeof value !== "string" || value.length > 253) return false;
+  return isIP(value) !== 0 || /^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$/.test(value);
 });
 
 const tls = strictObject({

@@ -88,7 +88,7 @@ function discriminatorMessage(issue: z.core.$ZodIssueInvalidUnion, showsValues: 
 
 function choice(found: unknown, accepted: readonly string[], showsValues: boolean): string {
   const words = accepted.map(quote).join(", ");
-  const meant = typeof found === "string" ? hint(found, accepted) : "";
+  const meant = typeof found === "string" && accepted.length > 1 ? hint(found, accepted) : "";
   return contrast(found, accepted.length === 1 ? words : `one of ${words}`, showsValues) + meant;
 }
 
@@ -108,11 +108,19 @@ function describeValue(value: unknown): string {
   return describeType(value);
 }
 
-function describeType(value: unknown): string {
+/** What kind of value was found, without the value. */
+export function describeType(value: unknown): string {
   if (value === null) return "nothing";
   if (Array.isArray(value)) return "a list";
-  return typeof value === "object" ? "a map of fields" : `a ${typeof value}`;
+  return valueTypes[typeof value] ?? typeof value;
 }
+
+const valueTypes: Readonly<Record<string, string>> = {
+  string: "text",
+  number: "a number",
+  boolean: "a truth value",
+  object: "a map of fields",
+};
 
 /** As JSON writes it, so that blanks and control characters show; cut where it would no longer be read. */
 function quote(text: string): string {

@@ -2,7 +2,7 @@
  * Reads one object as the YAML or the API server gives it: `unknown` in, a typed resource or all its faults out. What
  * every reader of resources shares; where the text stands is `parse-manifests.ts`' business.
  */
-import { describeIssue, type FieldFault } from "./issue.ts";
+import { describeIssue, describeType, type FieldFault } from "./issue.ts";
 import { defaultNamespace, gatewayGroup, proxyGroup } from "./names.ts";
 import { type Kind, kindNames, kinds, renderKey, type Resource, type ResourceKey } from "./resource.ts";
 import { suggest } from "./suggest.ts";
@@ -16,7 +16,9 @@ export type ParsedResource =
 
 /** Parses one object. A field whose value is null counts as absent, as in the Kubernetes API. Never throws. */
 export function parseResource(value: unknown): ParsedResource {
-  if (!isMap(value)) return rejectAt([], "accepted is a map with apiVersion, kind and metadata");
+  if (!isMap(value)) {
+    return rejectAt([], `found ${describeType(value)}, accepted is a map with apiVersion, kind and metadata`);
+  }
   const { apiVersion, kind } = value;
   if (typeof apiVersion !== "string") return rejectAt(["apiVersion"], "missing, required is a version such as v1");
   if (typeof kind !== "string") return rejectAt(["kind"], "missing, required is a kind such as HTTPRoute");

@@ -60,11 +60,13 @@ const localEntry = strictObject({
 }).superRefine(checkAmount);
 
 const rateLimit = strictObject({
-  local: list(localEntry, { min: 1, max: 16 }).default([]),
+  local: list(localEntry, { min: 1, max: 16 }).optional(),
   global: globalRateLimit(strictObject(amount).superRefine(checkAmount)).optional(),
-}).refine(({ local, global }) => local.length > 0 || global !== undefined, {
-  error: "found neither, required is local or global",
-});
+})
+  .refine(({ local, global }) => local !== undefined || global !== undefined, {
+    error: "found neither, required is local or global",
+  })
+  .transform(({ local = [], global }) => ({ local, global }));
 
 export const proxyPolicySchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],

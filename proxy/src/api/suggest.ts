@@ -2,7 +2,8 @@
 
 /**
  * The candidate nearest to `found`, or undefined when none is near enough to be a slip of the finger: at most one
- * edit (insertion, deletion, substitution, swap of neighbours) in three characters. Case counts for nothing.
+ * edit (insertion, deletion, substitution, swap of neighbours) in three characters, or the beginning of the word. Case
+ * counts for nothing.
  */
 export function suggest(found: string, candidates: readonly string[]): string | undefined {
   // Longer words are prose, not a misspelt name, and would make the table below large.
@@ -11,13 +12,20 @@ export function suggest(found: string, candidates: readonly string[]): string | 
   let nearest: string | undefined;
   let nearestEdits = allowed + 1;
   for (const candidate of candidates) {
-    const edits = editDistance(found.toLowerCase(), candidate.toLowerCase());
+    const edits = distance(found.toLowerCase(), candidate.toLowerCase(), allowed);
     if (edits < nearestEdits) {
       nearest = candidate;
       nearestEdits = edits;
     }
   }
   return nearest;
+}
+
+/** "match" is near enough to "matches", however many letters are missing; a word that is nearer comes before it. */
+function distance(found: string, candidate: string, allowed: number): number {
+  const edits = editDistance(found, candidate);
+  const isBeginning = found.length >= 3 && candidate.startsWith(found);
+  return isBeginning ? Math.min(edits, allowed + 0.5) : edits;
 }
 
 /** Edits that turn `a` into `b` (optimal string alignment: a swap of two neighbours is one edit). */

@@ -13,6 +13,7 @@ import {
   LineCounter,
   type Pair,
   parseAllDocuments,
+  visit,
 } from "yaml";
 import type { FieldPath } from "./issue.ts";
 
@@ -81,9 +82,25 @@ function readDocument(document: YamlSource, at: (offset: number) => SourceLocati
     const locate: Locate = (path, pointsAtName = false) => at(offsetOf(document, path, pointsAtName) ?? start);
     return { kind: "read", value, locate };
   } catch (error) {
-    // Too many aliases (a "billion laughs" text), or nested too deeply.
-    return unreadable(at(start), `invalid YAML: ${error instanceof Error ? error.message : "cannot be read"}`);
+    // An alias of nothing, too many aliases (a "billion laughs" text), or nested too deeply.
+    return unreadable(
+      at(unresolvedAlias(document) ?? start),
+      `invalid YAML: ${error instanceof Error ? error.message : "cannot be read"}`,
+    );
   }
+}
+
+/** Offset of the first alias whose anchor is missing. */
+function unresolvedAlias(document: YamlSource): number | undefined {
+  let offset: number | undefined;
+  visit(document, {
+    Alias(_, alias) {
+      if (alias.resolve(document) !== undefined) return undefined;
+      offset = alias.range?.[0];
+      return visit.BREAK;
+    },
+  });
+  return offset;
 }
 
 /** Far more than any resource has; an alias to a node around itself has no depth at all. */

@@ -1,0 +1,243 @@
+import { describe, expect, test } from "vitest";
+import { parseResource } from "./parse-resource.ts";
+import { secretValue } from "./secret.ts";
+import { faultsOf } from "./testing/faults.ts";
+
+function object(apiVersion: string, kind: string, body: object, metadata: object = {}) {
+  return { apiVersion, kind, metadata: { name: "x", ...metadata }, ...body };
+}
+
+const backend = (spec: object) => object("gatewayproxy.dev/v1alpha1", "Backend", { spec });
+
+describe("a Backend", () => {
+  test.each([
+    ["a static address", { static: { host: "10.0.0.1", port: 80 } }],
+    ["an IPv6 address", { static: { host: "fd00::1", port: 80, tls: { hostname: "a.com" } } }],
+    ["a provider", { ai: { provider: { openai: {} } } }],
+    [
+      "all of a provider",
+      {
+        ai: {
+          provider: { anthropic: { model: "m" } },
+          host: "a.com",
+          port: 1,
+          path: "/v1",
+          auth: { secretRef: { name: "s" } },
+          tls: {},
+        },
+      },
+    ],
+    ["the client's credentials", { ai: { provider: { openai: {} }, auth: { passthrough: {} } } }],
+  ])("may have %s", (_, spec) => {
+    expect(faultsOf(backend(spec))).toEqual([]);
+  });
+
+  test.each([
+    ["nothing", {}, "spec: found neither, accepted is exactly one of static and ai"],
+    [
+      "two forms",
+      { static: { host: "a", port: 1 }, ai: { provider: { openai: {} } } },
+      "spec: found both, accepted is exactly one of static and ai",
+    ],
+    [
+      "no provider",
+      { ai: { provider: {} } },
+      "spec.ai.provider: found neither, accepted is exactly one of openai and anthropic",
+    ],
+    [
+      "an unknown provider",
+      { ai: { provider: { opnai: {} } } },
+      'spec.ai.provider.opnai: unknown field "opnai", accepted are openai, anthropic; did you mean "openai"?',
+    ],
+    [
+      "no credentials",
+      { ai: { provider: { openai: {} }, auth: {} } },
+      "spec.ai.auth: found neither, accepted is exactly one of secretRef and passthrough",
+    ],
+    [
+      "a key in the open",
+      { ai: { provider: { openai: {} }, auth: { apiKey: "sk-1" } } },
+      'spec.ai.auth.apiKey: unknown field "apiKey", accepted are secretRef, passthrough',
+    ],
+    [
+      "a URL as host",
+      { static: { host: "http://a", port: 1 } },
+      'spec.static.host: found "http://a", accepted is a host name or an IP address',
+    ],
+    [
+      "a port in its host",
+      { static: { host: "a:80", port: 1 } },
+      'spec.static.host: found "a:80", accepted is a host name or an IP address',
+    ],
+    ["no port", { static: { host: "a" } }, "spec.static.port: missing, required is an integer from 1 to 65535"],
+    [
+      "a query in its path",
+      { ai: { provider: { openai: {} }, path: "/v1?a=b" } },
+      'spec.ai.path: found "/v1?a=b", accepted is an absolute path such as /openai, without query',
+    ],
+  ])("must not have %s", (_, spec, fault) => {
+    expect(faultsOf(backend(spec))).toEqual([fault]);
+  });
+});
+
+describe("a ReferenceGrant", () => {
+  const grant = (spec: object) => object("gateway.networking.k8s.io/v1beta1", "ReferenceGrant", { spec });
+  const from = [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "a" }];
+
+  test("names who may refer to what", () => {
+    expect(faultsOf(grant({ from, to: [{ group: "", kind: "Service" }] }))).toEqual([]);
+  });
+
+  test.each([
+    ["nobody", { from: [], to: [{ group: "", kind: "Service" }] }, "spec.from: found 0 items, accepted are at least 1"],
+    ["nothing", { from, to: [] }, "spec.to: found 0 items, accepted are at least 1"],
+    [
+      "a group left out",
+      { from, to: [{ kind: "Service" }] },
+      "spec.to[0].group: missing, required is an API group such as gateway.networking.k8s.io, or empty",
+    ],
+  ])("must not name %s", (_, spec, fault) => {
+    expect(faultsOf(grant(spec))).toEqual([fault]);
+  });
+});
+
+describe("a core object", () => {
+  test.each([
+    [
+      "a Service",
+      object("v1", "Service", {
+        spec: {
+          clusterIP: "10.0.0.1",
+          sessionAffinity: "None",
+          ports: [{ port: 80, targetPort: "http", nodePort: 30080 }],
+        },
+        status: {},
+      }),
+    ],
+    ["a Service without ports", object("v1", "Service", {})],
+    [
+      "an EndpointSlice",
+      object("discovery.k8s.io/v1", "EndpointSlice", {
+        addressType: "IPv4",
+        endpoints: [{ addresses: ["10.0.0.1"], nodeName: "n", conditions: { serving: true } }],
+        ports: [{ port: 1, appProtocol: "x" }],
+      }),
+    ],
+    [
+      "a Namespace",
+      object("v1", "Namespace", { spec: { finalizers: ["kubernetes"] } }, { uid: "1", annotations: { a: "b" } }),
+    ],
+    ["a Secret", object("v1", "Secret", { type: "Opaque", immutable: true })],
+  ])("%s may have fields that do not concern us", (_, value) => {
+    expect(faultsOf(value)).toEqual([]);
+  });
+
+  test.each([
+    [
+      "a Service's port",
+      object("v1", "Service", { spec: { ports: [{ port: "http" }] } }),
+      'spec.ports[0].port: found "http", accepted is an integer from 1 to 65535',
+    ],
+    [
+      "a Service's type",
+      object("v1", "Service", { spec: { type: "Loadbalancer" } }),
+      'spec.type: found "Loadbalancer", accepted is one of "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"; did you mean "LoadBalancer"?',
+    ],
+    [
+      "an endpoint without address",
+      object("discovery.k8s.io/v1", "EndpointSlice", { addressType: "IPv4", endpoints: [{ addresses: [] }] }),
+      "endpoints[0].addresses: found 0 items, accepted are at least 1",
+    ],
+    [
+      "a name",
+      object("v1", "Namespace", {}, { name: "Upper" }),
+      `metadata.name: found "Upper", accepted is a name of lower case letters, digits, '-' and '.'`,
+    ],
+    [
+      "a label",
+      object("v1", "Namespace", {}, { labels: { a: true } }),
+      "metadata.labels.a: found true, accepted is text (quote it if it looks like a number or a truth value)",
+    ],
+    [
+      "a time",
+      object("v1", "Namespace", {}, { creationTimestamp: "yesterday" }),
+      'metadata.creationTimestamp: found "yesterday", accepted is a time such as 2026-01-31T12:00:00Z',
+    ],
+  ])("is refused for %s", (_, value, fault) => {
+    expect(faultsOf(value)).toEqual([fault]);
+  });
+});
+
+describe("a Secret", () => {
+  function value(body: object, key: string): string | undefined {
+    const parsed = parseResource(object("v1", "Secret", body));
+    if (parsed.kind !== "resource" || parsed.resource.kind !== "Secret") return expect.unreachable();
+    return secretValue(parsed.resource, key);
+  }
+
+  test.each([
+    ["base64", { data: { apiKey: "c2stMQ==" } }, "sk-1"],
+    ["base64 of a line", { data: { apiKey: "c2stMQo=" } }, "sk-1"],
+    ["plain text", { stringData: { apiKey: "sk-1\n" } }, "sk-1"],
+    ["plain text rather than base64", { stringData: { apiKey: "plain" }, data: { apiKey: "c2stMQ==" } }, "plain"],
+    ["nothing under another key", { data: { other: "c2stMQ==" } }, undefined],
+  ])("gives %s", (_, body, expected) => {
+    expect(value(body, "apiKey")).toBe(expected);
+  });
+
+  test("has no value under a name that every object has", () => {
+    expect(value({}, "constructor")).toBeUndefined();
+  });
+
+  test.each([
+    [
+      "data",
+      { data: { apiKey: "sk-canary!" } },
+      "data.apiKey: found text, accepted is base64 text (plain text belongs in stringData)",
+    ],
+    [
+      "stringData",
+      { stringData: { apiKey: ["sk-canary"] } },
+      "stringData.apiKey: found a list, accepted is text (quote it if it looks like a number or a truth value)",
+    ],
+    [
+      "type",
+      { type: 12345 },
+      "type: found a number, accepted is text (quote it if it looks like a number or a truth value)",
+    ],
+  ])("never shows what stands in it when its %s is wrong", (_, body, fault) => {
+    expect(faultsOf(object("v1", "Secret", body))).toEqual([fault]);
+  });
+});
+
+describe("an object of another kind", () => {
+  test.each([
+    ["passed over", object("apps/v1", "Deployment", {}), "foreign"],
+    ["passed over, though its kind has our kind's name", object("networking.istio.io/v1", "Gateway", {}), "foreign"],
+    [
+      "told, where we know that we do not serve it",
+      object("gateway.networking.k8s.io/v1", "TLSRoute", {}),
+      "kind: kind TLSRoute is not served by this version; the resource is ignored",
+    ],
+    [
+      "told, where its kind is misspelt",
+      object("gatewayproxy.dev/v1alpha1", "ProxyPolcy", {}),
+      'kind: found "ProxyPolcy", accepted in group gatewayproxy.dev is one of Backend, ProxyPolicy; did you mean "ProxyPolicy"?',
+    ],
+    [
+      "told, where its group is misspelt",
+      object("gateway.networking.k8s/v1", "HTTPRoute", { spec: {} }),
+      'apiVersion: found "gateway.networking.k8s/v1", accepted for HTTPRoute is gateway.networking.k8s.io/v1 or gateway.networking.k8s.io/v1beta1',
+    ],
+    [
+      "told, where its version is none of ours",
+      object("gatewayproxy.dev/v1", "Backend", { spec: { static: { host: "a", port: 1 } } }),
+      'apiVersion: found "gatewayproxy.dev/v1", accepted is "gatewayproxy.dev/v1alpha1"',
+    ],
+    ["told, where it has no kind", { apiVersion: "v1" }, "kind: missing, required is a kind such as HTTPRoute"],
+    ["told, where it has no version", { kind: "Service" }, "apiVersion: missing, required is a version such as v1"],
+    ["told, where it is no object", ["a"], "found a list, accepted is a map with apiVersion, kind and metadata"],
+  ])("is %s", (_, value, fault) => {
+    expect(faultsOf(value)).toEqual([fault]);
+  });
+});

@@ -1,0 +1,226 @@
+import { describe, expect, test } from "vitest";
+import { parseResource } from "./parse-resource.ts";
+import { faultsOf } from "./testing/faults.ts";
+
+const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
+const entry = { requests: 10, unit: "Minutes" };
+
+function policy(parts: { targetRefs?: unknown; local?: unknown; global?: unknown; spec?: object; traffic?: object }) {
+  const { targetRefs = [target], local = [entry], global, spec = {}, traffic = {} } = parts;
+  return {
+    apiVersion: "gatewayproxy.dev/v1alpha1",
+    kind: "ProxyPolicy",
+    metadata: { name: "limits" },
+    spec: { targetRefs, traffic: { rateLimit: { local, global }, ...traffic }, ...spec },
+  };
+}
+
+describe("a local entry", () => {
+  test.each([
+    ["requests", { requests: 1, unit: "Seconds" }],
+    ["requests with burst", { requests: 10, unit: "Minutes", burst: 5 }],
+    ["a burst of 0", { requests: 10, unit: "Minutes", burst: 0 }],
+    ["tokens", { tokens: 1000, unit: "Hours" }],
+    ["the largest amount", { requests: 2147483647, unit: "Hours", burst: 2147483647 }],
+    ["a key and a mode", { tokens: 1, unit: "Hours", key: 'request.headers["x-api-key"]', mode: "Shadow" }],
+  ])("may have %s", (_, local) => {
+    expect(faultsOf(policy({ local: [local] }))).toEqual([]);
+  });
+
+  const integer = (min: number) => `an integer from ${min} to 2147483647`;
+  test.each([
+    ["neither amount", { unit: "Minutes" }, ": found neither, accepted is exactly one of requests and tokens"],
+    ["both amounts", { ...entry, tokens: 5 }, ": found both, accepted is exactly one of requests and tokens"],
+    ["no unit", { requests: 1 }, '.unit: missing, required is one of "Seconds", "Minutes", "Hours"'],
+    [
+      "a unit that is misspelt",
+      { requests: 1, unit: "Minute" },
+      '.unit: found "Minute", accepted is one of "Seconds", "Minutes", "Hours"; did you mean "Minutes"?',
+    ],
+    [
+      "a unit of days",
+      { requests: 1, unit: "Days" },
+      '.unit: found "Days", accepted is one of "Seconds", "Minutes", "Hours"',
+    ],
+    ["an amount of 0", { requests: 0, unit: "Hours" }, `.requests: found 0, accepted is ${integer(1)}`],
+    [
+      "an amount too large",
+      { tokens: 2147483648, unit: "Hours" },
+      `.tokens: found 2147483648, accepted is ${integer(1)}`,
+    ],
+    ["a broken amount", { tokens: 1.5, unit: "Hours" }, `.tokens: found 1.5, accepted is ${integer(1)}`],
+    ["an amount as text", { requests: "10", unit: "Hours" }, `.requests: found "10", accepted is ${integer(1)}`],
+    ["a negative burst", { ...entry, burst: -1 }, `.burst: found -1, accepted is ${integer(0)}`],
+    [
+      "a burst of tokens",
+      { tokens: 5, unit: "Hours", burst: 0 },
+      ".burst: burst is accepted together with requests only",
+    ],
+    ["a mode of its own", { ...entry, mode: "Off" }, '.mode: found "Off", accepted is one of "Enforce", "Shadow"'],
+    [
+      "a field of its own",
+      { ...entry, burts: 5 },
+      '.burts: unknown field "burts", accepted are requests, tokens, unit, burst, key, mode; did you mean "burst"?',
+    ],
+    ["an empty key", { ...entry, key: "" }, '.key: found "", accepted is a CEL expression of 1 to 1024 characters'],
+    [
+      "a key that is no text",
+      { ...entry, key: 5 },
+      ".key: found 5, accepted is a CEL expression of 1 to 1024 characters",
+    ],
+  ])("must not have %s", (_, local, fault) => {
+    expect(faultsOf(policy({ local: [local] }))).toEqual([`spec.traffic.rateLimit.local[0]${fault}`]);
+  });
+
+  test("must not have a key that does not compile, and the fault says where in it", () => {
+    const [fault] = faultsOf(policy({ local: [{ ...entry, key: "request.heders.x" }] }));
+    expect(fault).toMatch(/^spec\.traffic\.rateLimit\.local\[0\]\.key: expression at column 1: /);
+  });
+
+  test("is Enforce unless it says otherwise", () => {
+    const parsed = parseResource(policy({}));
+    if (parsed.kind !== "resource" || parsed.resource.kind !== "ProxyPolicy") return expect.unreachable();
+    expect(parsed.resource.spec.traffic.rateLimit.local[0]?.mode).toBe("Enforce");
+  });
+});
+
+describe("a policy", () => {
+  test.each([
+    ["one entry", { local: [entry] }],
+    ["16 entries", { local: Array.from({ length: 16 }, () => entry) }],
+    ["a section", { targetRefs: [{ ...target, sectionName: "first" }, target] }],
+    ["a Gateway", { targetRefs: [{ ...target, kind: "Gateway" }, target] }],
+  ])("may have %s", (_, parts) => {
+    expect(faultsOf(policy(parts))).toEqual([]);
+  });
+
+  test.each([
+    ["no targets", { targetRefs: [] }, "spec.targetRefs: found 0 items, accepted are at least 1"],
+    [
+      "17 targets",
+      { targetRefs: Array.from({ length: 17 }, (_, at) => ({ ...target, name: `r${at}` })) },
+      "spec.targetRefs: found 17 items, accepted are at most 16",
+    ],
+    ["a target twice", { targetRefs: [target, target] }, "spec.targetRefs[1]: HTTPRoute chat is named twice"],
+    [
+      "a target of another kind",
+      { targetRefs: [{ ...target, kind: "Service" }] },
+      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "Gateway"',
+    ],
+    [
+      "a target of another group",
+      { targetRefs: [{ ...target, group: "" }] },
+      'spec.targetRefs[0].group: found "", accepted is "gateway.networking.k8s.io"',
+    ],
+    [
+      "a target in another namespace",
+      { targetRefs: [{ ...target, namespace: "x" }] },
+      'spec.targetRefs[0].namespace: unknown field "namespace", accepted are group, kind, name, sectionName',
+    ],
+    ["no entries", { local: [] }, "spec.traffic.rateLimit.local: found 0 items, accepted are at least 1"],
+    ["neither local nor global", { local: null }, "spec.traffic.rateLimit: found neither, required is local or global"],
+    [
+      "17 entries",
+      { local: Array.from({ length: 17 }, () => entry) },
+      "spec.traffic.rateLimit.local: found 17 items, accepted are at most 16",
+    ],
+    [
+      "other traffic",
+      { traffic: { timeout: "1s" } },
+      'spec.traffic.timeout: unknown field "timeout", accepted is rateLimit',
+    ],
+    [
+      "another spec",
+      { spec: { trafic: {} } },
+      'spec.trafic: unknown field "trafic", accepted are targetRefs, traffic; did you mean "traffic"?',
+    ],
+  ])("must not have %s", (_, parts, fault) => {
+    expect(faultsOf(policy(parts))).toEqual([fault]);
+  });
+
+  test("tells all its faults at once", () => {
+    const faults = faultsOf(
+      policy({ targetRefs: [{ ...target, kind: "Pod" }], local: [{ unit: "Day" }, { requests: -1 }] }),
+    );
+    expect(faults.map((fault) => fault.slice(0, fault.indexOf(":")))).toEqual([
+      "spec.targetRefs[0].kind",
+      "spec.traffic.rateLimit.local[0].unit",
+      "spec.traffic.rateLimit.local[1].requests",
+      "spec.traffic.rateLimit.local[1].unit",
+    ]);
+  });
+});
+
+describe("a global limit", () => {
+  const global = {
+    backendRef: { name: "ratelimit", port: 8081 },
+    domain: "chat",
+    descriptors: [{ entries: [{ name: "remote_address", expression: "source.address" }] }],
+  };
+
+  test.each([
+    ["a Service", {}],
+    ["an address", { backendRef: undefined, address: "127.0.0.1:8081" }],
+    [
+      "everything",
+      {
+        timeout: "20ms",
+        failureMode: "Closed",
+        mode: "Shadow",
+        envoyRatelimitedHeader: "Always",
+        fallback: [{ tokens: 5, unit: "Hours" }],
+      },
+    ],
+    [
+      "an override and a cost",
+      {
+        descriptors: [
+          {
+            ...global.descriptors[0],
+            unit: "Tokens",
+            cost: "llm.totalTokens",
+            limitOverride: { requestsPerUnit: 5, unit: "Day" },
+          },
+        ],
+      },
+    ],
+  ])("may have %s", (_, parts) => {
+    expect(faultsOf(policy({ global: { ...global, ...parts } }))).toEqual([]);
+  });
+
+  test.each([
+    ["no service", { backendRef: undefined }, ": accepted is exactly one of backendRef and address"],
+    ["two services", { address: "127.0.0.1:8081" }, ": accepted is exactly one of backendRef and address"],
+    ["no domain", { domain: undefined }, ".domain: missing, required is a domain of 1 to 256 characters"],
+    ["no descriptors", { descriptors: [] }, ".descriptors: found 0 items, accepted are at least 1"],
+    [
+      "a failure mode of its own",
+      { failureMode: "FailOpen" },
+      '.failureMode: found "FailOpen", accepted is one of "Local", "Open", "Closed"',
+    ],
+    [
+      "a timeout without unit",
+      { timeout: 100 },
+      ".timeout: found 100, accepted is a duration such as 500ms, 10s or 1m30s",
+    ],
+    [
+      "an expression that does not compile",
+      { descriptors: [{ entries: [{ name: "a", expression: "(" }] }] },
+      ".descriptors[0].entries[0].expression: expression at column 2",
+    ],
+    [
+      "a fallback with a mode",
+      { fallback: [{ ...entry, mode: "Shadow" }] },
+      '.fallback[0].mode: unknown field "mode", accepted are requests, tokens, unit, burst',
+    ],
+    [
+      "a fallback with neither amount",
+      { fallback: [{ unit: "Hours" }] },
+      ".fallback[0]: found neither, accepted is exactly one of requests and tokens",
+    ],
+  ])("must not have %s", (_, parts, fault) => {
+    const faults = faultsOf(policy({ global: { ...global, ...parts } }));
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).toContain(`spec.traffic.rateLimit.global${fault}`);
+  });
+});

@@ -1,0 +1,41 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { suggest } from "./suggest.ts";
+
+describe("suggest()", () => {
+  test.each([
+    ["a missing letter", "Minute", ["Seconds", "Minutes", "Hours"], "Minutes"],
+    ["another case", "minutes", ["Seconds", "Minutes", "Hours"], "Minutes"],
+    ["swapped neighbours", "burts", ["requests", "burst", "unit"], "burst"],
+    ["a wrong letter", "ubit", ["requests", "burst", "unit"], "unit"],
+    ["a letter too many", "hosstname", ["name", "hostname"], "hostname"],
+    ["its beginning", "match", ["name", "matches"], "matches"],
+    ["one slip rather than its beginning", "nam", ["namespace", "name"], "name"],
+    ["the nearer of two", "token", ["tokens", "take"], "tokens"],
+    ["two slips in a long word", "backendRfes", ["backendRefs", "filters"], "backendRefs"],
+    ["one slip in a word of two letters", "to", ["tx", "from"], "tx"],
+  ])("finds the word behind %s", (_, found, candidates, meant) => {
+    expect(suggest(found, candidates)).toBe(meant);
+  });
+
+  test.each([
+    ["another word", "Days", ["Seconds", "Minutes", "Hours"]],
+    ["two slips in a short word", "abc", ["xyc"]],
+    ["no candidates", "abc", []],
+    ["prose", "a".repeat(65), ["a".repeat(64)]],
+  ])("suggests nothing for %s", (_, found, candidates) => {
+    expect(suggest(found, candidates)).toBeUndefined();
+  });
+
+  test("a word is always found by itself, and one slip in a word of three letters or more does not hide it", () => {
+    const word = fc.stringMatching(/^[a-z]{3,12}$/);
+    fc.assert(
+      fc.property(word, fc.nat(11), fc.constantFrom("", "x", "yz"), (meant, at, slip) => {
+        const found = meant.slice(0, at) + slip + meant.slice(at + 1);
+        const suggestion = suggest(found, [meant]);
+        if (found.length >= 6) expect(suggestion).toBe(meant);
+        expect(suggest(meant, ["completely-different", meant])).toBe(meant);
+      }),
+    );
+  });
+});
