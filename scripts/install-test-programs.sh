@@ -144,6 +144,7 @@ esac
 
 mkdir -p "$bin"
 from_apt curl curl
+from_apt openssl openssl
 from_apt redis-server redis-server
 from_apt nginx nginx-light
 from_apt wrk wrk
@@ -154,6 +155,6 @@ from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
 
 if [ "$missing" != 0 ]; then
-  echo "$missing of 9 programs are missing; tests that need them are skipped, and fail where CI=true"
+  echo "$missing of 10 programs are missing; tests that need them are skipped, and fail where CI=true"
   exit 1
 fi

@@ -10,6 +10,7 @@ import { delimiter, join } from "node:path";
 /** Every program that a test may ask for; the install script brings each. */
 export const testPrograms = [
   "curl",
+  "openssl",
   "redis-server",
   "nginx",
   "wrk",

@@ -1,0 +1,41 @@
+/** Certificates for tests of TLS, made by openssl in a folder of the test's own. */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface Certificate {
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** The certificate as PEM text. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** An authority that issues certificates; everything is written below `directory`. */
+export class TestAuthority {
+  readonly authority: Certificate;
+  readonly #openssl: string;
+  readonly #directory: string;
+
+  constructor(openssl: string, directory: string, name: string) {
+    this.#openssl = openssl;
+    this.#directory = directory;
+    this.authority = this.#make(name, []);
+  }
+
+  /** A certificate for these names, such as `DNS:localhost` or `IP:127.0.0.1`; `file` names its files. */
+  issue(file: string, ...altNames: readonly string[]): Certificate {
+    const { certFile, keyFile } = this.authority;
+    const names = altNames.length === 0 ? [] : ["-addext", `subjectAltName=${altNames.join(",")}`];
+    return this.#make(file, ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=CA:FALSE", ...names]);
+  }
+
+  #make(file: string, extra: readonly string[]): Certificate {
+    const certFile = join(this.#directory, `${file}.crt`);
+    const keyFile = join(this.#directory, `${file}.key`);
+    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", keyFile];
+    const args = ["req", "-x509", ...key, "-out", certFile, "-subj", `/CN=${file}`, "-days", "2", ...extra];
+    execFileSync(this.#openssl, args, { stdio: "pipe" });
+    return { certFile, keyFile, cert: readFileSync(certFile, "utf8"), key: readFileSync(keyFile, "utf8") };
+  }
+}
