@@ -33,7 +33,7 @@ const ratelimitService = {
   config: { layers: ["limiter/rate-limit.ts"], packages: ["yaml"] },
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
   store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client"] },
-  transport: { layers: ["config", "limiter", "stats.ts"], packages: ["@grpc/grpc-js", "@grpc/proto-loader"] },
+  transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
 };
 
 /** Which workspaces a workspace may import, each through its exports. */

@@ -1,0 +1,433 @@
+import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type ClientOptions,
+  compressionAlgorithms,
+  credentials,
+  Metadata,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { afterEach, describe, expect, test } from "vitest";
+import type { RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
+import { RateLimitError } from "../../service.ts";
+import { ServingStatus } from "../serving-status.ts";
+import { GrpcServer, type GrpcServerOptions } from "./grpc-server.ts";
+import { healthMethods } from "./health-service.ts";
+import { frameMessage } from "./message-framing.ts";
+import type { GrpcMethod } from "./method.ts";
+import { rateLimitMethod } from "./rate-limit-method.ts";
+import { HealthClient, RateLimitClient } from "./testing/grpc-clients.ts";
+import { GrpcError } from "./status.ts";
+
+const path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+const closers: (() => void | Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+interface Started {
+  readonly server: GrpcServer;
+  readonly port: number;
+  readonly faults: unknown[];
+}
+
+async function start(
+  methods: Iterable<readonly [string, GrpcMethod]>,
+  options: Partial<GrpcServerOptions> = {},
+): Promise<Started> {
+  const faults: unknown[] = [];
+  const server = new GrpcServer({
+    methods: new Map(methods),
+    clock: systemClock,
+    random: () => 0.5,
+    onFault: (error) => faults.push(error),
+    ...options,
+  });
+  closers.push(() => server.close(0));
+  return { server, faults, port: Number(await server.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
+}
+
+/** A server whose answer to every message is what `call` makes of it. */
+const serve = (call: (message: Buffer) => Uint8Array | Promise<Uint8Array>, options: Partial<GrpcServerOptions> = {}) =>
+  start([[path, { kind: "unary", call }]], options);
+
+const serveRequests = (
+  answer: (request: RateLimitRequest) => RateLimitResponse | Promise<RateLimitResponse>,
+  options: Partial<GrpcServerOptions> = {},
+) => start([rateLimitMethod({ shouldRateLimit: answer })], options);
+
+function client(port: number, options: ClientOptions = {}) {
+  const made = new RateLimitClient(`127.0.0.1:${port}`, credentials.createInsecure(), options);
+  closers.push(() => made.close());
+  return made;
+}
+
+/** The answer of grpc-js, or its error. */
+function ask(asked: ReturnType<typeof client>, request: object, options: object = {}) {
+  return new Promise<{ readonly answer?: object; readonly error?: ServiceError }>((resolve) => {
+    asked.shouldRateLimit(request, new Metadata(), options, (error, answer) => {
+      resolve(error === null ? { ...(answer === undefined ? {} : { answer }) } : { error });
+    });
+  });
+}
+
+/** What node's HTTP/2 client gets, for what a gRPC client would not send. */
+async function rawCall(port: number, body: Uint8Array | undefined, fields: Record<string, string> = {}) {
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  try {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": path,
+      "content-type": "application/grpc",
+      te: "trailers",
+      ...fields,
+    });
+    let trailers: Record<string, unknown> = {};
+    stream.on("trailers", (got: Record<string, unknown>) => (trailers = got));
+    stream.on("error", () => undefined);
+    stream.resume();
+    if (body !== undefined) stream.end(body);
+    const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
+    if (body !== undefined) await once(stream, "close");
+    return { ...headers, ...trailers };
+  } finally {
+    session.destroy();
+  }
+}
+
+const okAnswer: RateLimitResponse = { overallCode: "OK", statuses: [], responseHeaders: [] };
+
+describe("a unary call", () => {
+  test("reaches the service with its request and the client with its answer", async () => {
+    const requests: RateLimitRequest[] = [];
+    const { port } = await serveRequests((request) => {
+      requests.push(request);
+      const status = { code: "OVER_LIMIT", limitRemaining: 0, durationUntilResetSeconds: 58 } as const;
+      const currentLimit = { requestsPerUnit: 10, unit: "MINUTE" } as const;
+      return {
+        overallCode: "OVER_LIMIT",
+        statuses: [{ ...status, currentLimit }],
+        responseHeaders: [{ key: "x-ratelimit-limit", value: "10, 10;w=60" }],
+      };
+    });
+    const descriptors = [{ entries: [{ key: "ip", value: "::1" }], hitsAddend: { value: 3 } }];
+
+    expect(await ask(client(port), { domain: "rl", descriptors })).toMatchObject({
+      answer: {
+        overallCode: "OVER_LIMIT",
+        statuses: [{ currentLimit: { requestsPerUnit: 10, unit: "MINUTE" }, durationUntilReset: { seconds: "58" } }],
+        responseHeadersToAdd: [{ key: "x-ratelimit-limit", value: "10, 10;w=60" }],
+      },
+    });
+    expect(requests).toEqual([
+      { domain: "rl", hitsAddend: 0, descriptors: [{ entries: [{ key: "ip", value: "::1" }], hitsAddend: 3 }] },
+    ]);
+  });
+
+  test("may be answered later, and others meanwhile", async () => {
+    const gate = Promise.withResolvers<RateLimitResponse>();
+    const { port } = await serveRequests((request) => (request.domain === "slow" ? gate.promise : okAnswer));
+    const asked = client(port);
+    const slow = ask(asked, { domain: "slow" });
+    await ask(asked, { domain: "fast" });
+    gate.resolve({ ...okAnswer, overallCode: "OVER_LIMIT" });
+
+    expect(await slow).toMatchObject({ answer: { overallCode: "OVER_LIMIT" } });
+  });
+
+  test("comes through a thousand at a time", async () => {
+    const { port } = await serveRequests(async (request) => {
+      await sleep(1);
+      return { ...okAnswer, rawBody: Buffer.from(request.domain) };
+    });
+    const asked = client(port);
+    const calls = Array.from({ length: 1_000 }, (_, index) => ask(asked, { domain: `d${index}` }));
+
+    const bodies = (await Promise.all(calls)).map(({ answer }) => (answer as { rawBody: Buffer }).rawBody.toString());
+    expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, index) => `d${index}`));
+  });
+
+  test.each([1_000, 70_000, 1_000_000, 4_000_000])(
+    "takes a message of %i bytes and answers with one",
+    async (bytes) => {
+      const { port } = await serveRequests((request) => ({ ...okAnswer, rawBody: Buffer.from(request.domain) }));
+      const limits = { "grpc.max_receive_message_length": -1 };
+      const { answer } = await ask(client(port, limits), { domain: "a".repeat(bytes) });
+
+      expect((answer as { rawBody: Buffer }).rawBody).toHaveLength(bytes);
+    },
+  );
+
+  test.each([
+    ["gzip", compressionAlgorithms.gzip],
+    ["deflate", compressionAlgorithms.deflate],
+  ])("may be compressed with %s", async (_, algorithm) => {
+    const domains: string[] = [];
+    const { port } = await serveRequests((request) => {
+      domains.push(request.domain);
+      return okAnswer;
+    });
+    const compressing = { "grpc.default_compression_algorithm": algorithm, "grpc.default_compression_level": 2 };
+    await ask(client(port, compressing), { domain: "squeezed" });
+
+    expect(domains).toEqual(["squeezed"]);
+  });
+
+  test.each([
+    ["EmptyDomain", status.UNKNOWN],
+    ["StoreUnavailable", status.UNKNOWN],
+    ["InvalidArgument", status.INVALID_ARGUMENT],
+  ] as const)("fails with %s as the reference does", async (code, expected) => {
+    const { port } = await serveRequests(() => {
+      throw new RateLimitError(code, "bad: 100 % of ünits\n");
+    });
+    const { error } = await ask(client(port), { domain: "" });
+
+    expect(error).toMatchObject({ code: expected, details: "bad: 100 % of ünits\n" });
+  });
+
+  test("fails the same when the service fails later", async () => {
+    const { port } = await serveRequests(() =>
+      Promise.reject(new RateLimitError("StoreUnavailable", "connection refused")),
+    );
+
+    expect((await ask(client(port), {})).error).toMatchObject({ code: status.UNKNOWN, details: "connection refused" });
+  });
+
+  test("tells nothing of an error of ours, and reports it", async () => {
+    const { port, faults } = await serveRequests(() => {
+      throw new TypeError("password is hunter2");
+    });
+
+    expect((await ask(client(port), {})).error).toMatchObject({ code: status.INTERNAL, details: "internal error" });
+    expect(faults).toEqual([new TypeError("password is hunter2")]);
+  });
+
+  test("ends with DEADLINE_EXCEEDED when its time is up, and its late answer goes nowhere", async () => {
+    const gate = Promise.withResolvers<Uint8Array>();
+    const { port } = await serve(() => gate.promise);
+    const answer = await rawCall(port, frameMessage(Buffer.alloc(0)), { "grpc-timeout": "30m" });
+    gate.resolve(Buffer.alloc(0));
+
+    expect(answer).toMatchObject({ "grpc-status": String(status.DEADLINE_EXCEEDED) });
+  });
+
+  test("is refused when too many are at work", async () => {
+    const gate = Promise.withResolvers<Uint8Array>();
+    const { port } = await serve(() => gate.promise, { maxCalls: 2 });
+    const asked = client(port);
+    const first = [ask(asked, {}), ask(asked, {})];
+    const { error } = await ask(asked, {});
+    gate.resolve(Buffer.alloc(0));
+
+    expect(error).toMatchObject({ code: status.UNAVAILABLE, details: "too many calls are in progress" });
+    expect((await Promise.all(first)).every((outcome) => outcome.error === undefined)).toBe(true);
+  });
+});
+
+describe("a call that is wrong", () => {
+  const empty = frameMessage(Buffer.alloc(0));
+  const withFlag = (flag: number) => Buffer.concat([Buffer.from([flag, 0, 0, 0, 1]), Buffer.from("x")]);
+
+  test.each([
+    ["an unknown method", empty, { ":path": "/a.B/C" }, status.UNIMPLEMENTED, "unknown method /a.B/C"],
+    ["an unknown compression", empty, { "grpc-encoding": "br" }, status.UNIMPLEMENTED, "grpc-encoding br is not"],
+    ["a timeout without unit", empty, { "grpc-timeout": "100" }, status.INTERNAL, "grpc-timeout 100 is not"],
+    ["no message", Buffer.alloc(0), {}, status.INTERNAL, "before its message was complete"],
+    ["half a message", Buffer.from([0, 0, 0, 0, 9, 1]), {}, status.INTERNAL, "before its message was complete"],
+    ["two messages", Buffer.concat([empty, empty]), {}, status.INTERNAL, "sent more"],
+    ["a compressed message without encoding", withFlag(1), {}, status.INTERNAL, "no grpc-encoding"],
+    ["a compressed flag of 2", withFlag(2), {}, status.INTERNAL, "compressed flag 2"],
+    ["a message that is not gzip", withFlag(1), { "grpc-encoding": "gzip" }, status.INTERNAL, "is not gzip"],
+    ["a message beyond the bound", Buffer.from([0, 0, 0x40, 0, 1]), {}, status.RESOURCE_EXHAUSTED, "4194305 bytes"],
+    ["a message that is no protobuf", frameMessage(Buffer.from("garbage")), {}, status.INTERNAL, "RateLimitRequest"],
+  ])("is told why: %s", async (_, body, fields, code, message) => {
+    const { port } = await serveRequests(() => okAnswer);
+    const answer = await rawCall(port, body, fields);
+
+    expect(answer).toMatchObject({ ":status": 200, "content-type": "application/grpc", "grpc-status": String(code) });
+    expect(decodeURIComponent(String((answer as Record<string, unknown>)["grpc-message"]))).toContain(message);
+  });
+
+  test("names the compressions that are accepted", async () => {
+    const { port } = await serveRequests(() => okAnswer);
+
+    expect(await rawCall(port, empty, { "grpc-encoding": "br" })).toMatchObject({
+      "grpc-accept-encoding": "identity,gzip,deflate",
+    });
+  });
+
+  test("that decompresses beyond the bound is refused before it does", async () => {
+    const { gzipSync } = await import("node:zlib");
+    const { port } = await serve((message) => message, { maxMessageBytes: 100_000 });
+    const bomb = frameMessage(gzipSync(Buffer.alloc(50_000_000)));
+    bomb[0] = 1;
+
+    expect(await rawCall(port, bomb, { "grpc-encoding": "gzip" })).toMatchObject({
+      "grpc-status": String(status.RESOURCE_EXHAUSTED),
+    });
+  });
+
+  test("of another protocol is answered in HTTP", async () => {
+    const { port } = await serveRequests(() => okAnswer);
+
+    expect(await rawCall(port, empty, { "content-type": "application/json" })).toMatchObject({ ":status": 415 });
+    expect(await rawCall(port, undefined, { ":method": "GET" })).toMatchObject({ ":status": 405, allow: "POST" });
+  });
+
+  test("cannot hold more of incomplete messages than allowed, and harms no complete one", async () => {
+    const { port } = await serveRequests(() => okAnswer, { maxPartialBytes: 10_000 });
+    const half = Buffer.concat([Buffer.from([0, 0, 0, 0x40, 0]), Buffer.alloc(15_000)]);
+    const session = connectHttp2(`http://127.0.0.1:${port}`);
+    closers.push(() => session.destroy());
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/grpc" });
+    stream.on("error", () => undefined);
+    stream.write(half);
+    const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
+
+    expect(headers).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
+    expect((await ask(client(port), {})).error).toBeUndefined();
+  });
+});
+
+describe("health", () => {
+  function healthClient(port: number) {
+    const made = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure());
+    closers.push(() => made.close());
+    return made;
+  }
+
+  const check = (port: number, service: string) =>
+    new Promise<unknown>((resolve) => {
+      healthClient(port).check({ service }, (error, answer) => resolve(error?.code ?? answer?.status));
+    });
+
+  test.each([
+    ["ratelimit", true, "SERVING"],
+    ["", true, "SERVING"],
+    ["ratelimit", false, "NOT_SERVING"],
+    ["", false, "NOT_SERVING"],
+    ["other", true, status.NOT_FOUND],
+  ])("of %j with serving %s is %s", async (service, isServing, expected) => {
+    const { port } = await start(healthMethods(new ServingStatus(isServing)));
+
+    expect(await check(port, service)).toBe(expected);
+  });
+
+  test("is watched: the state at once, then each change", async () => {
+    const serving = new ServingStatus(true);
+    const { port } = await start(healthMethods(serving));
+    const call = healthClient(port).watch({ service: "ratelimit" });
+    const seen: unknown[] = [];
+    call.on("data", (answer: { status: string }) => seen.push(answer.status));
+    call.on("error", () => undefined);
+    await once(call, "data");
+    serving.set(false);
+    await once(call, "data");
+    serving.set(true);
+    await once(call, "data");
+    call.cancel();
+
+    expect(seen).toEqual(["SERVING", "NOT_SERVING", "SERVING"]);
+  });
+
+  test("of an unknown service is watched too, in case it comes", async () => {
+    const { port } = await start(healthMethods(new ServingStatus(true)));
+    const call = healthClient(port).watch({ service: "other" });
+    call.on("error", () => undefined);
+    const [answer] = (await once(call, "data")) as [{ status: string }];
+    call.cancel();
+
+    expect(answer.status).toBe("SERVICE_UNKNOWN");
+  });
+});
+
+describe("the server", () => {
+  test("listens on a unix socket", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "rls-"));
+    closers.push(() => rmSync(directory, { recursive: true }));
+    const { server } = await serveRequests(() => okAnswer);
+    const socket = join(directory, "grpc.sock");
+    const other = new GrpcServer({
+      methods: new Map([rateLimitMethod({ shouldRateLimit: () => okAnswer })]),
+      clock: systemClock,
+      random: () => 0,
+      onFault: () => undefined,
+    });
+    closers.push(() => other.close(0));
+    await other.listen({ kind: "unix", path: socket });
+    const made = new RateLimitClient(`unix:${socket}`, credentials.createInsecure());
+    closers.push(() => made.close());
+
+    expect((await ask(made, {})).error).toBeUndefined();
+    expect(server.connections).toBe(0);
+  });
+
+  test("rejects when its port is taken", async () => {
+    const { port } = await serveRequests(() => okAnswer);
+    const second = new GrpcServer({
+      methods: new Map(),
+      clock: systemClock,
+      random: () => 0,
+      onFault: () => undefined,
+    });
+    closers.push(() => second.close(0));
+
+    await expect(second.listen({ kind: "tcp", host: "127.0.0.1", port })).rejects.toThrow("EADDRINUSE");
+  });
+
+  test("closes when its calls are done, and tells streams to go elsewhere", async () => {
+    const gate = Promise.withResolvers<Uint8Array>();
+    const { port, server } = await start([
+      [path, { kind: "unary", call: () => gate.promise }],
+      ...healthMethods(new ServingStatus(true)),
+    ]);
+    const asked = client(port);
+    const open = ask(asked, {});
+    const watching = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure());
+    closers.push(() => watching.close());
+    const watch = watching.watch({ service: "" });
+    const ended = once(watch, "error");
+    await once(watch, "data");
+    const closed = server.close(10_000);
+
+    expect((await ended)[0]).toMatchObject({ code: status.UNAVAILABLE });
+    gate.resolve(Buffer.alloc(0));
+    expect((await open).error).toBeUndefined();
+    await closed;
+  });
+
+  test("cuts off what is not done within the grace", async () => {
+    const { port, server } = await serve(() => new Promise(() => undefined));
+    const open = ask(client(port), {});
+    await expect.poll(() => server.connections).toBe(1);
+    await server.close(50);
+
+    expect((await open).error?.code).toBe(status.UNAVAILABLE);
+  });
+
+  test("asks clients to connect anew at their age, which no call notices", async () => {
+    const { port } = await serveRequests(() => okAnswer, { maxConnectionAgeMs: 100, maxConnectionAgeGraceMs: 1_000 });
+    const asked = client(port);
+    const outcomes: unknown[] = [];
+    const untilMs = Date.now() + 2_500;
+    while (Date.now() < untilMs) outcomes.push((await ask(asked, {})).error);
+
+    expect(outcomes.filter((error) => error !== undefined)).toEqual([]);
+  });
+
+  test("throws a method's GrpcError as its status", async () => {
+    const { port } = await serve(() => {
+      throw new GrpcError(8, "no room");
+    });
+
+    expect((await ask(client(port), {})).error).toMatchObject({ code: 8, details: "no room" });
+  });
+});

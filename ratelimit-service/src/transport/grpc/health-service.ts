@@ -1,0 +1,84 @@
+/**
+ * grpc.health.v1.Health: Check and Watch for the service names that the reference knows, `ratelimit` and the empty name
+ * for the server as a whole.
+ */
+import type { ServingStatus } from "../serving-status.ts";
+import type { GrpcMethod, MessageReceiver, MessageSink, StreamingMethod, UnaryMethod } from "./method.ts";
+import { GrpcError, StatusCode } from "./status.ts";
+import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
+
+const serviceNames = ["", "ratelimit"];
+
+/** A HealthCheckResponse: field 1, one of the ServingStatus numbers. */
+const responseOf = (status: number): Buffer => Buffer.from([0x08, status]);
+const serving = responseOf(1);
+const notServing = responseOf(2);
+const serviceUnknown = responseOf(3);
+
+/** The methods by path. */
+export function healthMethods(status: ServingStatus): [path: string, method: GrpcMethod][] {
+  const response = (isServing: boolean): Buffer => (isServing ? serving : notServing);
+  const check: UnaryMethod = {
+    kind: "unary",
+    call: (message) => {
+      const service = readServiceName(message);
+      if (!serviceNames.includes(service)) throw new GrpcError(StatusCode.NotFound, "unknown service");
+      return response(status.isServing);
+    },
+  };
+  const watch: StreamingMethod = { kind: "streaming", open: (sink) => new Watch(sink, status, response) };
+  return [
+    ["/grpc.health.v1.Health/Check", check],
+    ["/grpc.health.v1.Health/Watch", watch],
+  ];
+}
+
+/** Tells the status at once and then each change, until the client goes. */
+class Watch implements MessageReceiver {
+  readonly #sink: MessageSink;
+  readonly #status: ServingStatus;
+  readonly #response: (isServing: boolean) => Buffer;
+  #stop: (() => void) | undefined;
+
+  constructor(sink: MessageSink, status: ServingStatus, response: (isServing: boolean) => Buffer) {
+    this.#sink = sink;
+    this.#status = status;
+    this.#response = response;
+  }
+
+  message(bytes: Buffer): void {
+    if (this.#stop !== undefined) throw new GrpcError(StatusCode.Internal, "Watch takes one message");
+    if (serviceNames.includes(readServiceName(bytes))) {
+      this.#sink.send(this.#response(this.#status.isServing));
+      this.#stop = this.#status.onChange((isServing) => this.#sink.send(this.#response(isServing)));
+    } else {
+      this.#sink.send(serviceUnknown);
+      this.#stop = () => undefined;
+    }
+  }
+
+  ended(): void {
+    if (this.#stop === undefined) this.#sink.fail(new GrpcError(StatusCode.Internal, "Watch takes one message"));
+  }
+
+  cancelled(): void {
+    this.#stop?.();
+  }
+}
+
+/** HealthCheckRequest: field 1, the service's name. */
+function readServiceName(message: Buffer): string {
+  try {
+    const reader = new WireReader(message);
+    let name = "";
+    while (reader.position < message.length) {
+      const tag = reader.readTag(message.length);
+      if (tag === ((1 << 3) | WireType.Bytes)) name = reader.readString(message.length);
+      else reader.skip(tag, message.length);
+    }
+    return name;
+  } catch (cause) {
+    if (!(cause instanceof WireError)) throw cause;
+    throw new GrpcError(StatusCode.Internal, `reading a HealthCheckRequest: ${cause.message}`, { cause });
+  }
+}

@@ -1,0 +1,39 @@
+/** envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit as a method of the gRPC server. */
+import { RateLimitError, type RateLimitErrorCode, type RateLimitService } from "../../service.ts";
+import type { GrpcMethod } from "./method.ts";
+import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
+import { GrpcError, StatusCode } from "./status.ts";
+import { WireError } from "@gatewayproxy/protos/wire-reader";
+
+/** The reference answers all its errors with UNKNOWN, and clients may know that. */
+const statusCodes: Readonly<Record<RateLimitErrorCode, StatusCode>> = {
+  EmptyDomain: StatusCode.Unknown,
+  NoDescriptors: StatusCode.Unknown,
+  NoConfig: StatusCode.Unknown,
+  StoreUnavailable: StatusCode.Unknown,
+  InvalidArgument: StatusCode.InvalidArgument,
+};
+
+/** The method by its path. */
+export function rateLimitMethod(service: RateLimitService): [path: string, method: GrpcMethod] {
+  return ["/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", { kind: "unary", call }];
+
+  function call(message: Buffer): Uint8Array | Promise<Uint8Array> {
+    try {
+      const answer = service.shouldRateLimit(decodeRateLimitRequest(message));
+      return answer instanceof Promise ? answer.then(encodeRateLimitResponse, fail) : encodeRateLimitResponse(answer);
+    } catch (error) {
+      return fail(error);
+    }
+  }
+}
+
+function fail(error: unknown): never {
+  if (error instanceof RateLimitError) {
+    throw new GrpcError(statusCodes[error.code], error.message, { cause: error });
+  }
+  if (error instanceof WireError) {
+    throw new GrpcError(StatusCode.Internal, `reading a RateLimitRequest: ${error.message}`, { cause: error });
+  }
+  throw error;
+}

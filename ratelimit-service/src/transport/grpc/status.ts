@@ -1,0 +1,70 @@
+/** gRPC statuses and how they travel: header blocks for each way that a call can end (gRPC over HTTP/2, "Responses"). */
+import { encodeHeaderBlock } from "../http2/hpack-encoder.ts";
+
+/** Status codes of gRPC. */
+export const StatusCode = {
+  Ok: 0,
+  Unknown: 2,
+  InvalidArgument: 3,
+  DeadlineExceeded: 4,
+  NotFound: 5,
+  ResourceExhausted: 8,
+  Unimplemented: 12,
+  Internal: 13,
+  Unavailable: 14,
+} as const;
+
+/** One of the status codes that we send. */
+export type StatusCode = (typeof StatusCode)[keyof typeof StatusCode];
+
+/** A call ends with this status. The message goes to the client. */
+export class GrpcError extends Error {
+  readonly code: StatusCode;
+
+  constructor(code: StatusCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "GrpcError";
+    this.code = code;
+  }
+}
+
+/** Begins an answer with messages. */
+export const responseHeaders: Buffer = encodeHeaderBlock([":status", "200", "content-type", "application/grpc"]);
+
+/** Ends a successful call. */
+export const okTrailers: Buffer = encodeHeaderBlock(["grpc-status", "0"]);
+
+/** Ends a call that has answered with headers already. */
+export function errorTrailers(error: GrpcError): Buffer {
+  return encodeHeaderBlock(statusFields(error));
+}
+
+/** Answers with an error and nothing else; `extraFields` as [name, value, …]. */
+export function errorResponse(error: GrpcError, extraFields: readonly string[] = []): Buffer {
+  return encodeHeaderBlock([
+    ":status",
+    "200",
+    "content-type",
+    "application/grpc",
+    ...statusFields(error),
+    ...extraFields,
+  ]);
+}
+
+function statusFields(error: GrpcError): string[] {
+  return ["grpc-status", String(error.code), "grpc-message", percentEncode(error.message)];
+}
+
+/** Longer texts would only be cut by the client's header limit. */
+const maxMessageBytes = 2_048;
+
+/** `grpc-message` is UTF-8 with everything but printable ASCII, and `%` itself, percent-encoded. */
+export function percentEncode(text: string): string {
+  let encoded = "";
+  for (const byte of Buffer.from(text, "utf8").subarray(0, maxMessageBytes)) {
+    const isPlain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
+    encoded += isPlain ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }
+  // A field's value neither begins nor ends with a space.
+  return encoded.replace(/^ | $/g, "%20");
+}

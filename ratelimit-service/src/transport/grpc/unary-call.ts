@@ -1,0 +1,132 @@
+/** One unary call on its stream: gathers the message, runs the method, answers. */
+import { ErrorCode } from "../http2/frame.ts";
+import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
+import type { CallContext } from "./call-context.ts";
+import type { CallHead } from "./call-head.ts";
+import type { Expirable } from "./deadlines.ts";
+import { frameMessage, MessageReader, prefixBytes } from "./message-framing.ts";
+import type { UnaryMethod } from "./method.ts";
+import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
+
+/** Time for a request that does not come in one piece. */
+const incompleteRequestMs = 30_000;
+
+export class UnaryCall implements StreamReceiver, Expirable {
+  readonly #stream: ServerStream;
+  readonly #method: UnaryMethod;
+  readonly #head: CallHead & { readonly kind: "call" };
+  readonly #context: CallContext;
+  #reader: MessageReader | undefined;
+  #message: Buffer | undefined;
+  #isRunning = false;
+  isDone = false;
+
+  constructor(
+    stream: ServerStream,
+    head: CallHead & { readonly kind: "call" },
+    method: UnaryMethod,
+    context: CallContext,
+  ) {
+    this.#stream = stream;
+    this.#head = head;
+    this.#method = method;
+    this.#context = context;
+  }
+
+  data(chunk: Buffer, isLast: boolean): void {
+    if (this.isDone) {
+      return;
+    }
+    if (isLast && this.#reader === undefined && isOneMessage(chunk)) {
+      this.#run(chunk.subarray(prefixBytes));
+      return;
+    }
+    try {
+      this.#gather(chunk, isLast);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  cancel(): void {
+    this.isDone = true;
+    this.#reader?.release();
+    if (!this.#isRunning) {
+      this.#stream.reset(ErrorCode.Cancel);
+    }
+  }
+
+  expire(): void {
+    this.#fail(new GrpcError(StatusCode.DeadlineExceeded, "the call was not done within its grpc-timeout"));
+  }
+
+  /** The long way, for a message in pieces, compressed or wrong. */
+  #gather(chunk: Buffer, isLast: boolean): void {
+    if (this.#reader === undefined) {
+      this.#reader = new MessageReader(this.#head.encoding, this.#context.bounds);
+      this.#context.deadlines.watch(this, Math.min(this.#head.timeoutMs ?? Infinity, incompleteRequestMs));
+    }
+    this.#reader.read(chunk, (message) => {
+      if (this.#message !== undefined) {
+        throw new GrpcError(StatusCode.Internal, "a unary call has one message, this one sent more");
+      }
+      this.#message = isLast ? message : Buffer.from(message);
+    });
+    if (!isLast) {
+      return;
+    }
+    if (this.#message === undefined || this.#reader.isWithinMessage) {
+      throw new GrpcError(StatusCode.Internal, "the call ended before its message was complete");
+    }
+    this.#run(this.#message);
+  }
+
+  #run(message: Buffer): void {
+    const context = this.#context;
+    if (!context.enter()) {
+      this.#fail(new GrpcError(StatusCode.Unavailable, "too many calls are in progress"));
+      return;
+    }
+    this.#isRunning = true;
+    try {
+      const answer = this.#method.call(message);
+      if (answer instanceof Promise) {
+        if (this.#head.timeoutMs !== undefined) {
+          context.deadlines.watch(this, this.#head.timeoutMs);
+        }
+        answer.then(this.#answer, this.#reject);
+      } else {
+        this.#answer(answer);
+      }
+    } catch (error) {
+      this.#reject(error);
+    }
+  }
+
+  readonly #answer = (message: Uint8Array): void => {
+    this.#leave();
+    this.isDone = true;
+    // On a stream that was cancelled or has expired this only says that the work is done.
+    this.#stream.respond(responseHeaders, frameMessage(message), okTrailers);
+  };
+
+  readonly #reject = (error: unknown): void => {
+    this.#leave();
+    this.#fail(error);
+  };
+
+  #leave(): void {
+    this.#isRunning = false;
+    this.#context.leave();
+  }
+
+  #fail(error: unknown): void {
+    this.isDone = true;
+    this.#reader?.release();
+    this.#stream.respondHeadersOnly(errorResponse(this.#context.statusOf(error)));
+  }
+}
+
+function isOneMessage(chunk: Buffer): boolean {
+  return chunk.length >= prefixBytes && chunk[0] === 0 && chunk.readUInt32BE(1) === chunk.length - prefixBytes;
+}

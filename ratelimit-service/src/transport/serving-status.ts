@@ -1,0 +1,27 @@
+/** Whether the service may be sent calls, told to whoever asks: gRPC health and HTTP `/healthcheck` read the same. */
+
+export class ServingStatus {
+  #isServing: boolean;
+  readonly #listeners = new Set<(isServing: boolean) => void>();
+
+  constructor(isServing: boolean) {
+    this.#isServing = isServing;
+  }
+
+  get isServing(): boolean {
+    return this.#isServing;
+  }
+
+  /** Listeners hear of changes only. */
+  set(isServing: boolean): void {
+    if (isServing === this.#isServing) return;
+    this.#isServing = isServing;
+    for (const listener of this.#listeners) listener(isServing);
+  }
+
+  /** Calls `listener` with each change until the returned function is called. */
+  onChange(listener: (isServing: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
