@@ -10,10 +10,10 @@
 
 /** The data path is ir, routing, filters, policy, llm, upstream, telemetry and server: it never sees a manifest. */
 const proxy = {
-  api: { layers: ["cel"], packages: ["zod", "yaml", "re2js", "fastest-levenshtein"], core: [] },
+  // net, here and in translate: whether a host is an address, and of which kind.
+  api: { layers: ["cel"], packages: ["zod", "yaml", "re2js", "fastest-levenshtein"], core: ["net"] },
   ir: { layers: [], packages: [], core: [] },
   cel: { layers: [], packages: ["@bufbuild/.+", "re2js"], core: [] },
-  // net: whether a host is an address, and of which kind.
   translate: { layers: ["api", "ir"], packages: [], core: ["net"] },
   status: { layers: ["api", "ir"], packages: [], core: [] },
   source: { layers: ["api"], packages: ["yaml"] },
@@ -30,7 +30,7 @@ const proxy = {
 /** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */
 const ratelimitService = {
   // What a call asks and answers is the vocabulary of all.
-  config: { layers: ["limiter/rate-limit.ts"], packages: ["yaml"] },
+  config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml"] },
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
   store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client"] },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
