@@ -138,8 +138,7 @@ export class JsonMembers {
   #openString(at: number): void {
     this.#inString = true;
     if (!this.#expectsName || !this.#isWatched()) return;
-    this.#capturing = "name";
-    this.#captureFrom = at + 1;
+    this.#capture("name", at + 1);
   }
 
   /** Reads to the end of the string. A loop beats `indexOf` here: most strings are short or full of escapes. */
@@ -162,9 +161,7 @@ export class JsonMembers {
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
-    if (!this.#paths.wanted.has(this.#path)) return;
-    this.#capturing = "value";
-    this.#captureFrom = at + 1;
+    if (this.#paths.wanted.has(this.#path)) this.#capture("value", at + 1);
   }
 
   #open(bracket: number, at: number): void {
@@ -216,6 +213,13 @@ export class JsonMembers {
     return this.#depth === 1 || (this.#depth === 2 && this.#parent !== undefined);
   }
 
+  #capture(what: "name" | "value", from: number): void {
+    this.#capturing = what;
+    this.#captureFrom = from;
+    this.#kept = [];
+    this.#keptBytes = 0;
+  }
+
   #keep(piece: Buffer): void {
     if (piece.length === 0) return;
     this.#keptBytes += piece.length;
@@ -228,11 +232,7 @@ export class JsonMembers {
     this.#capturing = "nothing";
     const last = chunk.subarray(this.#captureFrom, at);
     if (this.#keptBytes === 0) return last;
-    const isWhole = this.#keptBytes <= maxKeptBytes;
-    const value = isWhole ? Buffer.concat([...this.#kept, last]) : undefined;
-    this.#kept = [];
-    this.#keptBytes = 0;
-    return value;
+    return this.#keptBytes <= maxKeptBytes ? Buffer.concat([...this.#kept, last]) : undefined;
   }
 }
 

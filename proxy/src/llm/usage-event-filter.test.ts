@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { chatChunk, chatUsageChunk, done } from "./testing/responses.ts";
+import { chatChunk, chatUsageChunk, done, fragments } from "./testing/responses.ts";
 import { maxHeldBytes, UsageEventFilter } from "./usage-event-filter.ts";
 
 const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
@@ -45,6 +45,20 @@ describe("UsageEventFilter", () => {
         }
         expect(filtered(...chunks)).toBe(Buffer.from(stream.unasked).toString());
       }),
+    );
+  });
+
+  test("gives the same however the stream is cut, for any near miss of one", () => {
+    const text = fc.array(fc.constantFrom(...fragments), { maxLength: 30 }).map((pieces) => pieces.join(""));
+    fc.assert(
+      fc.property(text, fc.nat(200), fc.nat(200), (stream, first, second) => {
+        const bytes = Buffer.from(stream);
+        const [from, to] = [Math.min(first, second), Math.max(first, second)];
+        const whole = filtered(bytes);
+        expect(filtered(bytes.subarray(0, from), bytes.subarray(from, to), bytes.subarray(to))).toBe(whole);
+        expect(filtered(...Array.from(bytes, (byte) => Buffer.of(byte)))).toBe(whole);
+      }),
+      { numRuns: 2_000 },
     );
   });
 

@@ -4,7 +4,15 @@ import { describe, expect, test } from "vitest";
 import type { UsageOutcome } from "../ir/usage.ts";
 import { maxWaitingBytes } from "./content-decoder.ts";
 import { blockBytes } from "./sse-usage.ts";
-import { chatChunk, chatUsageChunk, dataEvent, done, namedEvent, recordedResponses } from "./testing/responses.ts";
+import {
+  chatChunk,
+  chatUsageChunk,
+  dataEvent,
+  done,
+  fragments,
+  namedEvent,
+  recordedResponses,
+} from "./testing/responses.ts";
 import { createUsageReader, type Ending, type ResponseHead } from "./usage-reader.ts";
 
 const sse = { status: 200, contentType: "text/event-stream; charset=utf-8" };
@@ -277,6 +285,19 @@ describe("createUsageReader", () => {
         }
         expect(read(sse, chunks)).toEqual(read(sse, events));
       }),
+    );
+  });
+
+  test("reads the same however it is cut, for any near miss of a body or a stream", () => {
+    const text = fc.array(fc.constantFrom(...fragments), { maxLength: 30 }).map((pieces) => pieces.join(""));
+    fc.assert(
+      fc.property(text, fc.constantFrom(json, sse), fc.nat(200), (body, head, at) => {
+        const bytes = Buffer.from(body);
+        const whole = read(head, [bytes]);
+        expect(read(head, [bytes.subarray(0, at), bytes.subarray(at)])).toEqual(whole);
+        expect(read(head, chunksOf(bytes, 1))).toEqual(whole);
+      }),
+      { numRuns: 2_000 },
     );
   });
 });
