@@ -1,10 +1,12 @@
 /** OpenAI's own client through the gateway to the mock LLM: what its users see of limits by tokens. */
 import OpenAI, { RateLimitError } from "openai";
 import { describe, expect, test } from "vitest";
-import { type LlmGateway, startLlmGateway } from "../support/llm-gateway.ts";
+import { startBackend } from "../support/backend.ts";
+import { type LlmGateway, startGatewayTo, startLlmGateway } from "../support/llm-gateway.ts";
 
 const thousandTokens = ["{ tokens: 1000, unit: Minutes }"];
 const model = "mock-1";
+const done = "data: [DONE]\n\n";
 const messages = [{ role: "user" as const, content: "What is a rate limit?" }];
 
 function clientOf({ gateway }: LlmGateway, wishes: Readonly<Record<string, string>> = {}): OpenAI {
@@ -109,6 +111,18 @@ describe("a stream", () => {
       true,
     ]);
     expect(await remaining(served)).toBe(874);
+  });
+
+  test("of a provider that announces its length arrives whole, though it gets shorter", async () => {
+    const stream = `data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"total_tokens":3}}\n\n${done}`;
+    const { port } = await startBackend((_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream", "content-length": stream.length });
+      response.end(stream);
+    });
+    const gateway = await startGatewayTo("openai", port, thousandTokens);
+    const answer = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"stream":true}' });
+    expect(await answer.text()).toBe(`data: {"choices":[{}]}\n\n${done}`);
+    expect(gateway.records[0]?.usage?.total).toBe(3);
   });
 
   test("shows its usage to a client that asks for it", async () => {

@@ -15,17 +15,24 @@ export interface LlmGateway {
   readonly mock: MockLlm;
 }
 
-/** @param local entries of the policy on the only route, as flow YAML; none: no policy */
-export async function startLlmGateway(provider: "openai" | "anthropic", local: readonly string[]): Promise<LlmGateway> {
+type Provider = "openai" | "anthropic";
+
+/** @param local entries of the policy on the only route, as flow YAML */
+export async function startLlmGateway(provider: Provider, local: readonly string[]): Promise<LlmGateway> {
   const mock = await startMockLlm({ port: 0, host: "127.0.0.1" });
   onTestFinished(() => mock.close());
+  return { gateway: await startGatewayTo(provider, mock.port, local), mock };
+}
+
+/** The same in front of another server on this machine. */
+export function startGatewayTo(provider: Provider, port: number, local: readonly string[]): Promise<TestGateway> {
   const backend = `
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: { name: llm, namespace: default }
-spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${mock.port} } }
+spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${port} } }
 `;
   const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
   const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", local);
-  return { gateway: await startGateway(manifests(gatewayManifest(), backend, route, policy)), mock };
+  return startGateway(manifests(gatewayManifest(), backend, route, policy));
 }

@@ -45,6 +45,11 @@ export function createUsageReader(head: ResponseHead): UsageReader {
     : new DecodingReader(encoding, body, conclude);
 }
 
+/** Whether a response is a stream of events whose bytes can be read, and edited, as they are. */
+export function isPlainEventStream({ contentType, contentEncoding }: ResponseHead): boolean {
+  return isEventStream(contentType) && (contentEncoding === undefined || isIdentity(contentEncoding));
+}
+
 /** A response's body after its content coding. */
 interface Body {
   push(chunk: Buffer): void;

@@ -8,7 +8,13 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { UsageOutcome } from "../ir/usage.ts";
 import { UsageEventFilter } from "../llm/usage-event-filter.ts";
-import { createUsageReader, type Ending, type ResponseHead, type UsageReader } from "../llm/usage-reader.ts";
+import {
+  createUsageReader,
+  type Ending,
+  isPlainEventStream,
+  type ResponseHead,
+  type UsageReader,
+} from "../llm/usage-reader.ts";
 import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
@@ -114,12 +120,13 @@ export class ResponseRelay implements ResponseSink {
     else this.#usage.end(ending, (outcome) => this.#conclude(outcome));
   }
 
-  #readUsage(status: number, headers: readonly string[]): void {
+  #readUsage(status: number, headers: string[]): void {
     const head = usageHead(status, headers);
     this.#usage = createUsageReader(head);
-    const isPlainStream =
-      head.contentEncoding === undefined && head.contentType?.startsWith("text/event-stream") === true;
-    if (this.#options.hidesUsage && isPlainStream) this.#hidden = new UsageEventFilter();
+    if (!this.#options.hidesUsage || !isPlainEventStream(head)) return;
+    this.#hidden = new UsageEventFilter();
+    // What is hidden makes the stream shorter.
+    removeField(headers, "content-length");
   }
 
   #conclude(outcome: UsageOutcome | undefined): void {
@@ -190,6 +197,11 @@ function usageHead(status: number, headers: readonly string[]): ResponseHead {
     ...(contentType !== undefined && { contentType }),
     ...(contentEncoding !== undefined && { contentEncoding }),
   };
+}
+
+/** `name` lower case, as the names in `headers`. */
+function removeField(headers: string[], name: string): void {
+  for (let i = headers.length - 2; i >= 0; i -= 2) if (headers[i] === name) headers.splice(i, 2);
 }
 
 /** First value of a field; `name` lower case, as the names in `headers`. */
