@@ -1,7 +1,7 @@
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type InForceByKey, type ManifestFile, type ParsedManifests, parseManifests } from "./parse-manifests.ts";
+import { type ManifestFile, type ParsedManifests, parseManifests } from "./parse-manifests.ts";
 import { locateProblems, resourceProblem } from "./resource-problem.ts";
 
 function file(path: string, ...documents: readonly string[]): ManifestFile {
@@ -185,7 +185,7 @@ describe("a resource that is given twice", () => {
   });
 
   test("stays with the first even where that is bad, so that a fault does not change whose text counts", () => {
-    const before = parseManifests([file("a.yaml", namespace("a", "1")), file("b.yaml", namespace("a", "2"))]).inForce;
+    const before = parseManifests([file("a.yaml", namespace("a", "1")), file("b.yaml", namespace("a", "2"))]);
     const parsed = parseManifests([file("a.yaml", bad("a")), file("b.yaml", namespace("a", "2"))], before);
     expect(contents(parsed)).toEqual(["a@1"]);
     expect(parsed.kept).toEqual(["Namespace a"]);
@@ -193,10 +193,7 @@ describe("a resource that is given twice", () => {
 });
 
 describe("the last good state", () => {
-  const before: InForceByKey = parseManifests([
-    file("a.yaml", namespace("a"), namespace("b")),
-    file("dir/c.yaml", namespace("c")),
-  ]).inForce;
+  const before = parseManifests([file("a.yaml", namespace("a"), namespace("b")), file("dir/c.yaml", namespace("c"))]);
   const others = file("dir/c.yaml", namespace("c"));
 
   test.each([
@@ -283,11 +280,22 @@ describe("the last good state", () => {
 
   test("is kept for as long as the text stays bad", () => {
     const first = parseManifests([file("a.yaml", bad("a"))], before);
-    const second = parseManifests([file("a.yaml", "x: [")], first.inForce);
+    const second = parseManifests([file("a.yaml", "x: [")], first);
     expect(contents(second)).toEqual(["a@1"]);
-    const third = parseManifests([file("a.yaml", namespace("a", "3"))], second.inForce);
+    const third = parseManifests([file("a.yaml", namespace("a", "3"))], second);
     expect(contents(third)).toEqual(["a@3"]);
     expect(third.kept).toEqual([]);
+  });
+
+  test("a file whose text stays is not read again, and its place in the order counts anew", () => {
+    const first = parseManifests([file("b.yaml", namespace("a", "2"), bad("x"))]);
+    const second = parseManifests(
+      [file("a.yaml", namespace("a", "1")), file("b.yaml", namespace("a", "2"), bad("x"))],
+      first,
+    );
+    expect(second.files.get("b.yaml")).toBe(first.files.get("b.yaml"));
+    expect(contents(second)).toEqual(["a@1"]);
+    expect(lines(second)).toEqual([expect.stringContaining("b.yaml:4:9 Namespace a: already given"), ...lines(first)]);
   });
 
   test("is empty at first", () => {

@@ -6,10 +6,9 @@
  * name), any resource that the same file gave before and does not give now may be the one: they all stay.
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
-import { type FieldPath, renderPath } from "./issue.ts";
-import { parseResource } from "./parse-resource.ts";
-import { type Resource, type ResourceKey, resourceKey, type ResourceSet, resourceSet } from "./resource.ts";
-import { type Locate, type ManifestFile, readYaml, type UnreadableFile } from "./yaml-text.ts";
+import { type ManifestEntry, readManifest } from "./read-manifest.ts";
+import { type Resource, type ResourceKey, type ResourceSet, resourceSet } from "./resource.ts";
+import type { Locate, ManifestFile, UnreadableFile } from "./yaml-text.ts";
 
 export type { ManifestFile, UnreadableFile };
 
@@ -23,38 +22,55 @@ export interface InForce {
 
 export type InForceByKey = ReadonlyMap<ResourceKey, InForce>;
 
+/** A configuration: all its files taken together. */
 export interface ParsedManifests {
   readonly resources: ResourceSet;
   readonly problems: readonly Problem[];
   /** Resources of which an earlier version is in force, because their text is bad now. */
   readonly kept: readonly ResourceKey[];
-  /** What `resources` holds, by key; the `before` of the next call. */
+  /** What `resources` holds, by key. */
   readonly inForce: InForceByKey;
+  /** What each file was found to hold, by path; files whose text stays need not be read again. */
+  readonly files: ReadonlyMap<string, ReadFile>;
+}
+
+export interface ReadFile {
+  readonly path: string;
+  /** Undefined where it could not be read. */
+  readonly text: string | undefined;
+  readonly entries: readonly ManifestEntry[];
 }
 
 /**
  * Parses all files of a configuration. Files are taken by path; the first to name a resource wins. Never throws.
  *
- * @param before what was in force until now; none at start.
+ * @param before the configuration that was in force until now; none at start.
  */
 export function parseManifests(
   files: readonly (ManifestFile | UnreadableFile)[],
-  before: InForceByKey = new Map(),
+  before?: ParsedManifests,
 ): ParsedManifests {
-  const reader = new ManifestReader();
   const byPath = [...files].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
-  for (const file of byPath) {
-    if ("fault" in file) reader.skip(file);
-    else reader.read(file);
-  }
-  const kept = reader.keep(before);
-  const { inForce, problems } = reader;
+  const read = byPath.map((file) => readFile(file, before?.files.get(file.path)));
+  const gathered = new GatheredEntries();
+  for (const file of read) gathered.add(file);
+  const kept = gathered.keep(before?.inForce ?? new Map());
+  const { inForce, problems } = gathered;
   const resources = resourceSet([...inForce.values()].map(({ resource }) => resource));
-  return { resources, problems, kept, inForce };
+  return { resources, problems, kept, inForce, files: new Map(read.map((file) => [file.path, file])) };
 }
 
-/** Gathers entries file by file; `keep` comes last. */
-class ManifestReader {
+function readFile(file: ManifestFile | UnreadableFile, before: ReadFile | undefined): ReadFile {
+  const { path } = file;
+  if ("fault" in file) {
+    const problem = { message: `cannot read ${JSON.stringify(path)}: ${file.fault}` };
+    return { path, text: undefined, entries: [{ kind: "obscure", problems: [problem] }] };
+  }
+  return before?.text === file.text ? before : { path, text: file.text, entries: readManifest(file) };
+}
+
+/** Takes files in their order; `keep` comes last. */
+class GatheredEntries {
   readonly inForce = new Map<ResourceKey, InForce>();
   readonly problems: Problem[] = [];
   /** Where each resource was named first, good or bad. */
@@ -62,19 +78,15 @@ class ManifestReader {
   /** Files, and folders, of which some text could not be told to be any resource's. */
   readonly #obscureFiles = new Set<string>();
 
-  skip({ path, fault }: UnreadableFile): void {
-    this.#obscureFiles.add(path);
-    this.problems.push({ message: `cannot read ${JSON.stringify(path)}: ${fault}` });
-  }
-
-  read(file: ManifestFile): void {
-    for (const document of readYaml(file)) {
-      if (document.kind === "read") {
-        this.#readValue(document.value, { file: file.path, locate: document.locate, base: [] });
-        continue;
+  add({ path, entries }: ReadFile): void {
+    for (const entry of entries) {
+      if (entry.kind === "obscure") this.#obscureFiles.add(path);
+      else if (!this.#claim(entry.key, entry.location)) continue;
+      if (entry.kind === "resource") {
+        this.inForce.set(entry.key, { resource: entry.resource, file: path, locate: entry.locate });
+      } else {
+        this.problems.push(...entry.problems);
       }
-      this.#obscureFiles.add(file.path);
-      this.problems.push(...document.faults);
     }
   }
 
@@ -90,36 +102,6 @@ class ManifestReader {
     return kept;
   }
 
-  #isObscure(file: string): boolean {
-    if (this.#obscureFiles.has(file)) return true;
-    return [...this.#obscureFiles].some((path) => file.startsWith(`${path}/`));
-  }
-
-  #readValue(value: unknown, source: EntrySource): void {
-    const items = listItems(value);
-    if (items === undefined) this.#readEntry(value, source);
-    else items.forEach((item, index) => this.#readEntry(item, { ...source, base: ["items", index] }));
-  }
-
-  #readEntry(value: unknown, { file, locate, base }: EntrySource): void {
-    const parsed = parseResource(value);
-    if (parsed.kind === "foreign") return;
-    const key = parsed.kind === "resource" ? resourceKey(parsed.resource) : parsed.key;
-    if (key === undefined) this.#obscureFiles.add(file);
-    else if (!this.#claim(key, locate([...base, "metadata", "name"]))) return;
-
-    if (parsed.kind === "resource") {
-      const locateField: Locate = (path, pointsAtName) => locate([...base, ...path], pointsAtName);
-      this.inForce.set(resourceKey(parsed.resource), { resource: parsed.resource, file, locate: locateField });
-      return;
-    }
-    for (const { path, message, isUnknownField } of parsed.faults) {
-      const location = locate([...base, ...path], isUnknownField);
-      const field = path.length === 0 ? {} : { path: renderPath(path) };
-      this.problems.push({ message, ...(key === undefined ? {} : { resource: key }), ...field, location });
-    }
-  }
-
   /** False, with a problem, where an earlier text names the same resource. */
   #claim(key: ResourceKey, location: SourceLocation): boolean {
     const first = this.#named.get(key);
@@ -131,18 +113,9 @@ class ManifestReader {
     this.problems.push({ message, resource: key, location });
     return false;
   }
-}
 
-interface EntrySource {
-  readonly file: string;
-  readonly locate: Locate;
-  /** Path of the entry within its document; not empty in a List. */
-  readonly base: FieldPath;
-}
-
-/** Items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */
-function listItems(value: unknown): readonly unknown[] | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  if (!("kind" in value) || value.kind !== "List" || !("items" in value)) return undefined;
-  return Array.isArray(value.items) ? value.items : undefined;
+  #isObscure(file: string): boolean {
+    if (this.#obscureFiles.has(file)) return true;
+    return [...this.#obscureFiles].some((path) => file.startsWith(`${path}/`));
+  }
 }

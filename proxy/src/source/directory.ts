@@ -55,7 +55,7 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
     const newTexts = JSON.stringify([...entries].sort((a, b) => (a.path < b.path ? -1 : 1)));
     if (isClosed || newTexts === texts) return;
     texts = newTexts;
-    current = withEmptinessTold(parseManifests(entries, current?.inForce), entries, directory);
+    current = withEmptinessTold(parseManifests(entries, current), entries, directory);
     publish(current);
   }
 

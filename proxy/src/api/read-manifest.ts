@@ -1,0 +1,73 @@
+/**
+ * Reads the text of one manifest file: every resource in it, good or bad, with its place. Knows nothing of other files,
+ * so that the outcome holds for as long as the text stays.
+ */
+import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
+import { type FieldPath, renderPath } from "./issue.ts";
+import { parseResource } from "./parse-resource.ts";
+import { type Resource, type ResourceKey, resourceKey } from "./resource.ts";
+import { type Locate, type ManifestFile, readYaml } from "./yaml-text.ts";
+
+export type ManifestEntry =
+  | {
+      readonly kind: "resource";
+      readonly key: ResourceKey;
+      readonly resource: Resource;
+      /** Where its name stands. */
+      readonly location: SourceLocation;
+      /** Where each of its fields stands. */
+      readonly locate: Locate;
+    }
+  /** A resource with faults; whose it is, is known by its key. */
+  | {
+      readonly kind: "rejected";
+      readonly key: ResourceKey;
+      readonly location: SourceLocation;
+      readonly problems: readonly Problem[];
+    }
+  /** Text of which the faults hide whose it is: broken YAML, a missing name, a misspelt kind. */
+  | { readonly kind: "obscure"; readonly problems: readonly Problem[] };
+
+/** All entries in the order of the text, those of a List one by one; kinds that do not concern us are none. Never throws. */
+export function readManifest(file: ManifestFile): readonly ManifestEntry[] {
+  return readYaml(file).flatMap((document): readonly ManifestEntry[] => {
+    if (document.kind === "unreadable") return [{ kind: "obscure", problems: document.faults }];
+    const { value, locate } = document;
+    const items = listItems(value);
+    if (items === undefined) return readEntry(value, locate);
+    return items.flatMap((item, index) => readEntry(item, below(locate, ["items", index])));
+  });
+}
+
+function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
+  const parsed = parseResource(value);
+  const location = locate(["metadata", "name"]);
+  switch (parsed.kind) {
+    case "foreign":
+      return [];
+    case "resource": {
+      const { resource } = parsed;
+      return [{ kind: "resource", key: resourceKey(resource), resource, location, locate }];
+    }
+    case "rejected": {
+      const { key, faults } = parsed;
+      const problems = faults.map(({ path, message, isUnknownField }): Problem => {
+        const resource = key === undefined ? {} : { resource: key };
+        const field = path.length === 0 ? {} : { path: renderPath(path) };
+        return { message, ...resource, ...field, location: locate(path, isUnknownField) };
+      });
+      return [key === undefined ? { kind: "obscure", problems } : { kind: "rejected", key, location, problems }];
+    }
+  }
+}
+
+function below(locate: Locate, base: FieldPath): Locate {
+  return (path, pointsAtName) => locate([...base, ...path], pointsAtName);
+}
+
+/** Items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */
+function listItems(value: unknown): readonly unknown[] | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  if (!("kind" in value) || value.kind !== "List" || !("items" in value)) return undefined;
+  return Array.isArray(value.items) ? value.items : undefined;
+}
