@@ -1,0 +1,259 @@
+import { readFileSync } from "node:fs";
+import { renderMarkdownTable } from "@gatewayproxy/runtime/markdown-table";
+import { renderProblem } from "@gatewayproxy/runtime/problem";
+import { renderSettingsTable } from "@gatewayproxy/runtime/settings-text";
+import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
+import { describe, expect, test } from "vitest";
+import { readServiceSettings, serviceSettings } from "./settings.ts";
+import { refusedSettings, settingsWithoutEffect } from "./settings/other-settings.ts";
+
+type Env = Readonly<Record<string, string>>;
+
+function settingsOf(env: Env, argv: readonly string[] = []) {
+  const read = readServiceSettings({ argv, env });
+  if (read.kind !== "settings") throw new Error(JSON.stringify(read));
+  return read.settings;
+}
+
+function problemsOf(env: Env): readonly string[] {
+  const read = readServiceSettings({ argv: [], env });
+  return read.kind === "invalid" ? read.problems.map(renderProblem) : [];
+}
+
+describe("with no setting at all", () => {
+  test("counters are in memory and the headers are Envoy's", () => {
+    const { store, headers, notices } = settingsOf({});
+    expect(store).toEqual({ kind: "memory", maxCounters: 262_144 });
+    expect(headers).toEqual({ kind: "envoy" });
+    expect(notices).toEqual([]);
+  });
+
+  test("the ports are the reference's, and the debug server is for this machine only", () => {
+    const { values } = settingsOf({});
+    expect(values).toMatchObject({
+      port: 8080,
+      grpcPort: 8081,
+      debugPort: 6070,
+      debugHost: "127.0.0.1",
+      host: "0.0.0.0",
+    });
+  });
+});
+
+describe("Redis", () => {
+  test("is used where REDIS_URL names it, with the reference's defaults", () => {
+    const { store } = settingsOf({ REDIS_URL: "redis:6379" });
+    expect(store).toEqual({
+      kind: "redis",
+      redis: {
+        topology: "single",
+        addresses: [{ kind: "tcp", host: "redis", port: 6379 }],
+        timeoutMs: 10_000,
+        startup: { initialIntervalMs: 1_000, maxIntervalMs: 30_000, maxElapsedMs: 0 },
+      },
+      jitterMaxSeconds: 300,
+      failureMode: "error",
+      maxCounters: 262_144,
+    });
+  });
+
+  test.each<[string, Env, unknown]>([
+    ["a host alone", { REDIS_URL: "redis" }, { kind: "tcp", host: "redis", port: 6379 }],
+    ["an IPv6 address", { REDIS_URL: "[::1]:7000" }, { kind: "tcp", host: "::1", port: 7000 }],
+    ["a path", { REDIS_URL: "/run/redis.sock" }, { kind: "unix", path: "/run/redis.sock" }],
+    [
+      "a relative path that is said to be one",
+      { REDIS_URL: "redis.sock", REDIS_SOCKET_TYPE: "unix" },
+      { kind: "unix", path: "redis.sock" },
+    ],
+    ["a URL", { REDIS_URL: "redis://localhost:7000/" }, { kind: "tcp", host: "localhost", port: 7000 }],
+    [
+      "a URL with a password",
+      { REDIS_URL: "redis://:p%40ss@localhost" },
+      { kind: "tcp", host: "localhost", port: 6379 },
+    ],
+  ])("is reached by %s", (_, env, address) => {
+    expect(settingsOf(env).store).toMatchObject({ redis: { addresses: [address] } });
+  });
+
+  test.each<[string, Env, unknown]>([
+    ["a password", { REDIS_AUTH: "secret" }, { password: "secret" }],
+    ["user and password", { REDIS_AUTH: "user:se:cret" }, { username: "user", password: "se:cret" }],
+    ["the URL", { REDIS_URL: "redis://user:p%40ss@h" }, { username: "user", password: "p@ss" }],
+  ])("is authenticated to by %s", (_, env, auth) => {
+    expect(settingsOf({ REDIS_URL: "h", ...env }).store).toMatchObject({ redis: { auth } });
+  });
+
+  test("speaks TLS when told so, or by its URL", () => {
+    const tls = { authoritiesFile: "/ca.pem", skipsHostnameVerification: true };
+    const env = { REDIS_TLS_CACERT: "/ca.pem", REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: "true" };
+    expect(settingsOf({ REDIS_URL: "h", REDIS_TLS: "true", ...env }).store).toMatchObject({ redis: { tls } });
+    expect(settingsOf({ REDIS_URL: "rediss://h", ...env }).store).toMatchObject({ redis: { tls } });
+  });
+
+  test("may be sentinels, of which the first part of the address names the master", () => {
+    const env = { REDIS_TYPE: "sentinel", REDIS_URL: "mymaster,a:26379,b:26380", REDIS_SENTINEL_AUTH: "s" };
+    expect(settingsOf(env).store).toMatchObject({
+      redis: {
+        topology: "sentinel",
+        masterName: "mymaster",
+        addresses: [
+          { host: "a", port: 26379 },
+          { host: "b", port: 26380 },
+        ],
+        sentinelAuth: { password: "s" },
+      },
+    });
+  });
+
+  test("may be a cluster, with one of its own for one-second windows", () => {
+    const env = {
+      REDIS_TYPE: "CLUSTER",
+      REDIS_URL: "a:1,b:2",
+      REDIS_PERSECOND: "true",
+      REDIS_PERSECOND_URL: "c:3",
+      REDIS_PERSECOND_TIMEOUT: "100ms",
+    };
+    expect(settingsOf(env).store).toMatchObject({
+      redis: { topology: "cluster", addresses: [{ host: "a" }, { host: "b" }], timeoutMs: 10_000 },
+      perSecond: { topology: "single", addresses: [{ host: "c" }], timeoutMs: 100 },
+    });
+  });
+
+  test.each<[string, Env, string]>([
+    ["no address", { BACKEND_TYPE: "redis" }, "REDIS_URL: missing; set it to the address of Redis"],
+    [
+      "a second one without address",
+      { REDIS_URL: "a", REDIS_PERSECOND: "true" },
+      "REDIS_PERSECOND_URL: missing; set it to the address of Redis",
+    ],
+    [
+      "what is no address, without repeating it",
+      { REDIS_URL: "redis://user:secret@host:99999" },
+      "REDIS_URL: holds an address that is not host:port, a socket's path or a redis:// URL",
+    ],
+    [
+      "a socket for a cluster",
+      { REDIS_URL: "/redis.sock", REDIS_TYPE: "CLUSTER" },
+      "REDIS_URL: holds an address that is not host:port",
+    ],
+  ])("is refused with %s", (_, env, problem) => {
+    expect(problemsOf(env)[0]).toBe(problem);
+  });
+});
+
+describe("response headers", () => {
+  test.each<[string, Env, unknown]>([
+    [
+      "the reference's when it is told to send them",
+      { LIMIT_RESPONSE_HEADERS_ENABLED: "true", LIMIT_RESET_HEADER: "X-Reset" },
+      { kind: "ratelimit", limit: "RateLimit-Limit", remaining: "RateLimit-Remaining", reset: "X-Reset" },
+    ],
+    ["none when it is told not to", { LIMIT_RESPONSE_HEADERS_ENABLED: "false" }, { kind: "off" }],
+    [
+      "what our own setting says before that",
+      { LIMIT_RESPONSE_HEADERS_ENABLED: "true", RESPONSE_HEADERS: "off" },
+      { kind: "off" },
+    ],
+  ])("are %s", (_, env, headers) => {
+    expect(settingsOf(env).headers).toEqual(headers);
+  });
+});
+
+describe("the folder of limit files", () => {
+  test.each<[string, Env, readonly string[], { directory: string; keyRoot: string }]>([
+    [
+      "is where the reference looks",
+      {},
+      [],
+      { directory: "/srv/runtime_data/current/config", keyRoot: "/srv/runtime_data/current" },
+    ],
+    [
+      "is put together from three settings",
+      {
+        RUNTIME_ROOT: "/data",
+        RUNTIME_SUBDIRECTORY: "ratelimit",
+        RUNTIME_APPDIRECTORY: "limits",
+        RUNTIME_WATCH_ROOT: "false",
+      },
+      [],
+      { directory: "/data/ratelimit/limits", keyRoot: "/data/ratelimit/limits" },
+    ],
+    ["is that of --config-dir", {}, ["--config-dir", "/limits"], { directory: "/limits", keyRoot: "/limits" }],
+    [
+      "is that of RUNTIME_ROOT before --config-dir",
+      { RUNTIME_ROOT: "/data" },
+      ["--config-dir", "/limits"],
+      { directory: "/data/config", keyRoot: "/data" },
+    ],
+  ])("%s", (_, env, argv, layout) => {
+    expect(settingsOf(env, argv).runtime).toEqual({ ...layout, ignoresDotFiles: false });
+  });
+});
+
+describe("what this service cannot do", () => {
+  test.each<[Env, string]>([
+    [
+      { BACKEND_TYPE: "memcache" },
+      "BACKEND_TYPE: memcached is not supported; set BACKEND_TYPE=redis with REDIS_URL, or BACKEND_TYPE=memory",
+    ],
+    [{ USE_DOG_STATSD: "true" }, "USE_DOG_STATSD: DogStatsD is not supported; set USE_STATSD=true, or scrape /metrics"],
+  ])("is refused: %j", (env, problem) => {
+    expect(problemsOf(env)).toEqual([problem]);
+  });
+
+  test("is told where it does no harm", () => {
+    const env = { TRACING_ENABLED: "true", REDIS_POOL_SIZE: "20", MEMCACHE_SRV: "x", USE_DOG_STATSD: "false" };
+    expect(settingsOf(env).notices).toEqual([
+      "MEMCACHE_SRV has no effect: counters are in memory or in Redis",
+      "REDIS_POOL_SIZE has no effect: one connection carries all commands",
+      "TRACING_ENABLED has no effect: no spans are sent",
+    ]);
+  });
+});
+
+describe("values are read as Go reads them", () => {
+  test.each([
+    ["24h", 86_400_000],
+    ["1h30m", 5_400_000],
+    ["150us", 0.15],
+    ["0", 0],
+    ["1.5s", 1_500],
+  ])("a duration %s", (text, ms) => {
+    expect(settingsOf({ REDIS_TIMEOUT: text }).values.redisTimeout).toBeCloseTo(ms, 9);
+  });
+
+  test.each(["1", "t", "T", "TRUE", "true", "True"])("a flag %s", (text) => {
+    expect(settingsOf({ SHADOW_MODE: text }).values.shadowMode).toBe(true);
+  });
+
+  test("a list of pairs", () => {
+    const { values } = settingsOf({ EXTRA_TAGS: "a:1,b:x=y", CONFIG_GRPC_XDS_NODE_METADATA: "k=v" });
+    expect(values.extraTags).toEqual(
+      new Map([
+        ["a", "1"],
+        ["b", "x=y"],
+      ]),
+    );
+    expect(values.xdsNodeMetadata).toEqual(new Map([["k", "v"]]));
+  });
+
+  test("and what cannot be read is told with what is accepted, all at once", () => {
+    expect(problemsOf({ PORT: "http", REDIS_TIMEOUT: "soon", SHADOW_MODE: "maybe" })).toEqual([
+      'PORT: "http" is not a whole number from 0 to 65535',
+      'SHADOW_MODE: "maybe" is not true or false',
+      'REDIS_TIMEOUT: "soon" is not a duration such as 150us, 500ms, 10s or 1h30m',
+    ]);
+  });
+});
+
+test("docs/ratelimit-service.md shows every setting, those without effect, and those that are refused", async () => {
+  const page = new URL("../../docs/ratelimit-service.md", import.meta.url).pathname;
+  const others = renderMarkdownTable([
+    ["environment variable", "here", "why"],
+    ...Object.entries(refusedSettings).map(([name, { instead }]) => [`\`${name}\``, "refused", instead]),
+    ...Object.entries(settingsWithoutEffect).map(([name, reason]) => [`\`${name}\``, "no effect", reason]),
+  ]);
+  const withSettings = withSection(readFileSync(page, "utf8"), "settings", renderSettingsTable(serviceSettings));
+  await expect(withSection(withSettings, "other-settings", others)).toMatchFileSnapshot(page);
+});

@@ -1,0 +1,90 @@
+/**
+ * The settings of the service: every environment variable of envoyproxy/ratelimit with its default, and ours. Read once,
+ * at the start; what is wrong is told all at once, and what has no effect here is told too.
+ */
+import { join } from "node:path";
+import type { Problem } from "@gatewayproxy/runtime/problem";
+import { readSettings, type SettingSources, type SettingValues } from "@gatewayproxy/runtime/settings";
+import type { RuntimeDirectory } from "./config/runtime-directory.ts";
+import type { HeaderStyle } from "./limiter/headers.ts";
+import { configSettings } from "./settings/config-settings.ts";
+import { limitSettings } from "./settings/limit-settings.ts";
+import { noticesOf, refusedSettings } from "./settings/other-settings.ts";
+import { readStoreSettings, type StoreSettings } from "./settings/read-store-settings.ts";
+import { redisSettings } from "./settings/redis-settings.ts";
+import { serverSettings } from "./settings/server-settings.ts";
+import { statsSettings } from "./settings/stats-settings.ts";
+
+/** Every setting that is read, by the name that the code uses. */
+export const serviceSettings = {
+  ...serverSettings,
+  ...configSettings,
+  ...limitSettings,
+  ...redisSettings,
+  ...statsSettings,
+} as const;
+
+export interface ServiceSettings {
+  readonly values: SettingValues<typeof serviceSettings>;
+  /** What several settings say together. */
+  readonly store: StoreSettings;
+  readonly headers: HeaderStyle;
+  readonly runtime: RuntimeDirectory;
+  /** Sentences about variables without effect, for the log. */
+  readonly notices: readonly string[];
+}
+
+export type ReadServiceSettings =
+  | { readonly kind: "settings"; readonly settings: ServiceSettings }
+  | { readonly kind: "help" }
+  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
+
+/** Reads the command line and the environment. Never throws. */
+export function readServiceSettings(sources: SettingSources): ReadServiceSettings {
+  const refused = refusalsOf(sources.env);
+  if (refused.length > 0) return { kind: "invalid", problems: refused };
+  const read = readSettings(serviceSettings, sources);
+  if (read.kind !== "values") return read;
+  const { values } = read;
+  const store = readStoreSettings(values);
+  if (store.kind === "invalid") return store;
+  const settings = {
+    values,
+    store: store.settings,
+    headers: headerStyleOf(values),
+    runtime: runtimeDirectoryOf(values),
+    notices: noticesOf(sources.env),
+  };
+  return { kind: "settings", settings };
+}
+
+function refusalsOf(env: SettingSources["env"]): readonly Problem[] {
+  return Object.entries(refusedSettings).flatMap(([name, { values, instead }]) =>
+    values.test(env[name] ?? "") ? [{ path: name, message: instead }] : [],
+  );
+}
+
+function headerStyleOf(values: ServiceSettings["values"]): HeaderStyle {
+  const asReference = { true: "ratelimit", false: "off", undefined: "envoy" } as const;
+  const kind = values.responseHeaders ?? asReference[`${values.limitResponseHeadersEnabled}`];
+  if (kind !== "ratelimit") return { kind };
+  return {
+    kind,
+    limit: values.limitLimitHeader,
+    remaining: values.limitRemainingHeader,
+    reset: values.limitResetHeader,
+  };
+}
+
+const defaultRuntimeRoot = "/srv/runtime_data/current";
+
+/** RUNTIME_ROOT and the two below it; without RUNTIME_ROOT the folder of `--config-dir`, if that is given. */
+function runtimeDirectoryOf(values: ServiceSettings["values"]): RuntimeDirectory {
+  const ignoresDotFiles = values.runtimeIgnoreDotFiles;
+  if (values.runtimeRoot === undefined && values.configDir !== undefined) {
+    return { directory: values.configDir, keyRoot: values.configDir, ignoresDotFiles };
+  }
+  const keyRoot = join(values.runtimeRoot ?? defaultRuntimeRoot, values.runtimeSubdirectory ?? "");
+  const directory = join(keyRoot, values.runtimeAppDirectory);
+  return { directory, keyRoot: values.runtimeWatchRoot ? keyRoot : directory, ignoresDotFiles };
+}

@@ -1,0 +1,155 @@
+/** Where the limits come from. */
+import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import type { Settings } from "@gatewayproxy/runtime/settings";
+import { decimal, duration, flag, pairs, word } from "./kinds.ts";
+
+const file = optional(text("FILE", "the path of a PEM file"));
+
+export const configSettings = {
+  configDir: {
+    kind: optional(text("DIR", "a folder")),
+    flag: "config-dir",
+    env: "CONFIG_DIR",
+    help: "Folder of limit files to serve where RUNTIME_ROOT is not set.",
+  },
+  configType: {
+    kind: word("FILE", "GRPC_XDS_SOTW"),
+    env: "CONFIG_TYPE",
+    default: "FILE",
+    help: "Limits come from files, or from an xDS server.",
+  },
+  mergeDomainConfigs: {
+    kind: flag,
+    flag: "merge-domain-configs",
+    env: "MERGE_DOMAIN_CONFIG",
+    default: "false",
+    help: "Several files may describe one domain.",
+  },
+  forceStartWithoutInitialConfig: {
+    kind: flag,
+    env: "FORCE_START_WITHOUT_INITIAL_CONFIG",
+    default: "false",
+    help: "Begins to serve before the first configuration has come.",
+  },
+  healthyWithAtLeastOneConfigLoaded: {
+    kind: flag,
+    env: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED",
+    default: "false",
+    help: "Is not healthy until some domain has limits.",
+  },
+  runtimeRoot: {
+    kind: optional(text("DIR", "a folder")),
+    env: "RUNTIME_ROOT",
+    defaultText: "/srv/runtime_data/current",
+    help: "Root of the runtime folder, often a link that is swapped.",
+  },
+  runtimeSubdirectory: {
+    kind: optional(text("DIR", "a relative path")),
+    env: "RUNTIME_SUBDIRECTORY",
+    help: "Folder below the root.",
+  },
+  runtimeAppDirectory: {
+    kind: text("DIR", "a relative path"),
+    env: "RUNTIME_APPDIRECTORY",
+    default: "config",
+    help: "Folder below that, with the limit files.",
+  },
+  runtimeIgnoreDotFiles: {
+    kind: flag,
+    env: "RUNTIME_IGNOREDOTFILES",
+    default: "false",
+    help: "Leaves out names that begin with a dot. Set it for ConfigMap volumes, which hold each file twice.",
+  },
+  runtimeWatchRoot: {
+    kind: flag,
+    env: "RUNTIME_WATCH_ROOT",
+    default: "true",
+    help: "Names files from the folder above in messages. Changes are seen in either case.",
+  },
+  runtimePollInterval: {
+    kind: duration,
+    env: "RUNTIME_POLL_INTERVAL",
+    default: "250ms",
+    help: "Between two looks at the files; a change is served after at most two.",
+  },
+  xdsNodeId: {
+    kind: text("ID", "a node id"),
+    env: "CONFIG_GRPC_XDS_NODE_ID",
+    default: "default",
+    help: "Node id that the xDS server knows this service by.",
+  },
+  xdsNodeMetadata: {
+    kind: optional(pairs("=", ":")),
+    env: "CONFIG_GRPC_XDS_NODE_METADATA",
+    help: "Metadata of the node.",
+  },
+  xdsServerUrl: {
+    kind: text("HOST:PORT", "a host and port"),
+    env: "CONFIG_GRPC_XDS_SERVER_URL",
+    default: "localhost:18000",
+    help: "Address of the xDS server.",
+  },
+  xdsServerConnectRetryInterval: {
+    kind: duration,
+    env: "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
+    default: "3s",
+    help: "Longest time that one attempt to connect to the xDS server takes.",
+  },
+  xdsClientAdditionalHeaders: {
+    kind: optional(pairs(":")),
+    env: "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS",
+    help: "Headers sent to the xDS server.",
+  },
+  xdsServerUseTls: {
+    kind: flag,
+    env: "CONFIG_GRPC_XDS_SERVER_USE_TLS",
+    default: "false",
+    help: "Speaks TLS with the xDS server.",
+  },
+  xdsClientTlsCert: {
+    kind: file,
+    env: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT",
+    help: "Certificate shown to the xDS server.",
+  },
+  xdsClientTlsKey: { kind: file, env: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", help: "Key of that certificate." },
+  xdsServerTlsCaCert: {
+    kind: file,
+    env: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT",
+    help: "Authorities for the xDS server's certificate, in place of the system's.",
+  },
+  xdsServerTlsSan: {
+    kind: optional(text("NAME", "a subject alternative name")),
+    env: "CONFIG_GRPC_XDS_SERVER_TLS_SAN",
+    help: "Subject alternative name that the xDS server's certificate must carry, in place of its host.",
+  },
+  xdsBackoffInitialInterval: {
+    kind: duration,
+    env: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL",
+    default: "10s",
+    help: "Pause after the first failure of the xDS stream; it doubles with each further one.",
+  },
+  xdsBackoffMaxInterval: {
+    kind: duration,
+    env: "XDS_CLIENT_BACKOFF_MAX_INTERVAL",
+    default: "60s",
+    help: "Longest such pause.",
+  },
+  xdsBackoffRandomFactor: {
+    kind: decimal(0, 1),
+    env: "XDS_CLIENT_BACKOFF_RANDOM_FACTOR",
+    default: "0.5",
+    help: "Share of the pause that chance adds to it or takes from it.",
+  },
+  xdsBackoffJitter: {
+    kind: flag,
+    env: "XDS_CLIENT_BACKOFF_JITTER",
+    default: "true",
+    help: "Whether chance does so.",
+  },
+  xdsMaxMessageBytes: {
+    kind: optional(integer(1, 2 ** 31 - 1)),
+    env: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES",
+    defaultText: "4194304",
+    help: "Largest message taken from the xDS server, in bytes.",
+  },
+} as const satisfies Settings;

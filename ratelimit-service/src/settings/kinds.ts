@@ -1,0 +1,78 @@
+/** Kinds of settings that only the rate limit service has: those of Go, in which the reference reads its own. */
+import type { SettingKind } from "@gatewayproxy/runtime/setting-kinds";
+
+/** True and false as Go's strconv.ParseBool takes them. */
+export const flag: SettingKind<boolean> = {
+  placeholder: "",
+  accepted: "true or false",
+  parse(value) {
+    if (/^(?:1|t|T|true|TRUE|True)$/.test(value)) return true;
+    return /^(?:0|f|F|false|FALSE|False)$/.test(value) ? false : undefined;
+  },
+};
+
+const msOfUnit: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+};
+
+/** A length of time as Go writes it (`24h`, `1h30m`, `150us`, `0`), read to milliseconds. */
+export const duration: SettingKind<number> = {
+  placeholder: "DURATION",
+  accepted: "a duration such as 150us, 500ms, 10s or 1h30m",
+  parse(value) {
+    if (value === "0") return 0;
+    if (!/^(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+$/.test(value)) return undefined;
+    let ms = 0;
+    for (const [, amount, unit] of value.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)) {
+      ms += Number(amount) * (msOfUnit[unit ?? ""] ?? 0);
+    }
+    return ms;
+  },
+};
+
+/** A number, both bounds included. */
+export function decimal(min: number, max: number): SettingKind<number> {
+  return {
+    placeholder: "X",
+    accepted: `a number from ${min} to ${max}`,
+    parse(value) {
+      const number = Number(value);
+      return /^\d+(?:\.\d+)?$/.test(value) && number >= min && number <= max ? number : undefined;
+    },
+  };
+}
+
+/** `name<separator>value,…`, each separator one of those given. */
+export function pairs(...separators: readonly string[]): SettingKind<ReadonlyMap<string, string>> {
+  const shape = separators.map((separator) => `NAME${separator}VALUE,…`).join(" or ");
+  return {
+    placeholder: shape,
+    accepted: shape,
+    parse(value) {
+      const entries = value.split(",").map((pair) => splitPair(pair, separators));
+      return entries.every((entry) => entry !== undefined) ? new Map(entries) : undefined;
+    },
+  };
+}
+
+function splitPair(pair: string, separators: readonly string[]): readonly [string, string] | undefined {
+  const places = separators.map((separator) => pair.indexOf(separator)).filter((place) => place > 0);
+  if (places.length === 0) return undefined;
+  const place = Math.min(...places);
+  return [pair.slice(0, place).trim(), pair.slice(place + 1).trim()];
+}
+
+/** One of a few words, in any case. */
+export function word<const T extends string>(...words: readonly T[]): SettingKind<T> {
+  return {
+    placeholder: words.join("|"),
+    accepted: `one of ${words.join(", ")}`,
+    parse: (value) => words.find((one) => one.toLowerCase() === value.toLowerCase()),
+  };
+}

@@ -1,0 +1,104 @@
+/** How calls are counted and answered, and where the counters are. */
+import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import type { Settings } from "@gatewayproxy/runtime/settings";
+import { decimal, flag, word } from "./kinds.ts";
+
+const headerName = text("NAME", "a header name");
+
+export const limitSettings = {
+  backendType: {
+    kind: optional(word("memory", "redis", "memcache")),
+    env: "BACKEND_TYPE",
+    defaultText: "`redis` where REDIS_URL is set, else `memory`",
+    help: "Where the counters are; memcache is refused.",
+  },
+  failureMode: {
+    kind: word("error", "open", "local"),
+    env: "FAILURE_MODE",
+    default: "error",
+    help: "While Redis is away calls fail as with the reference, or pass, or are counted by this process alone.",
+  },
+  memoryStoreMaxCounters: {
+    kind: integer(16, 2 ** 24),
+    env: "MEMORY_STORE_MAX_COUNTERS",
+    default: "262144",
+    help: "Room for counters in memory, 128 bytes each; past about half of it counters begin to be forgotten.",
+  },
+  expirationJitterMaxSeconds: {
+    kind: integer(0, 86_400),
+    env: "EXPIRATION_JITTER_MAX_SECONDS",
+    default: "300",
+    help: "Keys in Redis outlive their window by up to so many seconds.",
+  },
+  localCacheSizeInBytes: {
+    kind: integer(0, 2 ** 31 - 1),
+    env: "LOCAL_CACHE_SIZE_IN_BYTES",
+    default: "0",
+    help: "Memory for counters known to be over their limit, which are refused without asking Redis; 0 for none.",
+  },
+  nearLimitRatio: {
+    kind: decimal(0, 1),
+    env: "NEAR_LIMIT_RATIO",
+    default: "0.8",
+    help: "Share of a limit from which on hits count as near_limit.",
+  },
+  cacheKeyPrefix: {
+    kind: optional(text("TEXT", "any text")),
+    env: "CACHE_KEY_PREFIX",
+    help: "Stands before every key in Redis.",
+  },
+  stopAtOverLimit: {
+    kind: flag,
+    env: "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
+    default: "false",
+    help: "A call that one limit refuses is not counted by its other limits.",
+  },
+  strictZeroHit: {
+    kind: flag,
+    env: "STRICT_ZERO_HIT",
+    default: "false",
+    help: "A check with 0 hits of an exactly used-up limit is over it; the reference lets it pass.",
+  },
+  shadowMode: {
+    kind: flag,
+    env: "SHADOW_MODE",
+    default: "false",
+    help: "No call is refused; statuses and metrics tell which would have been.",
+  },
+  quotaMode: { kind: flag, env: "QUOTA_MODE", default: "false", help: "Every limit is a quota." },
+  responseDynamicMetadata: {
+    kind: flag,
+    env: "RESPONSE_DYNAMIC_METADATA",
+    default: "false",
+    help: "Answers carry the call, and the metadata of the limits that passed, as dynamic metadata.",
+  },
+  responseHeaders: {
+    kind: optional(word("envoy", "ratelimit", "off")),
+    env: "RESPONSE_HEADERS",
+    defaultText: "`ratelimit` or `off` where LIMIT_RESPONSE_HEADERS_ENABLED says so, else `envoy`",
+    help: "Response headers: x-ratelimit-* and x-envoy-ratelimited as Envoy writes them, the reference's, or none.",
+  },
+  limitResponseHeadersEnabled: {
+    kind: optional(flag),
+    env: "LIMIT_RESPONSE_HEADERS_ENABLED",
+    help: "Sends the reference's headers (true) or none (false).",
+  },
+  limitLimitHeader: {
+    kind: headerName,
+    env: "LIMIT_LIMIT_HEADER",
+    default: "RateLimit-Limit",
+    help: "The reference's header for the limit.",
+  },
+  limitRemainingHeader: {
+    kind: headerName,
+    env: "LIMIT_REMAINING_HEADER",
+    default: "RateLimit-Remaining",
+    help: "The reference's header for what remains.",
+  },
+  limitResetHeader: {
+    kind: headerName,
+    env: "LIMIT_RESET_HEADER",
+    default: "RateLimit-Reset",
+    help: "The reference's header for the seconds to the reset.",
+  },
+} as const satisfies Settings;

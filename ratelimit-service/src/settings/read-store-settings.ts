@@ -1,0 +1,152 @@
+/** Where the counters are, from the settings of Redis and of the backend. */
+import type { Problem } from "@gatewayproxy/runtime/problem";
+import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import {
+  parseRedisAddress,
+  parseRedisAuth,
+  type RedisAddress,
+  type RedisAuth,
+  type RedisOptions,
+  type RedisTls,
+} from "../store/redis/redis-options.ts";
+import type { limitSettings } from "./limit-settings.ts";
+import type { redisSettings } from "./redis-settings.ts";
+
+export type StoreSettings =
+  | { readonly kind: "memory"; readonly maxCounters: number }
+  | {
+      readonly kind: "redis";
+      readonly redis: RedisOptions;
+      /** For counters of one-second windows; absent: they are with the others. */
+      readonly perSecond?: RedisOptions;
+      readonly jitterMaxSeconds: number;
+      readonly failureMode: "error" | "open" | "local";
+      /** For `local`. */
+      readonly maxCounters: number;
+    };
+
+export type ReadStoreSettings =
+  | { readonly kind: "settings"; readonly settings: StoreSettings }
+  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
+
+type Values = SettingValues<typeof limitSettings> & SettingValues<typeof redisSettings>;
+
+/** The settings of one of the two Redis. */
+interface RedisValues {
+  /** `REDIS` or `REDIS_PERSECOND`, for messages. */
+  readonly prefix: string;
+  readonly url: string | undefined;
+  readonly type: Values["redisType"];
+  readonly socketType: Values["redisSocketType"];
+  readonly auth: string | undefined;
+  readonly sentinelAuth: string | undefined;
+  readonly tls: boolean;
+  readonly timeoutMs: number;
+}
+
+/** Redis where it is named or asked for, else memory. */
+export function readStoreSettings(values: Values): ReadStoreSettings {
+  const backend = values.backendType ?? (values.redisUrl === undefined ? "memory" : "redis");
+  const maxCounters = values.memoryStoreMaxCounters;
+  if (backend !== "redis") return { kind: "settings", settings: { kind: "memory", maxCounters } };
+  const problems: Problem[] = [];
+  const redis = readRedis(values, mainRedis(values), problems);
+  const perSecond = values.redisPerSecond ? readRedis(values, perSecondRedis(values), problems) : undefined;
+  if (redis === undefined || problems.length > 0) return { kind: "invalid", problems };
+  const settings: StoreSettings = {
+    kind: "redis",
+    redis,
+    ...(perSecond === undefined ? {} : { perSecond }),
+    jitterMaxSeconds: values.expirationJitterMaxSeconds,
+    failureMode: values.failureMode,
+    maxCounters,
+  };
+  return { kind: "settings", settings };
+}
+
+function mainRedis(values: Values): RedisValues {
+  return {
+    prefix: "REDIS",
+    url: values.redisUrl,
+    type: values.redisType,
+    socketType: values.redisSocketType,
+    auth: values.redisAuth,
+    sentinelAuth: values.redisSentinelAuth,
+    tls: values.redisTls,
+    timeoutMs: values.redisTimeout,
+  };
+}
+
+function perSecondRedis(values: Values): RedisValues {
+  return {
+    prefix: "REDIS_PERSECOND",
+    url: values.redisPerSecondUrl,
+    type: values.redisPerSecondType,
+    socketType: values.redisPerSecondSocketType,
+    auth: values.redisPerSecondAuth,
+    sentinelAuth: values.redisPerSecondSentinelAuth,
+    tls: values.redisPerSecondTls,
+    timeoutMs: values.redisPerSecondTimeout,
+  };
+}
+
+function readRedis(values: Values, redis: RedisValues, problems: Problem[]): RedisOptions | undefined {
+  const { prefix, type, url } = redis;
+  if (url === undefined) {
+    problems.push({ path: `${prefix}_URL`, message: "missing; set it to the address of Redis" });
+    return undefined;
+  }
+  const parts = url.split(",").map((part) => part.trim());
+  const masterName = type === "SENTINEL" ? parts.shift() : undefined;
+  const addresses = parts.flatMap((part) => readAddress(part, redis, problems));
+  if (addresses.length === 0) {
+    problems.push({ path: `${prefix}_URL`, message: "names no address; accepted is master,host:port,… for sentinels" });
+    return undefined;
+  }
+  const inUrl = type === "SINGLE" ? authInUrl(url) : undefined;
+  const auth = parseRedisAuth(redis.auth ?? "") ?? inUrl;
+  const sentinelAuth = parseRedisAuth(redis.sentinelAuth ?? "");
+  const tls = redis.tls || url.startsWith("rediss://") ? tlsOf(values) : undefined;
+  return {
+    topology: ({ SINGLE: "single", SENTINEL: "sentinel", CLUSTER: "cluster" } as const)[type],
+    addresses,
+    ...(masterName === undefined ? {} : { masterName }),
+    ...(auth === undefined ? {} : { auth }),
+    ...(sentinelAuth === undefined ? {} : { sentinelAuth }),
+    ...(tls === undefined ? {} : { tls }),
+    timeoutMs: redis.timeoutMs,
+    startup: {
+      initialIntervalMs: values.redisStartupInitialInterval,
+      maxIntervalMs: values.redisStartupMaxInterval,
+      maxElapsedMs: values.redisStartupMaxElapsedTime,
+    },
+  };
+}
+
+function readAddress(text: string, { prefix, type, socketType }: RedisValues, problems: Problem[]): RedisAddress[] {
+  const address = parseRedisAddress(text, socketType);
+  const isTcpOnly = type !== "SINGLE" || socketType === "tcp";
+  if (address !== undefined && !(isTcpOnly && address.kind === "unix")) return [address];
+  const accepted = isTcpOnly ? "host:port" : "host:port, a socket's path or a redis:// URL";
+  // What was found may hold a password.
+  problems.push({ path: `${prefix}_URL`, message: `holds an address that is not ${accepted}` });
+  return [];
+}
+
+/** User and password within a `redis://` URL. */
+function authInUrl(text: string): RedisAuth | undefined {
+  const url = /^rediss?:\/\//.test(text) ? URL.parse(text) : null;
+  if (url === null || url.password === "") return undefined;
+  const username = decodeURIComponent(url.username);
+  const password = decodeURIComponent(url.password);
+  return username === "" ? { password } : { username, password };
+}
+
+function tlsOf(values: Values): RedisTls {
+  return {
+    ...(values.redisTlsClientCert === undefined ? {} : { certificateFile: values.redisTlsClientCert }),
+    ...(values.redisTlsClientKey === undefined ? {} : { keyFile: values.redisTlsClientKey }),
+    ...(values.redisTlsCaCert === undefined ? {} : { authoritiesFile: values.redisTlsCaCert }),
+    skipsHostnameVerification: values.redisTlsSkipHostnameVerification,
+  };
+}

@@ -1,0 +1,59 @@
+/** What the service tells about itself, and to whom. */
+import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import type { Settings } from "@gatewayproxy/runtime/settings";
+import { duration, flag, pairs, word } from "./kinds.ts";
+
+export const statsSettings = {
+  disableStats: { kind: flag, env: "DISABLE_STATS", default: "false", help: "Counts and tells nothing." },
+  maxMetricSeries: {
+    kind: integer(1, 10_000_000),
+    env: "MAX_METRIC_SERIES",
+    default: "10000",
+    help: "Metric series named after values of calls (detailed_metric, value_to_metric, overrides); further values count for their rule.",
+  },
+  usePrometheus: {
+    kind: flag,
+    env: "USE_PROMETHEUS",
+    default: "false",
+    help: "Serves metrics at PROMETHEUS_ADDR; the debug server has them in any case.",
+  },
+  prometheusAddr: {
+    kind: text("HOST:PORT", "HOST:PORT or :PORT"),
+    env: "PROMETHEUS_ADDR",
+    default: ":9090",
+    help: "Address of that server.",
+  },
+  prometheusPath: { kind: text("PATH", "a path"), env: "PROMETHEUS_PATH", default: "/metrics", help: "Its path." },
+  prometheusResponseTimeAsMilliseconds: {
+    kind: flag,
+    env: "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS",
+    default: "false",
+    help: "Tells response times in milliseconds in place of seconds.",
+  },
+  useStatsd: {
+    kind: optional(flag),
+    env: "USE_STATSD",
+    defaultText: "true where STATSD_HOST is set",
+    help: "Sends metrics to a statsd server.",
+  },
+  statsdHost: {
+    kind: optional(text("HOST", "a host")),
+    env: "STATSD_HOST",
+    defaultText: "localhost",
+    help: "Its host.",
+  },
+  statsdPort: { kind: integer(1, 65_535), env: "STATSD_PORT", default: "8125", help: "Its port." },
+  statsdProtocol: {
+    kind: word("tcp", "udp"),
+    env: "STATSD_PROTOCOL",
+    default: "tcp",
+    help: "How to reach it; the reference knows TCP only.",
+  },
+  statsFlushInterval: {
+    kind: duration,
+    env: "STATS_FLUSH_INTERVAL",
+    default: "10s",
+    help: "Between two sendings to statsd.",
+  },
+  extraTags: { kind: optional(pairs(":")), env: "EXTRA_TAGS", help: "Tags of every metric." },
+} as const satisfies Settings;

@@ -1,0 +1,80 @@
+/** A connection to each master of a Redis Cluster, opened when a key first needs it. */
+import { createCluster } from "@redis/client";
+import calculateSlot from "cluster-key-slot";
+import {
+  clientOptions,
+  type LinkOptions,
+  type OnLinkError,
+  type RedisLane,
+  type RedisLink,
+  type RedisReply,
+  socketOptions,
+} from "./redis-link.ts";
+import { tcpAddresses } from "./redis-options.ts";
+
+export class ClusterLink implements RedisLink {
+  readonly #options: LinkOptions;
+  readonly #onError: OnLinkError;
+  #client: ReturnType<typeof newClient>;
+
+  constructor(options: LinkOptions, onError: OnLinkError) {
+    this.#options = options;
+    this.#onError = onError;
+    this.#client = newClient(this.#options, this.#onError);
+  }
+
+  async open(): Promise<void> {
+    await this.#client.connect();
+  }
+
+  isReady(): boolean {
+    return this.#client.isReady;
+  }
+
+  send(key: string, command: string[]): Promise<RedisReply> {
+    return this.#client.sendCommand<RedisReply>(key, false, command);
+  }
+
+  laneOf(key: string): string {
+    return this.#client.slots[calculateSlot(key)]?.master.address ?? "";
+  }
+
+  lanes(): readonly RedisLane[] {
+    const client = this.#client;
+    return client.masters.map((master) => ({
+      name: master.address,
+      ping: async () => (await client.nodeClient(master)).sendCommand(["PING"]),
+    }));
+  }
+
+  reset(): void {
+    this.#destroy();
+    this.#client = newClient(this.#options, this.#onError);
+    this.#client.connect().catch(this.#onError);
+  }
+
+  close(): Promise<void> {
+    this.#destroy();
+    return Promise.resolve();
+  }
+
+  #destroy(): void {
+    if (this.#client.isOpen) this.#client.destroy();
+  }
+}
+
+function newClient(options: LinkOptions, onError: OnLinkError) {
+  const socket = socketOptions(options, () => true);
+  const client = createCluster({
+    // Asking a node that hangs for the slots must end, so that the next one is asked.
+    rootNodes: tcpAddresses(options).map((address) => ({
+      socket: { ...address, socketTimeout: options.timeoutMs },
+    })),
+    defaults: { ...clientOptions(options.auth), socket },
+    RESP: 2,
+    commandOptions: { timeout: 0 },
+    minimizeConnections: true,
+    topologyRefreshOnReconnectionAttemptStrategy: 500,
+  });
+  return client.on("error", onError);
+}

@@ -1,0 +1,100 @@
+/**
+ * Knows which connections answer. A lane that owes an answer for longer than the timeout is stalled until it answers
+ * anything again; probes ask lanes that are silent or stalled, and one that stays silent is connected anew.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { RedisLane, RedisLink } from "./redis-link.ts";
+
+/** Between two probes, in ms. */
+const probeIntervalMs = 1_000;
+/** A lane silent for so many timeouts is connected anew. */
+const patience = 3;
+
+export class LaneWatch {
+  readonly #link: RedisLink;
+  readonly #timeoutMs: number;
+  readonly #clock: Clock;
+  readonly #onReset: () => void;
+  /** By lane: since when it is stalled, on the monotonic clock. */
+  readonly #stalled = new Map<string, number>();
+  #heardSinceProbe = false;
+  #timer: Timer | undefined;
+  #isClosed = false;
+
+  /** @param onReset told when all connections were dropped, with whatever was known about them */
+  constructor(link: RedisLink, timeoutMs: number, clock: Clock, onReset: () => void) {
+    this.#link = link;
+    this.#timeoutMs = timeoutMs;
+    this.#clock = clock;
+    this.#onReset = onReset;
+    this.#schedule();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  /** Whether a command for this key would wait in vain. */
+  isStalled(key: string): boolean {
+    return this.#stalled.size > 0 && this.#stalled.has(this.#link.laneOf(key));
+  }
+
+  /** Some lane answers. */
+  isHealthy(): boolean {
+    if (!this.#link.isReady()) return false;
+    return this.#stalled.size === 0 || this.#link.lanes().some(({ name }) => !this.#stalled.has(name));
+  }
+
+  heard(key: string): void {
+    this.#heardSinceProbe = true;
+    if (this.#stalled.size > 0) this.#stalled.delete(this.#link.laneOf(key));
+  }
+
+  missed(key: string): void {
+    this.#stall(this.#link.laneOf(key));
+  }
+
+  #stall(lane: string): void {
+    if (!this.#stalled.has(lane)) this.#stalled.set(lane, this.#clock.monotonicMs());
+  }
+
+  #schedule(): void {
+    if (!this.#isClosed) this.#timer = this.#clock.setTimer(probeIntervalMs, () => void this.#probe());
+  }
+
+  /** Never rejects. */
+  async #probe(): Promise<void> {
+    const isNeeded = this.#stalled.size > 0 || !this.#heardSinceProbe;
+    this.#heardSinceProbe = false;
+    if (isNeeded && this.#link.isReady()) {
+      const lanes = this.#link.lanes();
+      for (const name of this.#stalled.keys())
+        if (!lanes.some((lane) => lane.name === name)) this.#stalled.delete(name);
+      await Promise.all(lanes.map((lane) => this.#ask(lane)));
+      this.#resetIfSilent();
+    }
+    this.#schedule();
+  }
+
+  async #ask(lane: RedisLane): Promise<void> {
+    const late = Promise.withResolvers<boolean>();
+    const timer = this.#clock.setTimer(this.#timeoutMs, () => late.resolve(false));
+    const answer = lane.ping().then(
+      () => true,
+      () => false,
+    );
+    const isWell = await Promise.race([answer, late.promise]);
+    timer.cancel();
+    if (isWell) this.#stalled.delete(lane.name);
+    else this.#stall(lane.name);
+  }
+
+  #resetIfSilent(): void {
+    const longest = Math.min(Infinity, ...this.#stalled.values());
+    if (this.#isClosed || this.#clock.monotonicMs() - longest < patience * this.#timeoutMs) return;
+    this.#stalled.clear();
+    this.#link.reset();
+    this.#onReset();
+  }
+}

@@ -1,0 +1,94 @@
+/** Settings → a Redis store that is connected. */
+import { readFileSync } from "node:fs";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { ClusterLink } from "./cluster-link.ts";
+import type { OnLinkError, RedisLink, TlsSocketOptions } from "./redis-link.ts";
+import type { RedisOptions, RedisTls } from "./redis-options.ts";
+import { RedisStore } from "./redis-store.ts";
+import { SentinelLink } from "./sentinel-link.ts";
+import { SingleLink } from "./single-link.ts";
+
+export interface OpenRedisOptions {
+  readonly redis: RedisOptions;
+  readonly jitterMaxSeconds: number;
+  readonly clock: Clock;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+  /** Told of every fault of a connection, before and after the store is open. */
+  readonly onError: OnLinkError;
+}
+
+export interface OpeningRedisStore {
+  /** Usable at once; refuses calls until it is connected. */
+  readonly store: RedisStore;
+  /**
+   * Resolves with the first connection. Rejects with the last fault when the startup options say to give up, and when
+   * the signal aborts.
+   */
+  readonly connected: Promise<void>;
+}
+
+/**
+ * Begins to connect, and tries again after pauses that double, as the startup options say.
+ * Throws when a certificate cannot be read.
+ */
+export function openRedisStore(options: OpenRedisOptions, signal?: AbortSignal): OpeningRedisStore {
+  const { redis, jitterMaxSeconds, clock, random } = options;
+  const link = linkFor(redis, options.onError);
+  const store = new RedisStore({ link, timeoutMs: redis.timeoutMs, jitterMaxSeconds, clock, random });
+  return { store, connected: connect(link, options, signal) };
+}
+
+function linkFor({ tls, ...redis }: RedisOptions, onError: OnLinkError): RedisLink {
+  const options = tls === undefined ? redis : { ...redis, tls: readTls(tls) };
+  switch (redis.topology) {
+    case "single":
+      return new SingleLink(options, onError);
+    case "sentinel":
+      return new SentinelLink(options, onError);
+    case "cluster":
+      return new ClusterLink(options, onError);
+  }
+}
+
+function readTls({ certificateFile, keyFile, authoritiesFile, skipsHostnameVerification }: RedisTls): TlsSocketOptions {
+  return {
+    tls: true,
+    ...(certificateFile === undefined ? {} : { cert: readFileSync(certificateFile) }),
+    ...(keyFile === undefined ? {} : { key: readFileSync(keyFile) }),
+    ...(authoritiesFile === undefined ? {} : { ca: readFileSync(authoritiesFile) }),
+    ...(skipsHostnameVerification ? { checkServerIdentity: () => undefined } : {}),
+  };
+}
+
+async function connect(
+  link: RedisLink,
+  { redis, clock, onError }: OpenRedisOptions,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { initialIntervalMs, maxIntervalMs, maxElapsedMs } = redis.startup;
+  const startMs = clock.monotonicMs();
+  for (let pauseMs = initialIntervalMs; ; pauseMs = Math.min(pauseMs * 2, maxIntervalMs)) {
+    try {
+      await link.open();
+      return;
+    } catch (cause) {
+      const error = cause instanceof Error ? cause : new Error(String(cause));
+      onError(error);
+      const elapsedMs = clock.monotonicMs() - startMs + pauseMs;
+      if (signal?.aborted === true || (maxElapsedMs > 0 && elapsedMs > maxElapsedMs)) throw error;
+    }
+    await pause(pauseMs, clock, signal);
+  }
+}
+
+/** Ends early when the signal aborts. */
+function pause(ms: number, clock: Clock, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.setTimer(ms, resolve);
+    signal?.addEventListener("abort", () => {
+      timer.cancel();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,143 @@
+/**
+ * Counters in Redis, or in what speaks its protocol, shared by all replicas and with the reference service.
+ *
+ * What several calls of one turn of the event loop ask goes out in one write, and one counter's steps in one command
+ * (`counter-command.ts`). EXPIRE goes along only when this process meets a key for the first time, and is repeated when
+ * a reply shows that the counter began anew; so a counter of many calls costs one INCRBY a turn and no script.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { type CounterStep, type CounterStore, StoreError } from "../counter-store.ts";
+import { CounterCommand, type WaitingCall } from "./counter-command.ts";
+import { LaneWatch } from "./lane-watch.ts";
+import { RecentKeys } from "./recent-keys.ts";
+import type { RedisLink, RedisReply } from "./redis-link.ts";
+
+export interface RedisStoreOptions {
+  readonly link: RedisLink;
+  /** For an answer, in ms. */
+  readonly timeoutMs: number;
+  /** Keys outlive their window by up to so many seconds, so that they do not all end at once. */
+  readonly jitterMaxSeconds: number;
+  readonly clock: Clock;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+}
+
+/** A process that counts more keys than this in a window sends some EXPIRE twice. */
+const rememberedKeys = 100_000;
+
+export class RedisStore implements CounterStore {
+  readonly #options: RedisStoreOptions;
+  readonly #lanes: LaneWatch;
+  /** Keys that Redis was told to expire. */
+  readonly #expiring = new RecentKeys(rememberedKeys);
+  /** The commands of this turn, in order, and by key those that may take further steps. */
+  #commands: CounterCommand[] = [];
+  #mergeable = new Map<string, CounterCommand>();
+
+  constructor(options: RedisStoreOptions) {
+    this.#options = options;
+    this.#lanes = new LaneWatch(options.link, options.timeoutMs, options.clock, () => this.#expiring.clear());
+  }
+
+  apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]> {
+    if (steps.length === 0) return [];
+    return new Promise((resolve, reject) => {
+      const call: WaitingCall = { values: new Array<number>(steps.length), missing: steps.length, resolve, reject };
+      for (let place = 0; place < steps.length; place++) {
+        const step = steps[place];
+        if (step !== undefined) this.#commandFor(step).add(step.hits, call, place);
+      }
+    });
+  }
+
+  isHealthy(): boolean {
+    return this.#lanes.isHealthy();
+  }
+
+  close(): Promise<void> {
+    this.#lanes.close();
+    return this.#options.link.close();
+  }
+
+  #commandFor({ key, hits, windowSeconds }: CounterStep): CounterCommand {
+    // A step back does not add up with others, because it stops at 0.
+    const present = hits < 0 ? undefined : this.#mergeable.get(key);
+    if (present !== undefined) return present;
+    const command = new CounterCommand(key, windowSeconds);
+    if (this.#commands.length === 0) process.nextTick(() => this.#flush());
+    this.#commands.push(command);
+    if (hits < 0) this.#mergeable.delete(key);
+    else this.#mergeable.set(key, command);
+    return command;
+  }
+
+  #flush(): void {
+    const commands = this.#commands;
+    this.#commands = [];
+    this.#mergeable = new Map();
+    const { link, clock, timeoutMs } = this.#options;
+    if (!link.isReady()) {
+      for (const command of commands) command.fail(new StoreError("redis is not connected"));
+      return;
+    }
+    let unanswered = commands.length;
+    const timer = clock.setTimer(timeoutMs, () => this.#giveUp(commands));
+    const answered = (): void => {
+      unanswered--;
+      if (unanswered === 0) timer.cancel();
+    };
+    for (const command of commands) this.#send(command, answered);
+  }
+
+  #send(command: CounterCommand, answered: () => void): void {
+    const { key } = command;
+    if (this.#lanes.isStalled(key)) {
+      command.fail(new StoreError("redis does not answer"));
+      answered();
+      return;
+    }
+    const isCounting = command.sum > 0;
+    const wasExpiring = isCounting && this.#expiring.has(key);
+    this.#options.link.send(key, command.words()).then(
+      (reply) => {
+        answered();
+        this.#lanes.heard(key);
+        const value = numberOf(reply);
+        command.settle(value);
+        // Redis lost the counter, by a restart or for want of memory: the new one has no end yet.
+        if (wasExpiring && value === command.sum) this.#expire(command);
+      },
+      (error: unknown) => {
+        answered();
+        this.#expiring.delete(key);
+        command.fail(
+          new StoreError(`redis: ${error instanceof Error ? error.message : String(error)}`, { cause: error }),
+        );
+      },
+    );
+    if (isCounting && !wasExpiring) this.#expire(command);
+  }
+
+  #expire({ key, windowSeconds }: CounterCommand): void {
+    const { link, jitterMaxSeconds, random } = this.#options;
+    const seconds = windowSeconds + Math.floor(random() * jitterMaxSeconds);
+    this.#expiring.add(key);
+    link.send(key, ["EXPIRE", key, String(seconds)]).catch(() => this.#expiring.delete(key));
+  }
+
+  #giveUp(commands: readonly CounterCommand[]): void {
+    const error = new StoreError(`redis did not answer within ${this.#options.timeoutMs} ms`);
+    for (const command of commands) {
+      if (command.isSettled) continue;
+      this.#lanes.missed(command.key);
+      this.#expiring.delete(command.key);
+      command.fail(error);
+    }
+  }
+}
+
+/** GET answers a text, or null for a counter that does not exist. */
+function numberOf(reply: RedisReply): number {
+  return typeof reply === "number" ? reply : Number(reply ?? 0);
+}

@@ -1,0 +1,73 @@
+/** One connection to the master that the sentinels name, which moves with it. */
+import { createSentinel } from "@redis/client";
+import {
+  clientOptions,
+  type LinkOptions,
+  type OnLinkError,
+  type RedisLane,
+  type RedisLink,
+  type RedisReply,
+  socketOptions,
+} from "./redis-link.ts";
+import { tcpAddresses } from "./redis-options.ts";
+
+export class SentinelLink implements RedisLink {
+  readonly #options: LinkOptions;
+  readonly #onError: OnLinkError;
+  #client: ReturnType<typeof newClient>;
+
+  constructor(options: LinkOptions, onError: OnLinkError) {
+    this.#options = options;
+    this.#onError = onError;
+    this.#client = newClient(this.#options, this.#onError);
+  }
+
+  async open(): Promise<void> {
+    await this.#client.connect();
+  }
+
+  isReady(): boolean {
+    return this.#client.isReady;
+  }
+
+  send(_key: string, command: string[]): Promise<RedisReply> {
+    return this.#client.sendCommand<RedisReply>(false, command);
+  }
+
+  laneOf(): string {
+    return "";
+  }
+
+  lanes(): readonly RedisLane[] {
+    return [{ name: "", ping: () => this.#client.sendCommand(false, ["PING"]) }];
+  }
+
+  reset(): void {
+    const old = this.#client;
+    this.#client = newClient(this.#options, this.#onError);
+    if (old.isOpen) old.destroy().catch(this.#onError);
+    this.#client.connect().catch(this.#onError);
+  }
+
+  async close(): Promise<void> {
+    if (this.#client.isOpen) await this.#client.destroy();
+  }
+}
+
+function newClient(options: LinkOptions, onError: OnLinkError) {
+  const { auth, sentinelAuth, masterName = "" } = options;
+  // Connections that break are the sentinel client's to make anew, to whoever is master then.
+  const socket = socketOptions(options, () => true);
+  const client = createSentinel({
+    name: masterName,
+    sentinelRootNodes: tcpAddresses(options),
+    RESP: 2,
+    commandOptions: { timeout: 0 },
+    // Without a reserved connection every command would wait for the one before to be answered.
+    reserveClient: true,
+    scanInterval: 10_000,
+    nodeClientOptions: { ...clientOptions(auth), socket },
+    sentinelClientOptions: { ...clientOptions(sentinelAuth), socket },
+  });
+  return client.on("error", onError);
+}

@@ -1,0 +1,78 @@
+/** One connection to one Redis. */
+import { createClient } from "@redis/client";
+import {
+  clientOptions,
+  type LinkOptions,
+  type OnLinkError,
+  type RedisLane,
+  type RedisLink,
+  type RedisReply,
+  socketOptions,
+} from "./redis-link.ts";
+import { renderRedisAddress } from "./redis-options.ts";
+
+export class SingleLink implements RedisLink {
+  readonly #options: LinkOptions;
+  readonly #onError: OnLinkError;
+  #client: ReturnType<typeof newClient>;
+  #wasOpen = false;
+
+  constructor(options: LinkOptions, onError: OnLinkError) {
+    this.#options = options;
+    this.#onError = onError;
+    this.#client = newClient(this.#options, () => this.#wasOpen, this.#onError);
+  }
+
+  async open(): Promise<void> {
+    await this.#client.connect();
+    this.#wasOpen = true;
+  }
+
+  isReady(): boolean {
+    return this.#client.isReady;
+  }
+
+  send(_key: string, command: string[]): Promise<RedisReply> {
+    return this.#client.sendCommand<RedisReply>(command);
+  }
+
+  laneOf(): string {
+    return "";
+  }
+
+  lanes(): readonly RedisLane[] {
+    return [{ name: "", ping: () => this.#client.sendCommand(["PING"]) }];
+  }
+
+  reset(): void {
+    this.#destroy();
+    this.#client = newClient(this.#options, () => this.#wasOpen, this.#onError);
+    // Its faults reach `onError` as events too, and it tries again by itself.
+    this.#client.connect().catch(() => undefined);
+  }
+
+  close(): Promise<void> {
+    this.#destroy();
+    return Promise.resolve();
+  }
+
+  #destroy(): void {
+    if (this.#client.isOpen) this.#client.destroy();
+  }
+}
+
+function newClient(options: LinkOptions, repeats: () => boolean, onError: OnLinkError) {
+  const [address] = options.addresses;
+  if (address === undefined) throw new RangeError("a Redis needs an address");
+  const socket = socketOptions(options, repeats);
+  const client = createClient({
+    ...clientOptions(options.auth),
+    socket:
+      address.kind === "unix"
+        ? { ...socket, path: address.path, tls: false }
+        : { ...socket, host: address.host, port: address.port },
+  });
+  return client.on("error", (error: Error) => {
+    onError(new Error(`${renderRedisAddress(address)}: ${error.message}`, { cause: error }));
+  });
+}
