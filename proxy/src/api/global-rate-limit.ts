@@ -3,18 +3,9 @@
  * full, so that a mistake is found early; `translate/policies.ts` says what of it is served.
  */
 import * as z from "zod";
+import { duration } from "./duration.ts";
 import { celExpression } from "./cel.ts";
-import {
-  duration,
-  integer,
-  list,
-  maxInt32,
-  namespaceName,
-  objectName,
-  portNumber,
-  strictObject,
-  text,
-} from "./schema.ts";
+import { integer, list, maxInt32, namespaceName, objectName, portNumber, strictObject, text } from "./schema.ts";
 
 const descriptor = strictObject({
   unit: z.enum(["Requests", "Tokens"]).default("Requests"),

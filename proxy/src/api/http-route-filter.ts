@@ -29,9 +29,16 @@ const headerField = strictObject({
   ),
 });
 
+/** The CRD keeps these lists as maps by name, as written; that `A` and `a` are one header, translation sees. */
+const headerFields = list(headerField, { max: 16 })
+  .refine((fields) => new Set(fields.map(({ name }) => name)).size === fields.length, {
+    error: "a header is named twice",
+  })
+  .default([]);
+
 const headerModifier = strictObject({
-  set: list(headerField, { max: 16 }).default([]),
-  add: list(headerField, { max: 16 }).default([]),
+  set: headerFields,
+  add: headerFields,
   remove: list(headerName, { max: 16 }).default([]),
 });
 
@@ -47,13 +54,15 @@ const urlRewrite = strictObject({
   path: pathModifier.optional(),
 });
 
+const redirectCodes = [301, 302, 303, 307, 308] as const;
+
 const requestRedirect = strictObject({
   scheme: z.enum(["http", "https"]).optional(),
   hostname: preciseHostname.optional(),
   path: pathModifier.optional(),
   port: portNumber.optional(),
-  statusCode: leaf<number>("301, 302, 303, 307 or 308", (value) =>
-    [301, 302, 303, 307, 308].some((code) => code === value),
+  statusCode: leaf<(typeof redirectCodes)[number]>("301, 302, 303, 307 or 308", (value) =>
+    redirectCodes.some((code) => code === value),
   ).default(302),
 });
 
@@ -92,8 +101,13 @@ function listOrWildcard<Item extends z.ZodType>(item: Item, max: number) {
   });
 }
 
+const origin = text("an origin such as https://www.example.com, https://*.example.com or *", {
+  max: 253,
+  pattern: /^(?:\*|https?:\/\/(?:(?:\*\.)?(?:[a-zA-Z0-9-]+\.)*[a-zA-Z0-9-]+|\*)(?::[0-9]{1,5})?)$/,
+});
+
 const cors = strictObject({
-  allowOrigins: listOrWildcard(text("an origin such as https://www.example.com, or *", { max: 253 }), 64).optional(),
+  allowOrigins: listOrWildcard(origin, 64).optional(),
   allowCredentials: z.boolean().optional(),
   allowMethods: listOrWildcard(
     z.enum(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "*"]),
@@ -140,3 +154,8 @@ function repeatFault(type: string, seen: ReadonlySet<string>): string | undefine
 export type HttpRouteFilter = Immutable<z.output<typeof httpRouteFilter>>;
 export type HeaderModifier = Immutable<z.output<typeof headerModifier>>;
 export type UrlRewrite = Immutable<z.output<typeof urlRewrite>>;
+export type RequestRedirect = Immutable<z.output<typeof requestRedirect>>;
+export type RequestMirror = Immutable<z.output<typeof requestMirror>>;
+export type CorsFilter = Immutable<z.output<typeof cors>>;
+export type PathModifier = Immutable<z.output<typeof pathModifier>>;
+export type BackendReference = RequestMirror["backendRef"];

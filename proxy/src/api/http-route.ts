@@ -3,6 +3,7 @@
  * requests of its parents' listeners go to which backends.
  */
 import * as z from "zod";
+import { duration, durationMs } from "./duration.ts";
 import {
   backendReference,
   type HttpRouteFilter,
@@ -15,7 +16,6 @@ import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metada
 import { gatewayGroup } from "./names.ts";
 import {
   anyText,
-  duration,
   group,
   hostname,
   type Immutable,
@@ -66,11 +66,20 @@ const backendRef = strictObject({
   filters: httpRouteFilters,
 }).refine(namesServicePort, missingServicePort);
 
-const timeouts = strictObject({ request: duration.optional(), backendRequest: duration.optional() });
+const timeouts = strictObject({ request: duration.optional(), backendRequest: duration.optional() }).refine(
+  ({ request, backendRequest }) => {
+    if (request === undefined || backendRequest === undefined || durationMs(request) === 0) return true;
+    return durationMs(backendRequest) <= durationMs(request);
+  },
+  { error: "backendRequest must not be longer than request", path: ["backendRequest"] },
+);
 
 const retry = strictObject({
-  codes: z.array(integer(400, 599)).optional(),
-  attempts: integer(0, maxInt32).optional(),
+  codes: z
+    .array(integer(400, 599))
+    .refine((codes) => new Set(codes).size === codes.length, { error: "a code is named twice" })
+    .optional(),
+  attempts: integer(1, maxInt32).optional(),
   backoff: duration.optional(),
 });
 

@@ -110,12 +110,6 @@ export const headerName = text("a header name (letters, digits and !#$%&'*+-.^_`
   pattern: /^[A-Za-z0-9!#$%&'*+\-.^_`|~]+$/,
 });
 
-/** Duration of the Gateway API (GEP-2257). */
-export const duration = text("a duration such as 500ms, 10s or 1m30s", {
-  max: 64,
-  pattern: /^([0-9]{1,5}(h|m|s|ms)){1,4}$/,
-});
-
 /** A list of at most `max` items (at least `min`, default 0). */
 export function list<Item extends z.ZodType>(item: Item, limits: { readonly min?: number; readonly max: number }) {
   return z

@@ -41,7 +41,10 @@ export type NotAcceptedReason =
   | "NotAllowedByListeners"
   | "NoMatchingListenerHostname"
   | "NoMatchingParent"
-  | "UnsupportedValue";
+  | InvalidRuleReason;
+
+/** Why a rule of a route is not served. */
+export type InvalidRuleReason = "UnsupportedValue" | "IncompatibleFilters";
 
 /** Why a rule's backend cannot be used; its share of the traffic is answered with 500. */
 export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound" | "UnsupportedProtocol";

@@ -50,7 +50,11 @@ export interface ObjectName {
 export interface Route extends ObjectName {
   /** `namespace/name` */
   readonly key: string;
-  /** The route's hostnames narrowed to the listener's, lower case; empty matches every host of the listener. */
+  /**
+   * Those of the route's hostnames, as written there, that have hosts in common with the listener's; lower case. Empty
+   * matches every host of the listener. Not narrowed: a host that the route names exactly outranks one that a wildcard
+   * of it covers, also where the listener has one host only (Gateway API `HTTPRouteSpec.hostnames`).
+   */
   readonly hostnames: readonly string[];
   /** RFC 3339; the first tie-breaker between routes. Absent sorts last. */
   readonly creationTimestamp?: string;
@@ -67,8 +71,30 @@ export interface RouteRule {
   readonly filters: readonly Filter[];
   /** Empty: the rule answers 500 (Gateway API `HTTPRouteRule.backendRefs`). */
   readonly backendRefs: readonly BackendRef[];
+  /** Absent: no limit but those of the connection to the backend. */
+  readonly timeouts?: Timeouts;
+  /** Absent: only what never reached the backend, or may safely be repeated, is sent to one more endpoint. */
+  readonly retry?: RetryPolicy;
   /** Every limit that applies here: of the rule, the route, the listener and the Gateway, in that order. */
   readonly limits: readonly LocalLimit[];
+}
+
+/** Gateway API `HTTPRouteTimeouts`. Milliseconds; 0 means that there is none. */
+export interface Timeouts {
+  /** From the head of the client's request to the last byte of its answer, retries included. */
+  readonly requestMs?: number;
+  /** From the start of one call to a backend to the last byte of its answer. */
+  readonly backendRequestMs?: number;
+}
+
+/** Gateway API `HTTPRouteRetry`. */
+export interface RetryPolicy {
+  /** Statuses that are not passed on while there are attempts left. A call without an answer counts as one of them. */
+  readonly codes: readonly number[];
+  /** At most this many calls after the first; at least 1. */
+  readonly attempts: number;
+  /** Shortest wait before the first retry; later ones wait longer. */
+  readonly backoffMs: number;
 }
 
 /** One weighted target of a rule. */

@@ -14,13 +14,13 @@ import type { LabelSelector } from "../api/schema.ts";
 import type { NotAcceptedReason } from "../api/status.ts";
 import type { Finding } from "./finding.ts";
 import type { GatewayState, JudgedGateways } from "./gateways.ts";
-import { intersectHostnames } from "./hostnames.ts";
+import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
 
 /** A route at one listener. */
 export interface Attachment {
   readonly listener: ListenerState;
-  /** Narrowed to the listener's; empty for every host of it. */
+  /** Of the route, as far as they concern the listener; empty for every host of it. */
   readonly hostnames: readonly string[];
 }
 
@@ -87,7 +87,7 @@ function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabel
     return refuse("NotAllowedByListeners", `${routes} may attach to none of the listeners ${names}`);
   }
   const attachments = allowing.flatMap((listener): Attachment[] => {
-    const hostnames = intersectHostnames(listener.listener.hostname, route.spec.hostnames);
+    const hostnames = commonHostnames(listener.listener.hostname, route.spec.hostnames);
     return hostnames === undefined ? [] : [{ listener, hostnames }];
   });
   if (attachments.length === 0) {

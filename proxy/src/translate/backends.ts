@@ -3,7 +3,8 @@
  * is no error of the route as a whole: its share of the traffic is answered with 500. A new kind of backend is one
  * entry in `resolveReference`.
  */
-import type { HttpBackendRef, HttpRoute } from "../api/http-route.ts";
+import type { BackendReference } from "../api/http-route-filter.ts";
+import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { resolveBackendResource } from "./backend-resource.ts";
@@ -11,8 +12,8 @@ import { indexByName } from "./object-names.ts";
 import { referencePermissions } from "./reference-grants.ts";
 import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
 
-/** Follows a backendRef of a route. */
-export type ResolveBackend = (route: HttpRoute, ref: HttpBackendRef) => Resolution;
+/** Follows a backendRef of a route, of a rule or of a mirror. */
+export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
 export function backendResolver(resources: ResourceSet): ResolveBackend {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
@@ -22,7 +23,7 @@ export function backendResolver(resources: ResourceSet): ResolveBackend {
   const secrets = indexByName(resources.Secret);
 
   /** The kinds of backend that we know; undefined for any other. */
-  function resolveReference(namespace: string, { group, kind, name, port }: HttpBackendRef): Resolution | undefined {
+  function resolveReference(namespace: string, { group, kind, name, port }: BackendReference): Resolution | undefined {
     const key = `${namespace}/${name}`;
     if (group === "" && kind === "Service") {
       const service = services.get(key);

@@ -4,23 +4,14 @@
  */
 
 /**
- * The route's host names as this listener serves them, or undefined where they have none in common. Empty: every host
- * of the listener.
+ * Those of the route's host names that have hosts in common with the listener's, or undefined where none has. Empty:
+ * every host of the listener.
  */
-export function intersectHostnames(
-  listener: string | undefined,
-  route: readonly string[],
-): readonly string[] | undefined {
+export function commonHostnames(listener: string | undefined, route: readonly string[]): readonly string[] | undefined {
   if (listener === undefined) return [...new Set(route)];
   if (route.length === 0) return [];
-  const common = new Set(route.flatMap((hostname) => intersect(listener, hostname) ?? []));
+  const common = new Set(route.filter((hostname) => covers(listener, hostname) || covers(hostname, listener)));
   return common.size === 0 ? undefined : [...common];
-}
-
-/** The narrower of two names, if one covers the other. */
-function intersect(a: string, b: string): string | undefined {
-  if (covers(a, b)) return b;
-  return covers(b, a) ? a : undefined;
 }
 
 /** Whether every host of `narrow` is one of `wide`. */

@@ -1,29 +1,29 @@
 /**
  * One rule of a route into the form the data path serves, and what of it cannot be served.
  *
- * A filter must never be skipped (Gateway API `HTTPRouteFilter.type`), so a rule with one that we do not serve keeps
- * its matches and answers 500: were it dropped, its requests could reach another rule's backend unfiltered.
+ * A rule that is invalid keeps its matches and answers 500: were it dropped, its requests could reach another rule's
+ * backend without the filters that were meant for them.
  */
-import type { HttpBackendRef, HttpRoute, HttpRouteFilter, HttpRouteRule } from "../api/http-route.ts";
+import type { HttpBackendRef, HttpRoute, HttpRouteRule } from "../api/http-route.ts";
 import type { FieldPath } from "../api/issue.ts";
-import type { UnresolvedReason } from "../api/status.ts";
-import type { Filter } from "../ir/filter.ts";
+import type { InvalidRuleReason, UnresolvedReason } from "../api/status.ts";
 import type { Backend, BackendRef, RouteRule } from "../ir/snapshot.ts";
 import type { ResolveBackend } from "./backends.ts";
-import { translateFilter } from "./filters/filter.ts";
+import { type FilterPlace, translateFilters } from "./filters/filter-list.ts";
 import type { Finding } from "./finding.ts";
 import { translateMatch } from "./matches.ts";
 import { nameKey } from "./object-names.ts";
+import { translateRetry, translateTimeouts } from "./timeouts.ts";
 
 /** A rule without the limits, which differ by listener. */
 export type RuleWithoutLimits = Omit<RouteRule, "limits">;
 
 export interface RuleState {
   readonly rule: RuleWithoutLimits;
-  /** Backends that it names and that exist. */
+  /** Backends that it names, mirrors too, and that exist. */
   readonly backends: readonly Backend[];
   /** Why it answers 500 to everything; empty when it is served. */
-  readonly invalid: readonly Finding<"UnsupportedValue">[];
+  readonly invalid: readonly Finding<InvalidRuleReason>[];
   /** References that cannot be followed. */
   readonly unresolved: readonly Finding<UnresolvedReason>[];
   /** Fields that it sets and that have no effect, while the rule is served. */
@@ -37,10 +37,15 @@ export function translateRule(
   resolve: ResolveBackend,
 ): RuleState {
   const path: FieldPath = ["spec", "rules", index];
-  const filters = translateFilters(rule.filters, [...path, "filters"]);
-  const refs = rule.backendRefs.map((ref, place) => translateRef(route, ref, [...path, "backendRefs", place], resolve));
-  const invalid = [filters, ...refs].flatMap((part) => part.invalid);
+  const place: FilterPlace = { path: [...path, "filters"], before: [], kind: "rule" };
+  const filters = translateFilters(rule.filters, place, (ref) => resolve(route, ref));
+  const refs = rule.backendRefs.map((ref, at) =>
+    translateRef({ route, rule, ref, path: [...path, "backendRefs", at], resolve }),
+  );
+  const parts = [filters, ...refs];
+  const invalid = parts.flatMap((part) => part.invalid);
   const isServed = invalid.length === 0;
+  const { timeouts, retry } = rule;
   return {
     rule: {
       key: `${nameKey(route)}/${rule.name ?? index}`,
@@ -48,53 +53,50 @@ export function translateRule(
       matches: rule.matches.map(translateMatch),
       filters: isServed ? filters.filters : [],
       backendRefs: isServed ? refs.map(({ ref }) => ref) : [],
+      ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
+      ...(retry === undefined ? {} : { retry: translateRetry(retry) }),
     },
-    backends: isServed ? refs.flatMap(({ backend }) => backend ?? []) : [],
+    backends: isServed ? parts.flatMap(({ backends }) => backends) : [],
     invalid,
-    unresolved: refs.flatMap(({ unresolved }) => unresolved),
+    unresolved: parts.flatMap(({ unresolved }) => unresolved),
     unserved: unservedFields(rule, path),
   };
 }
 
-interface TranslatedFilters {
-  readonly filters: readonly Filter[];
-  readonly invalid: readonly Finding<"UnsupportedValue">[];
+interface RefInRule {
+  readonly route: HttpRoute;
+  readonly rule: HttpRouteRule;
+  readonly ref: HttpBackendRef;
+  readonly path: FieldPath;
+  readonly resolve: ResolveBackend;
 }
 
-function translateFilters(filters: readonly HttpRouteFilter[], path: FieldPath): TranslatedFilters {
-  const served: Filter[] = [];
-  const invalid: Finding<"UnsupportedValue">[] = [];
-  filters.forEach((filter, index) => {
-    const translated = translateFilter(filter);
-    if (translated !== undefined) served.push(translated);
-    else {
-      const message = `filter ${filter.type} is not served by this version`;
-      invalid.push({ reason: "UnsupportedValue", message, path: [...path, index, "type"] });
-    }
-  });
-  return { filters: served, invalid };
-}
-
-interface TranslatedRef extends Pick<RuleState, "invalid" | "unresolved"> {
+interface TranslatedRef extends Pick<RuleState, "backends" | "invalid" | "unresolved"> {
   readonly ref: BackendRef;
-  readonly backend: Backend | undefined;
 }
 
-function translateRef(route: HttpRoute, ref: HttpBackendRef, path: FieldPath, resolve: ResolveBackend): TranslatedRef {
+function translateRef({ route, rule, ref, path, resolve }: RefInRule): TranslatedRef {
   const { weight } = ref;
-  const { filters, invalid } = translateFilters(ref.filters, [...path, "filters"]);
+  const place: FilterPlace = { path: [...path, "filters"], before: rule.filters, kind: "backendRef" };
+  const translated = translateFilters(ref.filters, place, (reference) => resolve(route, reference));
+  const { filters, invalid } = translated;
   const resolution = resolve(route, ref);
   if (resolution.kind === "unresolved") {
     const { reason, message } = resolution;
-    const unresolved = [{ reason, message, path }];
-    return { ref: { kind: "invalid", weight, reason: message }, backend: undefined, invalid, unresolved };
+    const unresolved = [{ reason, message, path }, ...translated.unresolved];
+    return { ref: { kind: "invalid", weight, reason: message }, backends: translated.backends, invalid, unresolved };
   }
   const { backend } = resolution;
-  return { ref: { kind: "backend", weight, backend: backend.key, filters }, backend, invalid, unresolved: [] };
+  return {
+    ref: { kind: "backend", weight, backend: backend.key, filters },
+    backends: [backend, ...translated.backends],
+    invalid,
+    unresolved: translated.unresolved,
+  };
 }
 
-/** Fields that are read and not acted on yet. To serve one, give it a form in `ir/` and take it off this list. */
-const unservedFieldNames = ["timeouts", "retry", "sessionPersistence"] as const;
+/** Fields that are read and not acted on. To serve one, give it a form in `ir/` and take it off this list. */
+const unservedFieldNames = ["sessionPersistence"] as const;
 
 function unservedFields(rule: HttpRouteRule, path: FieldPath): readonly Finding<"Unserved">[] {
   return unservedFieldNames

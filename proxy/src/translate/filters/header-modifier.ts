@@ -3,19 +3,17 @@ import type { HeaderModifier } from "../../api/http-route-filter.ts";
 import type { HeaderEdits, HeaderField } from "../../ir/filter.ts";
 
 export function translateHeaderModifier({ set, add, remove }: HeaderModifier): HeaderEdits {
-  return {
-    set: distinct(set),
-    add: distinct(add),
-    remove: [...new Set(remove.map((name) => name.toLowerCase()))],
-  };
+  return { set: set.map(field), add: add.map(field), remove: remove.map((name) => name.toLowerCase()) };
 }
 
-/** Of several entries with one name the first counts, says the API. */
-function distinct(fields: HeaderModifier["set"]): readonly HeaderField[] {
-  const byName = new Map<string, HeaderField>();
-  for (const { name, value } of fields) {
-    const key = name.toLowerCase();
-    if (!byName.has(key)) byName.set(key, { name: key, value });
-  }
-  return [...byName.values()];
+function field({ name, value }: HeaderField): HeaderField {
+  return { name: name.toLowerCase(), value };
+}
+
+/** Lower-case names with several actions, which make a filter invalid (Gateway API `HTTPHeaderFilter`). */
+export function repeatedHeaders({ set, add, remove }: HeaderModifier): readonly string[] {
+  const names = [...set.map(({ name }) => name), ...add.map(({ name }) => name), ...remove].map((name) =>
+    name.toLowerCase(),
+  );
+  return [...new Set(names.filter((name, place) => names.indexOf(name) !== place))];
 }

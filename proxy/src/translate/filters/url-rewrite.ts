@@ -1,20 +1,12 @@
 /** Filter URLRewrite. */
 import type { UrlRewrite } from "../../api/http-route-filter.ts";
-import type { Filter, PathRewrite } from "../../ir/filter.ts";
+import type { Filter } from "../../ir/filter.ts";
+import { translatePathModifier } from "./path-modifier.ts";
 
 export function translateUrlRewrite({ hostname, path }: UrlRewrite): Filter {
   return {
     kind: "URLRewrite",
     ...(hostname === undefined ? {} : { hostname }),
-    ...(path === undefined ? {} : { path: translatePath(path) }),
+    ...(path === undefined ? {} : { path: translatePathModifier(path) }),
   };
-}
-
-function translatePath(path: NonNullable<UrlRewrite["path"]>): PathRewrite {
-  switch (path.type) {
-    case "ReplaceFullPath":
-      return { kind: path.type, value: path.replaceFullPath };
-    case "ReplacePrefixMatch":
-      return { kind: path.type, value: path.replacePrefixMatch };
-  }
 }

@@ -1,0 +1,24 @@
+/** `HTTPRouteTimeouts` and `HTTPRouteRetry` into milliseconds and counts, with the defaults that the API leaves to us. */
+import { durationMs } from "../api/duration.ts";
+import type { HttpRouteRule } from "../api/http-route.ts";
+import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
+
+export function translateTimeouts({ request, backendRequest }: NonNullable<HttpRouteRule["timeouts"]>): Timeouts {
+  return {
+    ...(request === undefined ? {} : { requestMs: durationMs(request) }),
+    ...(backendRequest === undefined ? {} : { backendRequestMs: durationMs(backendRequest) }),
+  };
+}
+
+/** Two more calls cover an endpoint that restarts and a second that is still starting. */
+const defaultAttempts = 2;
+/** About as long as a connection takes to fail and another endpoint to be asked. */
+const defaultBackoffMs = 25;
+
+export function translateRetry({ codes, attempts, backoff }: NonNullable<HttpRouteRule["retry"]>): RetryPolicy {
+  return {
+    codes: codes ?? [],
+    attempts: attempts ?? defaultAttempts,
+    backoffMs: backoff === undefined ? defaultBackoffMs : durationMs(backoff),
+  };
+}
