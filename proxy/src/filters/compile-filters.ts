@@ -1,8 +1,9 @@
 /**
  * Compiles the filters of a rule, together with those of the chosen backend reference, to what the server applies: the
- * authority and path to send, and one edit of the request's and one of the response's headers.
+ * authority and path to send, one edit of the request's and one of the response's headers, where to redirect, whom to
+ * show a copy.
  */
-import type { Filter, HeaderEdits, PathRewrite } from "../ir/filter.ts";
+import type { Cors, Filter, HeaderEdits, Mirror, PathRewrite, Redirect } from "../ir/filter.ts";
 import { compileHeaderEdits, type HeaderEditor } from "./header-edits.ts";
 
 /** Each part is absent when no filter asks for it. */
@@ -13,6 +14,10 @@ export interface CompiledFilters {
   readonly path?: PathRewrite;
   readonly editRequest?: HeaderEditor;
   readonly editResponse?: HeaderEditor;
+  /** For `redirectLocation`; nothing is forwarded then. */
+  readonly redirect?: Redirect;
+  readonly mirrors?: readonly Mirror[];
+  readonly cors?: Cors;
 }
 
 /**
@@ -20,33 +25,34 @@ export interface CompiledFilters {
  * the `host` header is a rewrite of the authority; adding to it or removing it has no effect, for a request has one host.
  */
 export function compileFilters(filters: readonly Filter[]): CompiledFilters {
-  let hostname: string | undefined;
-  let path: PathRewrite | undefined;
-  const requestEditors: HeaderEditor[] = [];
-  const responseEditors: HeaderEditor[] = [];
+  const compiled: { -readonly [Part in keyof CompiledFilters]: CompiledFilters[Part] } = {};
   for (const filter of filters) {
     switch (filter.kind) {
       case "URLRewrite":
-        hostname = filter.hostname ?? hostname;
-        path = filter.path ?? path;
+        if (filter.hostname !== undefined) compiled.hostname = filter.hostname;
+        if (filter.path !== undefined) compiled.path = filter.path;
         break;
-      case "RequestHeaderModifier":
-        hostname = filter.set.find(({ name }) => name === "host")?.value ?? hostname;
-        pushEditor(requestEditors, withoutHost(filter));
+      case "RequestHeaderModifier": {
+        const host = filter.set.find(({ name }) => name === "host");
+        if (host !== undefined) compiled.hostname = host.value;
+        chain(compiled, "editRequest", compileHeaderEdits(withoutHost(filter)));
         break;
+      }
       case "ResponseHeaderModifier":
-        pushEditor(responseEditors, filter);
+        chain(compiled, "editResponse", compileHeaderEdits(filter));
+        break;
+      case "RequestRedirect":
+        compiled.redirect = filter;
+        break;
+      case "RequestMirror":
+        compiled.mirrors = [...(compiled.mirrors ?? []), filter];
+        break;
+      case "CORS":
+        compiled.cors = filter;
         break;
     }
   }
-  const editRequest = chain(requestEditors);
-  const editResponse = chain(responseEditors);
-  return {
-    ...(hostname !== undefined && { hostname }),
-    ...(path !== undefined && { path }),
-    ...(editRequest !== undefined && { editRequest }),
-    ...(editResponse !== undefined && { editResponse }),
-  };
+  return compiled;
 }
 
 function withoutHost({ set, add, remove }: HeaderEdits): HeaderEdits {
@@ -57,14 +63,18 @@ function withoutHost({ set, add, remove }: HeaderEdits): HeaderEdits {
   };
 }
 
-function pushEditor(editors: HeaderEditor[], edits: HeaderEdits): void {
-  const editor = compileHeaderEdits(edits);
-  if (editor !== undefined) editors.push(editor);
-}
-
-function chain(editors: readonly HeaderEditor[]): HeaderEditor | undefined {
-  if (editors.length <= 1) return editors[0];
-  return (headers) => {
-    for (const edit of editors) edit(headers);
-  };
+function chain(
+  compiled: { editRequest?: HeaderEditor; editResponse?: HeaderEditor },
+  part: "editRequest" | "editResponse",
+  next: HeaderEditor | undefined,
+): void {
+  const first = compiled[part];
+  if (next === undefined) return;
+  compiled[part] =
+    first === undefined
+      ? next
+      : (headers) => {
+          first(headers);
+          next(headers);
+        };
 }
