@@ -8,23 +8,61 @@
 /** Returns the next choice; `undefined` when nothing may be chosen, because every weight is 0. */
 export type Picker<T> = () => T | undefined;
 
-/** `weight` is a whole number from 0 to 1,000,000; what has weight 0 is never chosen. The picker keeps its own place. */
-export function compileWeighted<T extends { readonly weight: number }>(refs: readonly T[]): Picker<T> {
+/** How far a rotation has come: one counter per weight, in their order. Whoever picks moves it on. */
+export type Rotation = number[];
+
+/**
+ * `weight` is a whole number from 0 to 1,000,000; what has weight 0 is never chosen.
+ *
+ * @param rotation where to go on, as `Rotations` keeps it; absent starts anew.
+ */
+export function compileWeighted<T extends { readonly weight: number }>(
+  refs: readonly T[],
+  rotation: Rotation = [],
+): Picker<T> {
+  const total = refs.reduce((sum, { weight }) => sum + weight, 0);
   const eligible = refs.filter(({ weight }) => weight > 0);
   if (eligible.length <= 1) {
     const only = eligible[0];
     return () => only;
   }
-  const entries = eligible.map((ref) => ({ ref, weight: ref.weight, current: 0 }));
-  const total = entries.reduce((sum, { weight }) => sum + weight, 0);
   return () => {
-    let highest = entries[0];
-    for (const entry of entries) {
-      entry.current += entry.weight;
-      if (highest !== undefined && entry.current > highest.current) highest = entry;
+    let highest = 0;
+    let place = -1;
+    for (let at = 0; at < refs.length; at++) {
+      const weight = refs[at]?.weight ?? 0;
+      if (weight === 0) continue;
+      const current = (rotation[at] ?? 0) + weight;
+      rotation[at] = current;
+      if (place === -1 || current > highest) {
+        highest = current;
+        place = at;
+      }
     }
-    if (highest === undefined) return undefined;
-    highest.current -= total;
-    return highest.ref;
+    rotation[place] = highest - total;
+    return refs[place];
   };
+}
+
+/**
+ * Where every rotation stands, beside the snapshot and keyed by what it chooses for. Without it each new snapshot would
+ * start every rule at its heaviest backend again, and a configuration that changes often would never come to the others.
+ */
+export class Rotations {
+  #kept = new Map<string, Rotation>();
+  #previous: ReadonlyMap<string, Rotation> = new Map();
+
+  /** Call before a snapshot is compiled: what it does not ask for is forgotten with the next call. */
+  beginSnapshot(): void {
+    this.#previous = this.#kept;
+    this.#kept = new Map();
+  }
+
+  /** The rotation of `owner` over these weights; other weights are another rotation, which starts anew. */
+  of(owner: string, weights: readonly number[]): Rotation {
+    const key = `${owner} ${weights.join(":")}`;
+    const rotation = this.#kept.get(key) ?? this.#previous.get(key) ?? weights.map(() => 0);
+    this.#kept.set(key, rotation);
+    return rotation;
+  }
 }
