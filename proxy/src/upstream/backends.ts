@@ -4,11 +4,13 @@
  */
 import type { Backend, BackendKey, Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { EndpointPool, type PoolOptions } from "./endpoint-pool.ts";
+import { RetryBudget } from "./retry-budget.ts";
 
 /** One backend of the current snapshot, with an open pool per ready endpoint. */
 export interface BackendHandle {
   readonly backend: Backend;
   readonly pools: readonly EndpointPool[];
+  readonly retries: RetryBudget;
 }
 
 export class Backends {
@@ -32,7 +34,8 @@ export class Backends {
         kept.set(key, pool);
         return pool;
       });
-      handles.set(backend.key, { backend, pools });
+      const retries = this.#handles.get(backend.key)?.retries ?? new RetryBudget();
+      handles.set(backend.key, { backend, pools, retries });
     }
     for (const [key, pool] of this.#pools) if (!kept.has(key)) pool.close();
     this.#pools = kept;

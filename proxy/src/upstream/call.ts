@@ -16,6 +16,8 @@ export interface UpstreamRequest {
   readonly headers: readonly string[];
   /** A stream is read once, with back-pressure, and destroyed when the call ends. */
   readonly body: Buffer | Readable | undefined;
+  /** Longest silence of the endpoint, before and within its answer; 0 waits for ever, absent is the pool's own. */
+  readonly idleTimeoutMs?: number;
 }
 
 /** Receives the answer. All calls come from the event loop turn in which the bytes were read, in order. */
@@ -51,6 +53,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
     this.address = address;
     this.#sink = sink;
     this.#owner = owner;
+  }
+
+  /** Whether the call has come to its end, good or bad, or has been given up. */
+  get isOver(): boolean {
+    return this.#done || this.#aborted;
   }
 
   /** Stops reading from the endpoint until `resume`; the kernel's buffers then slow the endpoint down. */

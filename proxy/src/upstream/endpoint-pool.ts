@@ -112,6 +112,10 @@ export class EndpointPool implements CallOwner {
           // undici reads the array and keeps none of it; its type only lacks the word readonly.
           headers: request.headers as string[],
           body: request.body ?? null,
+          ...(request.idleTimeoutMs !== undefined && {
+            headersTimeout: request.idleTimeoutMs,
+            bodyTimeout: request.idleTimeoutMs,
+          }),
         },
         call,
       );
