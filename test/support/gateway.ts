@@ -50,6 +50,7 @@ export async function startGateway(manifests: string): Promise<TestGateway> {
         records.push(record);
         for (const resolve of awaiting.splice(0)) resolve(record);
       },
+      mirrored: () => undefined,
     },
     faulted: (error) => faults.push(error),
   });

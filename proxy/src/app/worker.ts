@@ -52,6 +52,7 @@ const dataPlane = new DataPlane({
       metrics.requestEnded(bind, record);
       logAccess(record);
     },
+    mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
   },
   faulted: (error, record) =>
     log.error({ err: error, requestId: record.requestId }, "a request failed inside the proxy"),

@@ -1,11 +1,23 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
 import { isIP } from "node:net";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
-import type { AiBackend, Backend, BackendKey, BackendRef, Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import type { Cors, Mirror } from "../ir/filter.ts";
+import type {
+  AiBackend,
+  Backend,
+  BackendKey,
+  BackendRef,
+  Listener,
+  RetryPolicy,
+  Route,
+  RouteRule,
+  Timeouts,
+} from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
-import { compileWeighted, type Picker } from "../routing/weighted.ts";
+import { compileWeighted, type Picker, type Rotations } from "../routing/weighted.ts";
 import type { BackendHandle } from "../upstream/backends.ts";
+import type { MirrorTarget } from "./mirror.ts";
 
 export interface CompiledRule {
   /** Keys as in the snapshot. */
@@ -14,19 +26,35 @@ export interface CompiledRule {
   readonly rule: string;
   /** `namespace/name` */
   readonly gateway: string;
+  /** Port of the listener, as the Gateway names it. */
+  readonly listenerPort: number;
   readonly limits: LimitSet;
+  /** Of the rule; backend references have none. */
+  readonly cors: Cors | undefined;
+  readonly timeouts: Timeouts | undefined;
+  readonly retry: RetryPolicy | undefined;
+  /** Of the rule, where it redirects; then no target is picked. */
+  readonly redirect: RedirectTarget | undefined;
   /** The target of the next request; nothing when the rule names none that may be chosen. */
   readonly pick: Picker<CompiledTarget>;
 }
 
 export type CompiledTarget =
   | { readonly kind: "invalid"; readonly weight: number }
+  | ({ readonly kind: "redirect"; readonly weight: number } & RedirectTarget)
   | ({ readonly kind: "backend"; readonly weight: number } & BackendTarget);
+
+/** Sends the client elsewhere. */
+export interface RedirectTarget {
+  readonly filters: CompiledFilters;
+  readonly redirect: NonNullable<CompiledFilters["redirect"]>;
+}
 
 export interface BackendTarget {
   readonly backend: BackendHandle;
   /** Of the rule and of the reference, in this order. */
   readonly filters: CompiledFilters;
+  readonly mirrors: readonly MirrorTarget[];
   /** The authority to send where no filter says otherwise; absent keeps the client's. */
   readonly authority: string | undefined;
   readonly ai: AiBackend | undefined;
@@ -35,30 +63,66 @@ export interface BackendTarget {
 export interface RuleContext {
   readonly backends: ReadonlyMap<BackendKey, BackendHandle>;
   readonly counters: CounterTable;
+  readonly rotations: Rotations;
+  readonly listenerPort: number;
 }
 
 export function compileRule(context: RuleContext, listener: Listener, route: Route, rule: RouteRule): CompiledRule {
+  const filters = compileFilters(rule.filters);
+  const targets = rule.backendRefs.map((ref, place) => compileTarget(context, rule, ref, place));
+  const weights = targets.map(({ weight }) => weight);
   return {
     listener: listener.key,
     route: route.key,
     rule: rule.key,
     gateway: `${listener.gateway.namespace}/${listener.gateway.name}`,
+    listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
-    pick: compileWeighted(rule.backendRefs.map((ref) => compileTarget(context.backends, rule, ref))),
+    cors: filters.cors,
+    timeouts: rule.timeouts,
+    retry: rule.retry,
+    redirect: redirectOf(filters),
+    pick: compileWeighted(targets, context.rotations.of(rule.key, weights)),
   };
 }
 
-function compileTarget(backends: RuleContext["backends"], rule: RouteRule, ref: BackendRef): CompiledTarget {
-  const backend = ref.kind === "backend" ? backends.get(ref.backend) : undefined;
-  if (ref.kind === "invalid" || backend === undefined) return { kind: "invalid", weight: ref.weight };
+function redirectOf(filters: CompiledFilters): RedirectTarget | undefined {
+  return filters.redirect === undefined ? undefined : { filters, redirect: filters.redirect };
+}
+
+/** @param place of the reference in its rule, from 0. */
+function compileTarget(context: RuleContext, rule: RouteRule, ref: BackendRef, place: number): CompiledTarget {
+  const { weight } = ref;
+  const backend = ref.kind === "backend" ? context.backends.get(ref.backend) : undefined;
+  if (ref.kind === "invalid" || backend === undefined) return { kind: "invalid", weight };
+  const filters = compileFilters([...rule.filters, ...ref.filters]);
+  const redirect = redirectOf(filters);
+  if (redirect !== undefined) return { kind: "redirect", weight, ...redirect };
   return {
     kind: "backend",
-    weight: ref.weight,
+    weight,
     backend,
-    filters: compileFilters([...rule.filters, ...ref.filters]),
+    filters,
+    mirrors: compileMirrors(context, `${rule.key}/${place}`, filters.mirrors ?? []),
     authority: authorityOf(backend.backend),
     ai: backend.backend.ai,
   };
+}
+
+/** A fraction of the requests is copied as exactly as weights divide them. @param owner names the reference. */
+function compileMirrors(
+  { backends, rotations }: RuleContext,
+  owner: string,
+  mirrors: readonly Mirror[],
+): MirrorTarget[] {
+  return mirrors.flatMap(({ backend: key, numerator, denominator }, place) => {
+    const backend = backends.get(key);
+    if (backend === undefined) return [];
+    const weights = [numerator, denominator - numerator];
+    const shares = weights.map((weight, share) => ({ weight, isCopied: share === 0 }));
+    const rotation = rotations.of(`${owner} mirror ${place}`, weights);
+    return [{ backend, pick: compileWeighted(shares, rotation) }];
+  });
 }
 
 /**

@@ -5,12 +5,16 @@
 import type { Bind, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import { compileRoutes, type RouteIndex } from "../routing/compile-routes.ts";
+import { readPreflight } from "../filters/cors.ts";
+import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
+import { Rotations } from "../routing/weighted.ts";
 import { Backends } from "../upstream/backends.ts";
 import { BindServer } from "./bind-server.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Exchange, type ExchangeServices } from "./exchange.ts";
+import type { MirrorOutcome } from "./mirror.ts";
+import type { RequestHead } from "./request-head.ts";
 
 /** Counts and logs; `bind` is `address:port`, with `*` for every address. */
 export interface DataPlaneObserver {
@@ -19,9 +23,11 @@ export interface DataPlaneObserver {
   requestStarted(bind: string): void;
   /** Once per request that was started; takes the record over. */
   requestEnded(bind: string, record: RequestRecord): void;
+  /** A copy of a request came to its end; `backend` is the mirror's key. */
+  mirrored(backend: string, outcome: MirrorOutcome): void;
 }
 
-export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "finished"> {
+export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "finished" | "mirrored"> {
   readonly observer: DataPlaneObserver;
   readonly counters: CounterTable;
   /** Where a bind without an address listens; absent: every address of the machine. */
@@ -55,6 +61,7 @@ const maxConnectionsPerEndpoint = 1_024;
 export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #backends = new Backends({ maxConnections: maxConnectionsPerEndpoint, connectTimeoutMs, idleTimeoutMs });
+  readonly #rotations = new Rotations();
   readonly #binds = new Map<string, OpenBind>();
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<BindServer, Promise<void>>();
@@ -69,11 +76,13 @@ export class DataPlane {
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
     const backends = this.#backends.reconcile(snapshot.backends);
-    const context = { backends, counters: this.#options.counters };
+    this.#rotations.beginSnapshot();
+    const shared = { backends, counters: this.#options.counters, rotations: this.#rotations };
     const failures: BindFailure[] = [];
     const wanted = new Set(snapshot.binds.map(bindName));
     for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
     for (const bind of snapshot.binds) {
+      const context = { ...shared, listenerPort: bind.port };
       const routes = compileRoutes(bind, (listener, route, rule) => compileRule(context, listener, route, rule));
       const open = this.#binds.get(bindName(bind));
       if (open !== undefined) open.routes = routes;
@@ -124,6 +133,7 @@ export class DataPlane {
       faulted,
       started: () => observer.requestStarted(bind),
       finished: (record) => observer.requestEnded(bind, record),
+      mirrored: (backend, outcome) => observer.mirrored(backend, outcome),
     };
   }
 
@@ -138,9 +148,22 @@ export class DataPlane {
 
 function serve({ routes, services }: OpenBind, downstream: Downstream): DownstreamEvents {
   const exchange = new Exchange(services, downstream);
-  const match = routes.find(downstream.head);
+  const match = findRule(routes, downstream.head);
   exchange.serve(match, match === undefined ? routes.findListener(downstream.head.authority)?.key : match.listener.key);
   return exchange;
+}
+
+/**
+ * The rule of a request. A preflight belongs to the request that it announces: where no rule with CORS takes the
+ * preflight itself, the one does that takes the announced method.
+ */
+function findRule(routes: RouteIndex<CompiledRule>, head: RequestHead): RouteMatch<CompiledRule> | undefined {
+  const match = routes.find(head);
+  if (head.method !== "OPTIONS" || match?.compiled.cors !== undefined) return match;
+  const preflight = readPreflight(head.method, head.rawHeaders);
+  if (preflight === undefined) return match;
+  const announced = routes.find({ ...head, method: preflight.method });
+  return announced?.compiled.cors === undefined ? match : announced;
 }
 
 /** `address:port` */

@@ -1,37 +1,38 @@
 /**
- * One request from its head to its last byte: route, limits, filters, backend, answer. Each step either goes on or
- * answers; the record of what happened is handed over once, when the client has everything or has gone.
+ * One request from its head to its last byte: route, preflight, limits, target, filters; the calls to the backend and
+ * its answer are `forwarding.ts`'s. Each step either goes on or answers; the record of what happened is handed over
+ * once, when the client has everything or has gone.
  */
-import { Readable } from "node:stream";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
 import { forwardRequestHeaders, requestIdOf } from "../filters/forwarded.ts";
+import type { HeaderEditor } from "../filters/header-edits.ts";
 import { isName } from "../filters/hop-by-hop.ts";
+import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
 import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
 import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import { pickEndpoint } from "../upstream/backends.ts";
-import type { UpstreamCall, UpstreamRequest } from "../upstream/call.ts";
-import type { UpstreamFailure } from "../upstream/failure.ts";
-import type { BackendTarget, CompiledRule } from "./compiled-rule.ts";
+import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
+import { Forwarding } from "./forwarding.ts";
 import { setLimitHeaders } from "./limit-headers.ts";
+import { type MirrorServices, mirrorRequest } from "./mirror.ts";
 import {
-  failureAnswer,
   internalFault,
   invalidBackend,
   noReadyEndpoint,
+  originNotAllowed,
   type OwnAnswer,
   routeNotFound,
 } from "./own-answers.ts";
-import { prepareProviderRequest } from "./provider-request.ts";
-import { takeBody } from "./request-body.ts";
-import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
+import { type OutgoingRequest, prepareProviderRequest } from "./provider-request.ts";
+import { largeBodyBytes, RequestBody } from "./request-body.ts";
 
 /** What all exchanges of a worker share. */
-export interface ExchangeServices {
+export interface ExchangeServices extends MirrorServices {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -44,23 +45,14 @@ export interface ExchangeServices {
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
-/** A request that could not reach one endpoint is offered to one more. */
-const maxAttempts = 2;
-
-export class Exchange implements DownstreamEvents, RelayOwner {
+export class Exchange implements DownstreamEvents {
   readonly #services: ExchangeServices;
   readonly #downstream: Downstream;
   readonly #record: RequestRecord;
   readonly #startMs: number;
+  #rule: CompiledRule | undefined;
   #admission: Allowed | undefined;
-  #target: BackendTarget | undefined;
-  #request: UpstreamRequest | undefined;
-  #asksUsage = false;
-  #countsTokens = false;
-  #relay: ResponseRelay | undefined;
-  #call: UpstreamCall | undefined;
-  #attempts = 0;
-  #isClosed = false;
+  #forwarding: Forwarding | undefined;
 
   constructor(services: ExchangeServices, downstream: Downstream) {
     this.#services = services;
@@ -80,6 +72,7 @@ export class Exchange implements DownstreamEvents, RelayOwner {
       this.#route(match);
     } catch (error) {
       this.#services.faulted(error, this.#record);
+      this.#forwarding?.stop();
       this.#answer(internalFault);
     }
   }
@@ -90,33 +83,37 @@ export class Exchange implements DownstreamEvents, RelayOwner {
       return;
     }
     const rule = match.compiled;
+    this.#rule = rule;
     this.#record.route = rule.route;
     this.#record.rule = rule.rule;
-    if (this.#admit(rule)) this.#forward(rule, match.match);
+    if (this.#answersPreflight(rule)) return;
+    if (this.#admit(rule)) this.#direct(rule, match.match);
   }
 
   onDrain(): void {
-    this.#call?.resume();
+    this.#forwarding?.resume();
   }
 
   onClose(completed: boolean): void {
-    this.#isClosed = true;
-    this.#call?.abort();
     if (!completed) this.#record.reason ??= "ClientDisconnect";
-    if (this.#relay === undefined) this.#finish();
-    else this.#relay.settle("clientLeft", () => this.#finish());
+    if (this.#forwarding === undefined) this.#finish();
+    else this.#forwarding.close(() => this.#finish());
   }
 
-  onUpstreamFailure(failure: UpstreamFailure): void {
-    if (this.#isClosed) return;
-    if (this.#mayTryAgain(failure)) this.#send();
-    else this.#answer(failureAnswer(failure));
+  /** Before the limits: a browser asks on its own, and a refusal would show as a failure of the site. */
+  #answersPreflight({ cors }: CompiledRule): boolean {
+    const { method, rawHeaders } = this.#downstream.head;
+    const preflight = cors === undefined ? undefined : readPreflight(method, rawHeaders);
+    if (cors === undefined || preflight === undefined) return false;
+    const headers = preflightHeaders(cors, preflight);
+    if (headers === undefined) this.#answer(originNotAllowed);
+    else this.#respond(204, headers, "");
+    return true;
   }
 
   /** @returns whether the request may go on; otherwise it has been answered. */
   #admit(rule: CompiledRule): boolean {
     if (rule.limits.isEmpty) return true;
-    this.#countsTokens = rule.limits.countsTokens;
     const { head, sourceAddress } = this.#downstream;
     const admission = rule.limits.admit(
       {
@@ -138,83 +135,88 @@ export class Exchange implements DownstreamEvents, RelayOwner {
     }
     const { status, rawHeaders, body } = deniedResponse(admission);
     this.#record.reason = "RateLimited";
-    this.#respond(status, [...rawHeaders], body);
+    this.#respondWithCors(status, [...rawHeaders], body);
     return false;
   }
 
-  #forward(rule: CompiledRule, match: Match): void {
-    const target = rule.pick();
-    if (target?.kind !== "backend") {
-      this.#answer(invalidBackend);
+  /** Finds whose turn it is. */
+  #direct(rule: CompiledRule, match: Match): void {
+    if (rule.redirect !== undefined) {
+      this.#redirect(rule, rule.redirect, match);
       return;
     }
-    this.#target = target;
+    const target = rule.pick();
+    if (target === undefined || target.kind === "invalid") this.#answer(invalidBackend);
+    else if (target.kind === "redirect") this.#redirect(rule, target, match);
+    else this.#forward(rule, target, match);
+  }
+
+  #redirect(rule: CompiledRule, { redirect, filters }: RedirectTarget, match: Match): void {
+    const { scheme, authority, path } = this.#downstream.head;
+    const { listenerPort } = rule;
+    const headers = ["location", redirectLocation(redirect, { scheme, authority, path, match, listenerPort })];
+    if (this.#admission !== undefined) setLimitHeaders(headers, this.#admission);
+    filters.editResponse?.(headers);
+    this.#respondWithCors(redirect.statusCode, headers, "");
+  }
+
+  #forward(rule: CompiledRule, target: BackendTarget, match: Match): void {
     this.#record.backend = target.backend.backend.key;
     if (target.backend.pools.length === 0) {
       this.#answer(noReadyEndpoint);
       return;
     }
-    const { head } = this.#downstream;
-    const headers = forwardRequestHeaders(head.rawHeaders, {
-      host: target.filters.hostname ?? target.authority ?? head.authority,
-      authority: head.authority,
-      scheme: head.scheme,
-      sourceAddress: this.#downstream.sourceAddress,
-      requestId: this.#record.requestId,
-    });
-    target.filters.editRequest?.(headers);
-    const path = target.filters.path === undefined ? head.path : rewritePath(target.filters.path, match, head.path);
-    const request = { method: head.method, path, headers, body: undefined };
-    const { ai } = target;
-    const { body: stream } = this.#downstream;
-    const body = stream === undefined ? undefined : { stream, record: this.#record };
-    if (ai === undefined) {
-      if (body === undefined) this.#sendWith(request);
-      else takeBody(body, headers, (taken) => this.#sendWith({ ...request, body: taken }));
-      return;
-    }
-    prepareProviderRequest(ai, request, body, (prepared) => {
-      if (prepared.kind === "refused") {
-        this.#answer(prepared.answer);
-        return;
-      }
-      this.#asksUsage = prepared.asksUsage;
-      this.#sendWith(prepared.request);
-    });
-  }
-
-  #sendWith(request: UpstreamRequest): void {
-    this.#request = request;
-    this.#send();
-  }
-
-  /** Sends to an endpoint of the target; again to another when the first could not be reached. */
-  #send(): void {
     const { clock, random } = this.#services;
-    const target = this.#target;
-    const request = this.#request;
-    const pool = target === undefined ? undefined : pickEndpoint(target.backend.pools, random);
-    if (this.#isClosed || target === undefined || request === undefined || pool === undefined) return;
-    this.#attempts++;
-    const relay = new ResponseRelay({
+    const forwarding = new Forwarding({
       clock,
+      random,
       downstream: this.#downstream,
       record: this.#record,
+      startMs: this.#startMs,
+      target,
+      timeouts: rule.timeouts,
+      retry: rule.retry,
       admission: this.#admission,
-      editResponse: target.filters.editResponse,
-      readsUsage: target.ai !== undefined || this.#countsTokens,
-      hidesUsage: this.#asksUsage,
-      owner: this,
+      editResponse: this.#responseEditor(rule, target),
+      readsUsage: target.ai !== undefined || rule.limits.countsTokens,
+      answer: (answer) => this.#answer(answer),
     });
-    this.#relay = relay;
-    this.#record.endpoint = pool.address;
-    this.#call = pool.send(request, relay);
+    this.#forwarding = forwarding;
+    const request = this.#outgoingRequest(rule, target, match);
+    mirrorRequest(this.#services, target.mirrors, request);
+    if (target.ai !== undefined) {
+      prepareProviderRequest(target.ai, request, (prepared) => {
+        if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.asksUsage);
+        else forwarding.refuse(prepared.answer);
+      });
+    } else if (request.body === undefined) forwarding.send(request, false);
+    else request.body.whenReady(request.headers, () => forwarding.send(request, false));
   }
 
-  /** Nothing was sent, or what was sent is safe to send again (RFC 9110 §9.2.2) and no answer had begun. */
-  #mayTryAgain(failure: UpstreamFailure): boolean {
-    if (this.#attempts >= maxAttempts || this.#request?.body instanceof Readable) return false;
-    return failure.kind === "connect" || (failure.kind === "reset" && isSafe(this.#request?.method));
+  /** What the filters make of the request. */
+  #outgoingRequest({ retry }: CompiledRule, { filters, authority }: BackendTarget, match: Match) {
+    const { head, sourceAddress, body: stream } = this.#downstream;
+    const headers = forwardRequestHeaders(head.rawHeaders, {
+      host: filters.hostname ?? authority ?? head.authority,
+      authority: head.authority,
+      scheme: head.scheme,
+      sourceAddress,
+      requestId: this.#record.requestId,
+    });
+    filters.editRequest?.(headers);
+    const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
+    const body = stream === undefined ? undefined : new RequestBody({ stream, record: this.#record });
+    if (retry !== undefined) body?.keepUpTo(largeBodyBytes);
+    return { method: head.method, path, headers, body } satisfies OutgoingRequest;
+  }
+
+  /** CORS first: what a ResponseHeaderModifier says is said with more intent. */
+  #responseEditor({ cors }: CompiledRule, { filters }: BackendTarget): HeaderEditor | undefined {
+    if (cors === undefined) return filters.editResponse;
+    return (headers) => {
+      setCorsHeaders(cors, this.#downstream.head.rawHeaders, headers);
+      filters.editResponse?.(headers);
+    };
   }
 
   #answer(answer: OwnAnswer): void {
@@ -222,7 +224,14 @@ export class Exchange implements DownstreamEvents, RelayOwner {
     this.#admission?.lease.refund(this.#services.clock.monotonicMs());
     const headers = ["content-type", "text/plain"];
     if (this.#admission !== undefined) setLimitHeaders(headers, this.#admission);
-    this.#respond(answer.status, headers, answer.body);
+    this.#respondWithCors(answer.status, headers, answer.body);
+  }
+
+  /** A script that may read the backend's answers may read ours too; without this a browser tells it nothing at all. */
+  #respondWithCors(status: number, headers: string[], body: string): void {
+    const cors = this.#rule?.cors;
+    if (cors !== undefined) setCorsHeaders(cors, this.#downstream.head.rawHeaders, headers);
+    this.#respond(status, headers, body);
   }
 
   #respond(status: number, headers: string[], body: string): void {
@@ -236,11 +245,6 @@ export class Exchange implements DownstreamEvents, RelayOwner {
     this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
     this.#services.finished(this.#record);
   }
-}
-
-/** RFC 9110 §9.2.1 */
-function isSafe(method: string | undefined): boolean {
-  return method === "GET" || method === "HEAD" || method === "OPTIONS";
 }
 
 function newRecord(services: ExchangeServices, { head, httpVersion, sourceAddress }: Downstream): RequestRecord {
@@ -260,6 +264,7 @@ function newRecord(services: ExchangeServices, { head, httpVersion, sourceAddres
     rule: undefined,
     backend: undefined,
     endpoint: undefined,
+    calls: 0,
     status: 0,
     reason: undefined,
     requestBytes: 0,

@@ -22,6 +22,14 @@ const connectFailure: OwnAnswer = {
 };
 const upstreamReset: OwnAnswer = { status: 502, reason: "UpstreamReset", body: "the backend broke off" };
 const upstreamTimeout: OwnAnswer = { status: 504, reason: "UpstreamTimeout", body: "the backend took too long" };
+/** Gateway API `HTTPRouteTimeouts.request` */
+export const requestTimeout: OwnAnswer = {
+  status: 504,
+  reason: "RequestTimeout",
+  body: "the request took too long",
+};
+/** Gateway API `HTTPCORSFilter.allowOrigins` */
+export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllowed", body: "origin not allowed" };
 /** The body must be read before it goes on, and is longer than what is held. */
 export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
 /** The body must be read before it goes on, and is compressed. */

@@ -5,44 +5,53 @@
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import { maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
-import type { UpstreamRequest } from "../upstream/call.ts";
 import { bodyEncoded, bodyTooLarge, type OwnAnswer } from "./own-answers.ts";
-import { type BodySource, readBody, takeBody } from "./request-body.ts";
+import type { RequestBody } from "./request-body.ts";
+
+/** A request with what is sent as its body, from the first byte as often as it must be. */
+export interface OutgoingRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly path: string;
+  /** Flat, without hop-by-hop fields. */
+  readonly headers: readonly string[];
+  readonly body: Buffer | RequestBody | undefined;
+}
 
 /** Ready to be sent, or refused; `asksUsage`: the answer has an event that the client did not ask for. */
 export type ProviderRequest =
-  | { readonly kind: "ready"; readonly request: UpstreamRequest; readonly asksUsage: boolean }
+  | { readonly kind: "ready"; readonly request: OutgoingRequest; readonly asksUsage: boolean }
   | { readonly kind: "refused"; readonly answer: OwnAnswer };
 
-/** @param done called once, perhaps at once; never when the client leaves meanwhile. */
+/**
+ * @param request as another backend would get it.
+ * @param done called once, perhaps at once; never when the client leaves meanwhile.
+ */
 export function prepareProviderRequest(
   ai: AiBackend,
-  request: UpstreamRequest,
-  body: BodySource | undefined,
+  request: OutgoingRequest & { readonly body: RequestBody | undefined },
   done: (prepared: ProviderRequest) => void,
 ): void {
+  const { body } = request;
   const addressed = {
     ...request,
     path: `${ai.pathPrefix ?? ""}${request.path}`,
     headers: withCredentials(ai, request.headers),
   };
-  const pass = (sent: UpstreamRequest): void => done({ kind: "ready", request: sent, asksUsage: false });
-  if (body === undefined) pass(addressed);
-  else if (request.method !== "POST" || !needsBody(ai, request.path)) {
-    takeBody(body, request.headers, (taken) => pass({ ...addressed, body: taken }));
-  } else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
+  const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
+  if (body === undefined) pass();
+  else if (request.method !== "POST" || !needsBody(ai, request.path)) body.whenReady(request.headers, pass);
+  else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
   else {
-    readBody(body, maxAiRequestBytes, (taken) => {
-      if (Buffer.isBuffer(taken)) done(withEditedBody(ai, request.path, addressed, taken));
-      else {
-        taken.destroy();
-        done({ kind: "refused", answer: bodyTooLarge });
-      }
+    body.keepUpTo(maxAiRequestBytes);
+    body.collect((whole) => {
+      if (whole === undefined) done({ kind: "refused", answer: bodyTooLarge });
+      else done(withEditedBody(ai, request.path, addressed, whole));
     });
   }
 }
 
-function withEditedBody(ai: AiBackend, path: string, request: UpstreamRequest, original: Buffer): ProviderRequest {
+function withEditedBody(ai: AiBackend, path: string, request: OutgoingRequest, original: Buffer): ProviderRequest {
   const { body, asksUsage } = prepareAiRequest(ai, path, original);
   const headers = without(request.headers, asksUsage ? lengthAndCoding : length);
   headers.push("content-length", String(body.length));

@@ -1,14 +1,14 @@
 /**
- * Takes a request's body in hand for the way upstream. A small one whose length is known is read whole first (it then
- * leaves in one write with the head, and can be sent again); any other goes through as it comes, with back-pressure.
+ * A request's body on its way upstream. It goes through as it comes, with back-pressure; and its first bytes are kept,
+ * up to a bound, so that a call that failed can be made again and a copy can be shown to a mirror. A small body of known
+ * length is read whole first: it then leaves in one write with the head.
  */
 import { Readable } from "node:stream";
 
-/** Up to this length a body is read whole. */
-const wholeBodyBytes = 64 * 1024;
-
-/** A whole body, or a stream to be read once. */
-export type RequestBody = Buffer | Readable;
+/** Up to this length a body is kept, and one of known length read whole before the call. */
+const smallBodyBytes = 64 * 1024;
+/** Where a rule retries or mirrors, its bodies are kept up to this length. */
+export const largeBodyBytes = 1024 * 1024;
 
 /** A request's body and where its bytes are counted as they arrive. */
 export interface BodySource {
@@ -16,32 +16,129 @@ export interface BodySource {
   readonly record: { requestBytes: number };
 }
 
-/**
- * Calls `done` once with the body to send for a request with `headers` (flat); at once where it goes through as it
- * comes. Never calls it when the client goes away meanwhile.
- */
-export function takeBody(source: BodySource, headers: readonly string[], done: (body: RequestBody) => void): void {
-  const length = contentLengthOf(headers);
-  if (length === undefined || length > wholeBodyBytes) done(passThrough(source));
-  else readBody(source, wholeBodyBytes, done);
+export class RequestBody {
+  readonly #source: Readable;
+  readonly #record: { requestBytes: number };
+  /** Everything that has come; absent once that was more than is kept. */
+  #kept: Buffer[] | undefined = [];
+  #keptBytes = 0;
+  #limitBytes = smallBodyBytes;
+  #state: "unread" | "flowing" | "ended" | "broken" = "unread";
+  /** Who gets what comes next. */
+  #reader: Readable | undefined;
+  #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
+
+  constructor({ stream, record }: BodySource) {
+    this.#source = stream;
+    this.#record = record;
+  }
+
+  /** Keeps up to `bytes` where less was kept so far; has no effect on what has been given up already. */
+  keepUpTo(bytes: number): void {
+    this.#limitBytes = Math.max(this.#limitBytes, bytes);
+  }
+
+  /** Calls `done` when the body may be sent: for a small one of known length when it is whole, else at once. */
+  whenReady(headers: readonly string[], done: () => void): void {
+    const length = contentLengthOf(headers);
+    if (length === undefined || length > smallBodyBytes) done();
+    else this.collect(done);
+  }
+
+  /**
+   * Calls `done` once with the whole body, or with nothing when it is longer than what is kept. Never calls it when the
+   * client goes away meanwhile.
+   */
+  collect(done: (whole: Buffer | undefined) => void): void {
+    if (this.#kept === undefined) done(undefined);
+    else if (this.#state === "ended") done(join(this.#kept));
+    else {
+      this.#awaitingWhole.push(done);
+      this.#begin();
+    }
+  }
+
+  /** Whether `open` can give the body from its first byte. */
+  get isReplayable(): boolean {
+    return this.#kept !== undefined && this.#state !== "broken";
+  }
+
+  /**
+   * The body from its first byte, for one call: whole if it has come whole, else a stream of its own. The transport
+   * destroys the stream it was given when a call ends early; the client's stays, for it still waits for an answer.
+   */
+  open(): Buffer | Readable {
+    if (this.#state === "ended" && this.#kept !== undefined) return join(this.#kept);
+    const reader = new Readable({
+      read: () => void this.#source.resume(),
+      destroy: (error, callback) => {
+        if (this.#reader === reader) this.#reader = undefined;
+        // What the client still sends is read and dropped (or kept), so that its connection stays usable.
+        this.#source.resume();
+        callback(error);
+      },
+    });
+    // A call that waits for a connection does not listen yet; the client's end is told in other ways.
+    reader.on("error", ignore);
+    for (const chunk of this.#kept ?? []) reader.push(chunk);
+    this.#reader = reader;
+    if (this.#state === "broken") reader.destroy(brokenOff());
+    else this.#begin();
+    return reader;
+  }
+
+  #begin(): void {
+    if (this.#state !== "unread") return;
+    this.#state = "flowing";
+    this.#source
+      .on("data", (chunk: Buffer) => this.#onData(chunk))
+      .on("end", () => this.#onEnd())
+      .on("close", () => this.#onClose());
+  }
+
+  #onData(chunk: Buffer): void {
+    this.#record.requestBytes += chunk.length;
+    this.#keptBytes += chunk.length;
+    if (this.#keptBytes <= this.#limitBytes) this.#kept?.push(chunk);
+    else if (this.#kept !== undefined) {
+      // The first reader gets what was kept before it is let go; any later one would get a torn body.
+      this.#kept = undefined;
+      this.#tellWhole(undefined);
+    }
+    if (this.#reader !== undefined && !this.#reader.push(chunk)) this.#source.pause();
+  }
+
+  #onEnd(): void {
+    this.#state = "ended";
+    this.#reader?.push(null);
+    this.#tellWhole(this.#kept === undefined ? undefined : join(this.#kept));
+  }
+
+  #onClose(): void {
+    if (this.#state === "ended") return;
+    this.#state = "broken";
+    this.#awaitingWhole = [];
+    this.#reader?.destroy(brokenOff());
+  }
+
+  #tellWhole(whole: Buffer | undefined): void {
+    const awaiting = this.#awaitingWhole;
+    this.#awaitingWhole = [];
+    for (const done of awaiting) done(whole);
+  }
 }
 
-/** Reads up to `limitBytes`; a longer body becomes a stream that starts at its first byte. Calls `done` like `takeBody`. */
-export function readBody(source: BodySource, limitBytes: number, done: (body: RequestBody) => void): void {
-  const chunks: Buffer[] = [];
-  const { stream, record } = source;
-  const onData = (chunk: Buffer): void => {
-    chunks.push(chunk);
-    record.requestBytes += chunk.length;
-    if (record.requestBytes <= limitBytes) return;
-    stream.off("data", onData).off("end", onEnd).pause();
-    done(passThrough(source, chunks));
-  };
-  const onEnd = (): void => {
-    stream.off("data", onData);
-    done(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
-  };
-  stream.on("data", onData).on("end", onEnd);
+function join(chunks: readonly Buffer[]): Buffer {
+  const [only] = chunks;
+  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
+}
+
+function brokenOff(): Error {
+  return new Error("the client broke its upload off");
+}
+
+function ignore(): void {
+  // Nothing to do: whoever reads hears of it too.
 }
 
 function contentLengthOf(headers: readonly string[]): number | undefined {
@@ -50,33 +147,4 @@ function contentLengthOf(headers: readonly string[]): number | undefined {
     if (name.length === 14 && name.toLowerCase() === "content-length") return Number(headers[i + 1]);
   }
   return undefined;
-}
-
-/**
- * A stream of its own over `source`: the transport destroys the body it is given when a call ends early, and to destroy
- * the client's stream would cut the client off before it has its answer.
- *
- * @param first what has been read of `source` already.
- */
-function passThrough({ stream: source, record }: BodySource, first: readonly Buffer[] = []): Readable {
-  const stream = new Readable({
-    read: () => void source.resume(),
-    destroy(error, callback) {
-      source.off("data", onData).off("end", onEnd).off("close", onClose);
-      // What the client still sends is read and dropped, so that its connection stays usable.
-      source.resume();
-      callback(error);
-    },
-  });
-  const onData = (chunk: Buffer): void => {
-    record.requestBytes += chunk.length;
-    if (!stream.push(chunk)) source.pause();
-  };
-  const onEnd = (): void => void stream.push(null);
-  const onClose = (): void => {
-    if (!source.readableEnded) stream.destroy(new Error("the client broke its upload off"));
-  };
-  for (const chunk of first) stream.push(chunk);
-  source.on("data", onData).on("end", onEnd).on("close", onClose);
-  return stream;
 }

@@ -16,7 +16,7 @@ import {
   type UsageReader,
 } from "../llm/usage-reader.ts";
 import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
-import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { FailureReason, RequestRecord } from "../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { Downstream } from "./downstream.ts";
@@ -37,6 +37,8 @@ export interface RelayOptions {
 
 /** Whoever can still do something else about a request. */
 export interface RelayOwner {
+  /** Whether an answer with this status is the one to pass on; if not, the call has been given up. */
+  acceptsStatus(status: number): boolean;
   /** The call failed before anything of its answer was passed on. */
   onUpstreamFailure(failure: UpstreamFailure): void;
 }
@@ -50,7 +52,8 @@ export class ResponseRelay implements ResponseSink {
   #hidden: UsageEventFilter | undefined;
   #headers: string[] = [];
   #held: Buffer = nothing;
-  #state: "awaitingHead" | "headHeld" | "started" | "ended" = "awaitingHead";
+  /** `dropped`: nothing of the answer is passed on, because another one is. */
+  #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" = "awaitingHead";
   #isSettled = false;
   #onSettled: (() => void) | undefined;
 
@@ -60,7 +63,11 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { record, clock, admission, editResponse, readsUsage, hidesUsage } = this.#options;
+    const { record, clock, admission, editResponse, readsUsage, hidesUsage, owner } = this.#options;
+    if (!owner.acceptsStatus(status)) {
+      this.#state = "dropped";
+      return;
+    }
     record.status = status;
     record.endpoint = call.address;
     record.upstreamMs = clock.monotonicMs() - this.#sentMs;
@@ -89,7 +96,7 @@ export class ResponseRelay implements ResponseSink {
   onFailure(failure: UpstreamFailure): void {
     const { record, downstream, owner } = this.#options;
     if (this.#state !== "started") {
-      this.#state = "ended";
+      this.#state = "dropped";
       record.status = 0;
       this.#usage = undefined;
       owner.onUpstreamFailure(failure);
@@ -100,6 +107,24 @@ export class ResponseRelay implements ResponseSink {
     this.settle("upstreamEnded", () => {
       downstream.reset();
     });
+  }
+
+  /**
+   * Breaks off an answer that the client has begun to receive, and charges what has passed.
+   *
+   * @returns false when it has received nothing; then nothing will be passed on, and another answer can be given.
+   */
+  cutOff(reason: FailureReason): boolean {
+    if (this.#state !== "started" && this.#state !== "ended") {
+      this.#state = "dropped";
+      return false;
+    }
+    this.#options.record.reason ??= reason;
+    this.#state = "ended";
+    this.settle("clientLeft", () => {
+      this.#options.downstream.reset();
+    });
+    return true;
   }
 
   /**
@@ -172,6 +197,7 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     if (this.#state === "headHeld") this.#start(call);
+    if (this.#state !== "started") return;
     this.#state = "ended";
     downstream.end(trailers);
   }

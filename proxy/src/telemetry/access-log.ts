@@ -75,6 +75,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     rule: record.rule,
     backend: record.backend,
     endpoint: record.endpoint,
+    calls: record.calls > 1 ? record.calls : undefined,
     status: record.status,
     reason: record.reason,
     durationMs: roundToMicroseconds(record.durationMs),

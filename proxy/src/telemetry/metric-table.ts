@@ -56,6 +56,18 @@ export const requestMetrics = {
     help: "Requests for which no connection to the endpoint could be made.",
     labels: ["backend", "endpoint"],
   },
+  upstreamRetries: {
+    name: "gateway_proxy_upstream_retries_total",
+    type: "counter",
+    help: "Calls to a backend beyond the first of each request.",
+    labels: ["backend"],
+  },
+  mirroredRequests: {
+    name: "gateway_proxy_mirrored_requests_total",
+    type: "counter",
+    help: "Copies of requests by the backend that they were for: `sent` (and answered), `failed`, or `skipped` because the body was too long or the backend had too much under way.",
+    labels: ["backend", "outcome"],
+  },
   limitDecisions: {
     name: "gateway_proxy_limit_decisions_total",
     type: "counter",

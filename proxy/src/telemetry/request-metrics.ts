@@ -52,6 +52,11 @@ export class RequestMetrics {
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }
 
+  /** A copy of a request to `backend` came to its end. */
+  mirrored(backend: string, outcome: "sent" | "failed" | "skipped"): void {
+    this.#families.mirroredRequests.cell(backend, outcome).value++;
+  }
+
   logLineDropped(): void {
     this.#families.droppedLogLines.cell().value++;
   }
@@ -60,8 +65,9 @@ export class RequestMetrics {
     return takeSnapshot(this.#families);
   }
 
-  #upstream(backend: string, endpoint: string, { upstreamMs, status, reason }: RequestRecord): void {
+  #upstream(backend: string, endpoint: string, { upstreamMs, status, reason, calls }: RequestRecord): void {
     const families = this.#families;
+    if (calls > 1) families.upstreamRetries.cell(backend).value += calls - 1;
     families.upstreamRequests.cell(backend, endpoint, upstreamMs === undefined ? "none" : status).value++;
     if (upstreamMs !== undefined) families.upstreamDuration.cell(backend).observe(upstreamMs / 1_000);
     if (reason === "UpstreamConnectFailure") families.upstreamConnectFailures.cell(backend, endpoint).value++;

@@ -20,8 +20,12 @@ export type FailureReason =
   | "UpstreamConnectFailure"
   /** The endpoint broke off before its answer began (502), or in the middle of it. */
   | "UpstreamReset"
-  /** 504 */
+  /** One call took longer than the rule's `timeouts.backendRequest`, or the endpoint kept silent (504). */
   | "UpstreamTimeout"
+  /** The request took longer than the rule's `timeouts.request` (504), or was cut off by it. */
+  | "RequestTimeout"
+  /** A preflight from an origin that the rule's CORS filter does not allow (403). */
+  | "OriginNotAllowed"
   | "ClientDisconnect"
   /** A fault of ours (500); logged with its stack. */
   | "Internal";
@@ -49,6 +53,8 @@ export interface RequestRecord {
   backend: string | undefined;
   /** `host:port` that was called. */
   endpoint: string | undefined;
+  /** Calls to endpoints, retries included; 0 where the request did not get that far. */
+  calls: number;
   /** 0 when the client left before an answer began. */
   status: number;
   reason: FailureReason | undefined;

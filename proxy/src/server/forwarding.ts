@@ -1,0 +1,236 @@
+/**
+ * The way of an admitted request to its backend and of the answer back: the calls that are made for it, one after the
+ * other, until one is passed on, and the timeouts over all of them (Gateway API `HTTPRouteTimeouts`, `HTTPRouteRetry`).
+ *
+ * A call that found no connection, and a safe one that broke off before its answer, are made once more at another
+ * endpoint, whatever the rule says. A rule with `retry` has calls repeated, whatever their method, that failed in any way
+ * or were answered with one of its codes; it waits before each. A body can be sent again while all of it that has come
+ * is kept (`request-body.ts`). Limits do not see any of this: a request is charged once.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { HeaderEditor } from "../filters/header-edits.ts";
+import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
+import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+import { pickEndpoint } from "../upstream/backends.ts";
+import type { UpstreamCall } from "../upstream/call.ts";
+import type { EndpointPool } from "../upstream/endpoint-pool.ts";
+import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { BackendTarget } from "./compiled-rule.ts";
+import type { Downstream } from "./downstream.ts";
+import { failureAnswer, type OwnAnswer, requestTimeout } from "./own-answers.ts";
+import type { OutgoingRequest } from "./provider-request.ts";
+import { RequestBody } from "./request-body.ts";
+import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
+
+export interface ForwardingOptions {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly downstream: Downstream;
+  readonly record: RequestRecord;
+  /** Monotonic; `timeouts.request` runs from here. */
+  readonly startMs: number;
+  readonly target: BackendTarget;
+  readonly timeouts: Timeouts | undefined;
+  readonly retry: RetryPolicy | undefined;
+  readonly admission: Allowed | undefined;
+  readonly editResponse: HeaderEditor | undefined;
+  /** Whether tokens of the answer are counted, for a limit or for the metrics. */
+  readonly readsUsage: boolean;
+  /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
+  readonly answer: (answer: OwnAnswer) => void;
+}
+
+/** Without `retry`: one more call, at once. */
+const callsWithoutPolicy = 2;
+/** Waits double up to this, or to the rule's own `backoff` where that is longer. */
+const maxBackoffMs = 10_000;
+/** LLM answers may need many minutes before their first byte; the client's own patience ends before this. */
+const aiIdleTimeoutMs = 3_600_000;
+
+export class Forwarding implements RelayOwner {
+  readonly #options: ForwardingOptions;
+  readonly #idleTimeoutMs: number | undefined;
+  readonly #tried: EndpointPool[] = [];
+  #request: OutgoingRequest | undefined;
+  #hidesUsage = false;
+  #relay: ResponseRelay | undefined;
+  #call: UpstreamCall | undefined;
+  #requestTimer: Timer | undefined;
+  /** Of the call under way, or of the wait for the next one. */
+  #callTimer: Timer | undefined;
+  #isOver = false;
+
+  constructor(options: ForwardingOptions) {
+    this.#options = options;
+    this.#idleTimeoutMs = idleTimeoutOf(options);
+    const { clock, startMs, timeouts } = options;
+    const requestMs = timeouts?.requestMs ?? 0;
+    if (requestMs === 0) return;
+    const remainingMs = startMs + requestMs - clock.monotonicMs();
+    this.#requestTimer = clock.setTimer(Math.max(0, remainingMs), () => this.#onRequestTimeout());
+  }
+
+  /** @param hidesUsage the answer has an event that the client did not ask for. */
+  send(request: OutgoingRequest, hidesUsage: boolean): void {
+    if (this.#isOver) return;
+    this.#request = request;
+    this.#hidesUsage = hidesUsage;
+    const { target, retry, clock } = this.#options;
+    if (retry !== undefined) target.backend.retries.countRequest(clock.monotonicMs());
+    this.#callOnce();
+  }
+
+  /** Answers in place of a call that must not be made. */
+  refuse(answer: OwnAnswer): void {
+    if (!this.#isOver) this.#answer(answer);
+  }
+
+  /** The client takes more of the answer. */
+  resume(): void {
+    this.#call?.resume();
+  }
+
+  /** Makes no call any more and answers nothing. */
+  stop(): void {
+    this.#isOver = true;
+    this.#requestTimer?.cancel();
+    this.#callTimer?.cancel();
+    this.#call?.abort();
+  }
+
+  /** The exchange has ended, well or not; `done` is called when the answer's cost is known. */
+  close(done: () => void): void {
+    this.stop();
+    if (this.#relay === undefined) done();
+    else this.#relay.settle("clientLeft", done);
+  }
+
+  acceptsStatus(status: number): boolean {
+    return this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain();
+  }
+
+  onUpstreamFailure(failure: UpstreamFailure): void {
+    if (this.#isOver) return;
+    if (this.#options.retry === undefined && this.#isRepeatable(failure)) this.#callOnce();
+    else if (!this.#tryAgain()) this.#answer(failureAnswer(failure));
+  }
+
+  #callOnce(): void {
+    const { target, random, timeouts, record, clock } = this.#options;
+    const request = this.#request;
+    const pool = pickEndpoint(this.#untried(target.backend.pools), random);
+    if (request === undefined || pool === undefined) return;
+    this.#tried.push(pool);
+    record.calls++;
+    record.endpoint = pool.address;
+    const relay = this.#newRelay();
+    this.#relay = relay;
+    const { body, ...head } = request;
+    const call = pool.send(
+      {
+        ...head,
+        body: body instanceof RequestBody ? body.open() : body,
+        ...(this.#idleTimeoutMs !== undefined && { idleTimeoutMs: this.#idleTimeoutMs }),
+      },
+      relay,
+    );
+    this.#call = call;
+    const timeoutMs = timeouts?.backendRequestMs ?? 0;
+    if (timeoutMs > 0 && !call.isOver) {
+      this.#callTimer = clock.setTimer(timeoutMs, () => this.#onCallTimeout(call, relay));
+    }
+  }
+
+  #newRelay(): ResponseRelay {
+    const { clock, downstream, record, admission, editResponse, readsUsage } = this.#options;
+    const hidesUsage = this.#hidesUsage;
+    return new ResponseRelay({
+      clock,
+      downstream,
+      record,
+      admission,
+      editResponse,
+      readsUsage,
+      hidesUsage,
+      owner: this,
+    });
+  }
+
+  /** Endpoints that have not failed this request; all of them when each has. */
+  #untried(pools: readonly EndpointPool[]): readonly EndpointPool[] {
+    if (this.#tried.length === 0) return pools;
+    const fresh = pools.filter((pool) => !this.#tried.includes(pool));
+    return fresh.length === 0 ? pools : fresh;
+  }
+
+  /** Without a policy: nothing was sent, or what was sent is safe to send again (RFC 9110 §9.2.2). */
+  #isRepeatable(failure: UpstreamFailure): boolean {
+    if (this.#options.record.calls >= callsWithoutPolicy || !this.#mayReplayBody()) return false;
+    return failure.kind === "connect" || (failure.kind === "reset" && isSafe(this.#request?.method));
+  }
+
+  /** By the rule's policy. @returns whether another call will be made, after a wait. */
+  #tryAgain(): boolean {
+    const { retry, record, target, clock, random } = this.#options;
+    if (retry === undefined || this.#isOver || record.calls > retry.attempts || !this.#mayReplayBody()) return false;
+    const waitMs = backoffMs(retry.backoffMs, record.calls, random());
+    if (waitMs >= this.#remainingMs() || !target.backend.retries.tryRetry(clock.monotonicMs())) return false;
+    this.#callTimer?.cancel();
+    this.#call?.abort();
+    this.#callTimer = clock.setTimer(waitMs, () => this.#retry());
+    return true;
+  }
+
+  #retry(): void {
+    // More of the body may have come than is kept, while we waited.
+    if (this.#mayReplayBody()) this.#callOnce();
+    else this.#answer(failureAnswer({ kind: "reset", message: "the request body is too long to be sent again" }));
+  }
+
+  #mayReplayBody(): boolean {
+    const body = this.#request?.body;
+    return !(body instanceof RequestBody) || body.isReplayable;
+  }
+
+  /** Until the request times out. */
+  #remainingMs(): number {
+    const { timeouts, startMs, clock } = this.#options;
+    const requestMs = timeouts?.requestMs ?? 0;
+    return requestMs === 0 ? Number.POSITIVE_INFINITY : startMs + requestMs - clock.monotonicMs();
+  }
+
+  #onCallTimeout(call: UpstreamCall, relay: ResponseRelay): void {
+    // The answer has come whole; what is left is the client's pace.
+    if (call.isOver) return;
+    call.abort();
+    relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" });
+  }
+
+  #onRequestTimeout(): void {
+    this.stop();
+    if (this.#relay?.cutOff("RequestTimeout") !== true) this.#options.answer(requestTimeout);
+  }
+
+  #answer(answer: OwnAnswer): void {
+    this.stop();
+    this.#options.answer(answer);
+  }
+}
+
+/** A timeout of the rule, even one that says 0, takes the place of the pool's own. */
+function idleTimeoutOf({ timeouts, target }: ForwardingOptions): number | undefined {
+  if (timeouts?.requestMs !== undefined || timeouts?.backendRequestMs !== undefined) return 0;
+  return target.ai === undefined ? undefined : aiIdleTimeoutMs;
+}
+
+/** Doubles with each call, and up to half as much again at random, so that clients that failed together spread. */
+function backoffMs(baseMs: number, calls: number, random: number): number {
+  return Math.min(baseMs * 2 ** (calls - 1), Math.max(baseMs, maxBackoffMs)) * (1 + random / 2);
+}
+
+/** RFC 9110 §9.2.1 */
+function isSafe(method: string | undefined): boolean {
+  return method === "GET" || method === "HEAD" || method === "OPTIONS";
+}

@@ -1,0 +1,78 @@
+/**
+ * Copies of requests to backends whose answers nobody sees (Gateway API `HTTPRequestMirrorFilter`). A copy never delays
+ * or fails the request that it copies: it leaves when its body is known, it waits for nobody, and what cannot be copied
+ * cheaply (a long body, a backend that has too much under way) is not.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { pickEndpoint, type BackendHandle } from "../upstream/backends.ts";
+import type { ResponseSink, UpstreamRequest } from "../upstream/call.ts";
+import type { Picker } from "../routing/weighted.ts";
+import type { OutgoingRequest } from "./provider-request.ts";
+import { largeBodyBytes, RequestBody } from "./request-body.ts";
+
+/** Where copies go, and how many of the requests. */
+export interface MirrorTarget {
+  readonly backend: BackendHandle;
+  readonly pick: Picker<{ readonly weight: number; readonly isCopied: boolean }>;
+}
+
+/** What came of a copy: `sent` got an answer, `failed` got none, `skipped` was not sent. */
+export type MirrorOutcome = "sent" | "failed" | "skipped";
+
+export interface MirrorServices {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly mirrored: (backend: string, outcome: MirrorOutcome) => void;
+}
+
+/** An answer is waited for, and then read and dropped, for so long. */
+const answerTimeoutMs = 15_000;
+/** A backend that has more under way at the endpoint gets no copies. */
+const maxInFlight = 256;
+
+/** Sends `request` to those of `targets` whose turn it is. @param request with the client's own body. */
+export function mirrorRequest(
+  services: MirrorServices,
+  targets: readonly MirrorTarget[],
+  request: OutgoingRequest & { readonly body: RequestBody | undefined },
+): void {
+  for (const { backend, pick } of targets) {
+    if (pick()?.isCopied !== true) continue;
+    const { body, ...head } = request;
+    if (body === undefined) sendCopy(services, backend, { ...head, body: undefined });
+    else {
+      body.keepUpTo(largeBodyBytes);
+      body.collect((whole) => {
+        if (whole === undefined) services.mirrored(backend.backend.key, "skipped");
+        else sendCopy(services, backend, { ...head, body: whole });
+      });
+    }
+  }
+}
+
+function sendCopy({ clock, random, mirrored }: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
+  const { key } = target.backend;
+  const pool = pickEndpoint(target.pools, random);
+  if (pool === undefined || pool.inFlight >= maxInFlight) {
+    mirrored(key, "skipped");
+    return;
+  }
+  const sink: ResponseSink = {
+    onHead: () => undefined,
+    onData: () => undefined,
+    onEnd() {
+      timer.cancel();
+      mirrored(key, "sent");
+    },
+    onFailure() {
+      timer.cancel();
+      mirrored(key, "failed");
+    },
+  };
+  const timer = clock.setTimer(answerTimeoutMs, () => {
+    call.abort();
+    mirrored(key, "failed");
+  });
+  const call = pool.send(request, sink);
+}
