@@ -1,0 +1,93 @@
+/**
+ * The PROXY protocol, versions 1 (text) and 2 (binary): a load balancer in front of us tells, before the first byte of
+ * the client, where the client is (haproxy.org, "The PROXY protocol", 2020-03-05). Read only where a setting asks for
+ * it: whoever can connect can claim any address with it.
+ */
+import { isIP } from "node:net";
+import type { Judgement } from "./first-bytes.ts";
+
+/** What a header says. */
+export type ProxyHeader =
+  /** `sourceAddress` is absent where the balancer speaks for itself (health checks) or knows nothing. */
+  { readonly kind: "header"; readonly sourceAddress: string | undefined } | { readonly kind: "invalid" };
+
+/** §2.2 */
+const signature = Buffer.from("\r\n\r\n\0\r\nQUIT\n", "latin1");
+/** §2.2: signature, version and command, family, length. */
+const fixedBytes = 16;
+/** Addresses and what a balancer may add behind them (TLVs); far more than any known one sends. */
+const maxAddressBytes = 4_096;
+/** §2.1: longest line, CRLF included. */
+const maxLineBytes = 107;
+
+/** Judges the first bytes of a connection; anything but a well-formed header is invalid. */
+export function judgeProxyHeader(bytes: Buffer): Judgement<ProxyHeader> {
+  const known = Math.min(bytes.length, signature.length);
+  if (bytes.compare(signature, 0, known, 0, known) === 0) {
+    return bytes.length < fixedBytes ? undefined : judgeBinary(bytes);
+  }
+  const start = bytes.toString("latin1", 0, Math.min(bytes.length, 6));
+  return "PROXY ".startsWith(start) ? judgeLine(bytes) : invalid;
+}
+
+const invalid: Judgement<ProxyHeader> = { value: { kind: "invalid" }, consumed: 0 };
+
+/** `PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n` or `PROXY UNKNOWN …\r\n` (§2.1). */
+function judgeLine(bytes: Buffer): Judgement<ProxyHeader> {
+  const end = bytes.subarray(0, maxLineBytes).indexOf("\r\n");
+  if (end === -1) return bytes.length < maxLineBytes ? undefined : invalid;
+  const consumed = end + 2;
+  const [, family, source = "", destination = "", ...ports] = bytes.toString("latin1", 0, end).split(" ");
+  if (family === "UNKNOWN") return found(undefined, consumed);
+  const version = family === "TCP4" ? 4 : family === "TCP6" ? 6 : undefined;
+  if (isIP(source) !== version || isIP(destination) !== version) return invalid;
+  if (ports.length !== 2 || !ports.every(isPort)) return invalid;
+  return found(source, consumed);
+}
+
+/** Behind the signature: version and command, family and transport, length of what follows (§2.2). */
+function judgeBinary(bytes: Buffer): Judgement<ProxyHeader> {
+  const command = bytes.readUInt8(12);
+  const family = bytes.readUInt8(13);
+  const length = bytes.readUInt16BE(14);
+  const consumed = fixedBytes + length;
+  if (length > maxAddressBytes) return invalid;
+  if (bytes.length < consumed) return undefined;
+  switch (command) {
+    case 0x20:
+      // LOCAL: the balancer's own connection, whatever follows.
+      return found(undefined, consumed);
+    case 0x21:
+      return addressOf(bytes.subarray(fixedBytes, consumed), family, consumed);
+    default:
+      return invalid;
+  }
+}
+
+/** Source, destination, their ports; the high half of `family` says of which kind (§2.2). */
+function addressOf(block: Buffer, family: number, consumed: number): Judgement<ProxyHeader> {
+  switch (family >> 4) {
+    case 1:
+      return block.length < 12 ? invalid : found(block.subarray(0, 4).join("."), consumed);
+    case 2:
+      return block.length < 36 ? invalid : found(ipv6Text(block), consumed);
+    default:
+      // Unspecified, or a Unix socket: no address that could mean anything to a limit.
+      return found(undefined, consumed);
+  }
+}
+
+function found(sourceAddress: string | undefined, consumed: number): Judgement<ProxyHeader> {
+  return { value: { kind: "header", sourceAddress }, consumed };
+}
+
+/** In the short form, as Node writes the address of a peer (RFC 5952): one client has one spelling. */
+function ipv6Text(block: Buffer): string {
+  const groups = Array.from({ length: 8 }, (_, index) => block.readUInt16BE(index * 2).toString(16));
+  // A URL's host is written in that form.
+  return new URL(`http://[${groups.join(":")}]`).hostname.slice(1, -1);
+}
+
+function isPort(text: string): boolean {
+  return /^(?:0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535;
+}
