@@ -27,8 +27,13 @@ export interface TestGateway {
   readonly dataPlane: DataPlane;
 }
 
+export interface TestGatewayOptions {
+  /** Default false. */
+  readonly expectsProxyHeader?: boolean;
+}
+
 /** Parses and translates `manifests`, which must be without a fault, and serves them. */
-export async function startGateway(manifests: string): Promise<TestGateway> {
+export async function startGateway(manifests: string, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const clock = new FakeClock();
   const records: RequestRecord[] = [];
   const faults: unknown[] = [];
@@ -41,6 +46,7 @@ export async function startGateway(manifests: string): Promise<TestGateway> {
     counters: new CounterTable(createCounterMemory(1_024), 1),
     listenAddress: "127.0.0.1",
     reusePort: false,
+    expectsProxyHeader: options.expectsProxyHeader ?? false,
     portOf: () => 0,
     observer: {
       connectionOpened: () => undefined,

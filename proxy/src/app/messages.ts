@@ -12,6 +12,7 @@ export interface WorkerStart {
   readonly listenAddress: string | undefined;
   /** False for a worker alone. */
   readonly reusePort: boolean;
+  readonly expectsProxyHeader: boolean;
   /** RUST_LOG syntax. */
   readonly logFilter: string;
   readonly accessLog: AccessLogMode;

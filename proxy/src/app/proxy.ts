@@ -48,6 +48,7 @@ export class Proxy {
       start: {
         counters: memory,
         listenAddress: settings.listenAddress,
+        expectsProxyHeader: settings.proxyProtocol === "required",
         logFilter: settings.logLevel,
         accessLog: settings.accessLog,
       },

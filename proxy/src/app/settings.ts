@@ -27,6 +27,13 @@ export const proxySettings = {
     defaultText: "every address of the machine",
     help: "Where Gateways listen that name no address in spec.addresses.",
   },
+  proxyProtocol: {
+    kind: oneOf("off", "required"),
+    flag: "proxy-protocol",
+    env: "PROXY_PROTOCOL",
+    default: "off",
+    help: "Whether every connection begins with a PROXY protocol header (version 1 or 2) that tells the client's address. Require it only where nobody but the load balancer can connect.",
+  },
   adminAddress: {
     kind: socketAddress,
     flag: "admin-address",

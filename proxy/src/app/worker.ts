@@ -44,6 +44,7 @@ const dataPlane = new DataPlane({
   counters: new CounterTable(start.counters, start.worker),
   listenAddress: start.listenAddress,
   reusePort: start.reusePort,
+  expectsProxyHeader: start.expectsProxyHeader,
   observer: {
     connectionOpened: (bind) => metrics.connectionOpened(bind),
     connectionClosed: (bind) => metrics.connectionClosed(bind),

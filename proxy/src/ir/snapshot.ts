@@ -28,17 +28,56 @@ export interface Bind {
   readonly listeners: readonly Listener[];
 }
 
-/** One listener of one Gateway (Gateway API `Listener`). */
+/** One listener of one Gateway, its own or of a ListenerSet of it (Gateway API `Listener`, `ListenerEntry`). */
 export interface Listener {
-  /** `namespace/gateway/listener` */
+  /** `namespace/gateway/listener`; of a ListenerSet `namespace/gateway/set namespace/set/listener`. */
   readonly key: string;
   readonly gateway: ObjectName;
   readonly name: string;
-  readonly protocol: "HTTP";
+  readonly protocol: "HTTP" | "HTTPS";
+  /** Present exactly where `protocol` is HTTPS. All listeners of a bind have it, or none. */
+  readonly tls?: ListenerTls;
   /** Lower case; exact or `*.` followed by a domain; absent matches every host. */
   readonly hostname?: string;
   /** Routes attached to this listener, oldest first, then by namespace and name. */
   readonly routes: readonly Route[];
+}
+
+/** How a listener meets TLS clients (Gateway API `ListenerTLSConfig`, `FrontendTLSConfig`). */
+export interface ListenerTls {
+  /** In the order of the references; never empty. */
+  readonly certificates: readonly Certificate[];
+  readonly minVersion: TlsVersion;
+  readonly maxVersion: TlsVersion;
+  /** OpenSSL's names of TLS 1.2 suites, separated by colons, best first; absent: our own choice. */
+  readonly ciphers?: string;
+  /** What is agreed on by ALPN, best first; never empty. */
+  readonly protocols: readonly AlpnProtocol[];
+  /** Absent: clients are not asked for a certificate. */
+  readonly clientValidation?: ClientValidation;
+}
+
+export type TlsVersion = "TLSv1.2" | "TLSv1.3";
+export type AlpnProtocol = "h2" | "http/1.1";
+
+/** A certificate of a Secret of type `kubernetes.io/tls`. */
+export interface Certificate {
+  /** `namespace/name` of the Secret. */
+  readonly source: string;
+  /** PEM, the server's own certificate first, then those that lead to its root. */
+  readonly chain: string;
+  /** PEM */
+  readonly privateKey: Secret;
+  /** DNS names it is for, lower case; exact or `*.` followed by a domain. */
+  readonly hostnames: readonly string[];
+}
+
+/** Which client certificates are taken (Gateway API `FrontendTLSValidation`). */
+export interface ClientValidation {
+  /** PEM certificates of the authorities that are trusted. */
+  readonly authorities: string;
+  /** `AllowInsecureFallback` asks for a certificate and takes the client whatever it shows. */
+  readonly mode: "AllowValidOnly" | "AllowInsecureFallback";
 }
 
 export interface ObjectName {

@@ -1,23 +1,21 @@
 /**
- * One listening socket that speaks HTTP/1.1 and HTTP/2 with prior knowledge, told apart by the first bytes of each
- * connection (RFC 9113 §3.4: an HTTP/2 client begins with `PRI * HTTP/2.0`). What to do with a request is given in and
- * may change while connections stay.
+ * One listening socket and its connections. What a connection speaks is found out once, at its beginning: the PROXY
+ * protocol where a setting asks for it, then TLS where the listeners have it, then HTTP/1.1 or HTTP/2: by ALPN under
+ * TLS, else by the first bytes (RFC 9113 §3.4: an HTTP/2 client begins with `PRI * HTTP/2.0`). What to do with a
+ * request is given in and may change while connections stay; so may TLS, for connections that come then.
  */
-import { createServer as createHttp1Server, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import {
-  createServer as createHttp2Server,
-  type Http2Server,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from "node:http2";
+import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import type { Downstream, DownstreamEvents } from "./downstream.ts";
-import { Http1Downstream } from "./http1.ts";
-import { Http2Downstream } from "./http2.ts";
-import { type HeadFault, maxHeaderFields, readHttp1Head, readHttp2Head, type RequestHead } from "./request-head.ts";
-
-/** Takes each request; returns who is told what the client does next. */
-export type RequestHandler = (downstream: Downstream) => DownstreamEvents;
+import type { TLSSocket } from "node:tls";
+import { isDeepStrictEqual } from "node:util";
+import type { Connection, TlsSession } from "./connection.ts";
+import type { RequestHandler } from "./downstream.ts";
+import { type Judgement, readFirstBytes } from "./first-bytes.ts";
+import { createHttp1Server } from "./http1-server.ts";
+import { Http2Sessions } from "./http2-server.ts";
+import { peerAddress } from "./peer-address.ts";
+import { judgeProxyHeader } from "./proxy-protocol.ts";
+import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
 export interface BindOptions {
   /** IP address to listen on; absent: every address of the machine. */
@@ -25,53 +23,62 @@ export interface BindOptions {
   readonly port: number;
   /** Several workers share the port; the kernel spreads connections over them. */
   readonly reusePort: boolean;
+  /** Every connection begins with a PROXY protocol header; one that does not is closed. */
+  readonly expectsProxyHeader: boolean;
   readonly onRequest: RequestHandler;
   readonly onConnectionOpened: () => void;
   readonly onConnectionClosed: () => void;
 }
 
-/** The connection preface; three bytes decide, since no HTTP/1 method begins so. */
-const http2Preface = "PRI";
 /** A connection that sends nothing is let go after this. */
 const firstByteTimeoutMs = 60_000;
+/** How often the kernel asks whether a silent peer is still there; what it does not hear of stays open for ever. */
+const keepAliveProbeMs = 60_000;
+
+type ConnectionListener = (this: Server, socket: Socket) => void;
 
 export class BindServer {
   readonly #options: BindOptions;
+  /** Also what listens: a server that does not would not watch over slow heads. */
   readonly #http1: Server;
-  readonly #http2: Http2Server;
+  readonly #serveHttp1: ConnectionListener;
+  readonly #http2: Http2Sessions;
+  /** As the kernel gave them. */
   readonly #sockets = new Set<Socket>();
-  readonly #sessions = new Set<ServerHttp2Session>();
+  /** Of HTTP/1.1, by the socket that HTTP is read from. */
+  readonly #connections = new Map<Socket, Connection>();
+  /** Client addresses of PROXY headers while TLS is being agreed on, by the peer's address and port. */
+  readonly #toldAddresses = new Map<string, string>();
+  #tlsListeners: readonly TlsListener[] = [];
+  #tls: TlsTermination | undefined;
   #isDraining = false;
 
   private constructor(options: BindOptions) {
+    const { onRequest } = options;
     this.#options = options;
+    this.#http2 = new Http2Sessions(onRequest);
     this.#http1 = createHttp1Server({
-      // A request without a body is not given the machinery for one.
-      optimizeEmptyRequests: true,
-      keepAliveTimeout: 75_000,
-      headersTimeout: 30_000,
-      // Uploads may be long; slow heads are cut by headersTimeout.
-      requestTimeout: 0,
-      maxHeaderSize: 64 * 1024,
+      connectionOf: (socket) => this.#connections.get(socket),
+      isDraining: () => this.#isDraining,
+      onRequest,
     });
-    // One more than is accepted, so that an excess can be told from a full house.
-    this.#http1.maxHeadersCount = maxHeaderFields + 1;
-    this.#http1.on("request", (request, response) => this.#onHttp1(request, response, false));
-    this.#http1.on("checkContinue", (request, response) => this.#onHttp1(request, response, true));
-    this.#http2 = createHttp2Server({
-      settings: { maxConcurrentStreams: 100, initialWindowSize: 256 * 1024, maxHeaderListSize: 64 * 1024 },
-      maxSessionMemory: 32,
-    });
-    this.#http2.on("session", (session) => this.#onHttp2Session(session));
-    this.#http2.on("stream", (stream: ServerHttp2Stream, _headers, flags, rawHeaders) =>
-      this.#onHttp2(stream, flags, rawHeaders),
-    );
-    this.#sniffConnections();
+    // Ours comes before Node's own handling of a connection.
+    const [serveHttp1] = this.#http1.listeners("connection");
+    // Node registers this listener itself, in the constructor, with this signature.
+    this.#serveHttp1 = serveHttp1 as ConnectionListener;
+    this.#http1.removeAllListeners("connection");
+    this.#http1.on("connection", (socket: Socket) => this.#accept(socket));
   }
 
-  /** Listens; rejects with Node's error (`EADDRINUSE`, `EACCES`, …). */
-  static async open(options: BindOptions): Promise<BindServer> {
+  /**
+   * Listens.
+   *
+   * @param tls as for `setTls`.
+   * @returns rejects with Node's error (`EADDRINUSE`, `EACCES`, …), or as `setTls` throws.
+   */
+  static async open(options: BindOptions, tls: readonly TlsListener[]): Promise<BindServer> {
     const server = new BindServer(options);
+    server.setTls(tls);
     const { host, port, reusePort } = options;
     const address = host === undefined ? { port, reusePort } : { host, port, reusePort };
     await new Promise<void>((resolve, reject) => {
@@ -90,11 +97,23 @@ export class BindServer {
     return typeof address === "object" && address !== null ? address.port : this.#options.port;
   }
 
+  /**
+   * Meets new connections with TLS as these listeners have it; in plain text when there are none. Throws, and changes
+   * nothing, when OpenSSL refuses what they ask for.
+   */
+  setTls(listeners: readonly TlsListener[]): void {
+    // A new termination forgets the keys of its session tickets, so it is made for a reason only.
+    if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
+    const onSecure = (socket: TLSSocket, session: TlsSession): void => this.#serveSecure(socket, session);
+    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, onSecure);
+    this.#tlsListeners = listeners;
+  }
+
   /** Takes no new connection, lets idle ones go, asks the others to leave; resolves when the last one has. */
   drain(): Promise<void> {
     this.#isDraining = true;
     const closed = new Promise<void>((resolve) => this.#http1.close(() => resolve()));
-    for (const session of this.#sessions) session.close();
+    this.#http2.drain();
     return closed;
   }
 
@@ -103,38 +122,58 @@ export class BindServer {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Puts a look at the first bytes before Node's own handling of a connection. */
-  #sniffConnections(): void {
-    const [onHttp1Connection] = this.#http1.listeners("connection");
-    this.#http1.removeAllListeners("connection");
-    this.#http1.on("connection", (socket: Socket) => {
-      this.#track(socket);
-      socket.setNoDelay(true);
-      socket.setTimeout(firstByteTimeoutMs, () => socket.destroy());
-      this.#readPreface(socket, [], (isHttp2) => {
-        socket.setTimeout(0);
-        if (isHttp2) {
-          this.#http2.emit("connection", socket);
-          return;
-        }
-        onHttp1Connection?.call(this.#http1, socket);
-        socket.resume();
-      });
+  #accept(socket: Socket): void {
+    this.#track(socket);
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, keepAliveProbeMs);
+    socket.setTimeout(firstByteTimeoutMs, () => socket.destroy());
+    if (!this.#options.expectsProxyHeader) {
+      this.#begin(socket, undefined);
+      return;
+    }
+    readFirstBytes(socket, judgeProxyHeader, (header) => {
+      if (header.kind === "invalid") socket.destroy();
+      else this.#begin(socket, header.sourceAddress);
     });
   }
 
-  #readPreface(socket: Socket, chunks: Buffer[], decide: (isHttp2: boolean) => void): void {
-    socket.once("data", (chunk: Buffer) => {
-      chunks.push(chunk);
-      const start = Buffer.concat(chunks).toString("latin1", 0, http2Preface.length);
-      if (start.length < http2Preface.length && http2Preface.startsWith(start)) {
-        this.#readPreface(socket, chunks, decide);
-        return;
-      }
-      socket.pause();
-      socket.unshift(chunks.length === 1 ? chunk : Buffer.concat(chunks));
-      decide(start === http2Preface);
+  /** @param toldAddress the client's address where it is not the peer's. */
+  #begin(socket: Socket, toldAddress: string | undefined): void {
+    if (this.#tls === undefined) {
+      this.#sniff(socket, { sourceAddress: toldAddress ?? peerAddress(socket), tls: undefined });
+      return;
+    }
+    if (toldAddress !== undefined) {
+      const peer = peerOf(socket);
+      this.#toldAddresses.set(peer, toldAddress);
+      socket.once("close", () => this.#toldAddresses.delete(peer));
+    }
+    // The handshake has its own time limit.
+    socket.setTimeout(0);
+    this.#tls.terminate(socket);
+  }
+
+  #sniff(socket: Socket, connection: Connection): void {
+    readFirstBytes(socket, judgePreface, (isHttp2) => {
+      socket.setTimeout(0);
+      if (isHttp2) this.#http2.serve(socket, connection);
+      else this.#handToHttp1(socket, connection);
     });
+  }
+
+  #serveSecure(socket: TLSSocket, tls: TlsSession): void {
+    const sourceAddress = this.#toldAddresses.get(peerOf(socket)) ?? peerAddress(socket);
+    const connection = { sourceAddress, tls };
+    if (socket.alpnProtocol === "h2") this.#http2.serve(socket, connection);
+    else this.#handToHttp1(socket, connection);
+  }
+
+  #handToHttp1(socket: Socket, connection: Connection): void {
+    this.#connections.set(socket, connection);
+    socket.once("close", () => this.#connections.delete(socket));
+    this.#serveHttp1.call(this.#http1, socket);
+    // By the look at its first bytes.
+    if (socket.isPaused()) socket.resume();
   }
 
   #track(socket: Socket): void {
@@ -147,64 +186,20 @@ export class BindServer {
       this.#options.onConnectionClosed();
     });
   }
-
-  #onHttp1(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
-    const head = readHttp1Head(request.method ?? "", request.url ?? "", request.httpVersion, request.rawHeaders);
-    if ("message" in head) {
-      const body = `${head.message}\n`;
-      response.writeHead(head.status, [
-        "content-type",
-        "text/plain",
-        "content-length",
-        String(body.length),
-        "connection",
-        "close",
-      ]);
-      response.end(body);
-      return;
-    }
-    const downstream = new Http1Downstream(request, response, { head, awaitsContinue, isDraining: this.#drainingNow });
-    downstream.listen(this.#options.onRequest(downstream));
-  }
-
-  readonly #drainingNow = (): boolean => this.#isDraining;
-
-  #onHttp2Session(session: ServerHttp2Session): void {
-    this.#sessions.add(session);
-    session.on("error", ignore);
-    session.once("close", () => this.#sessions.delete(session));
-    if (this.#isDraining) session.close();
-  }
-
-  #onHttp2(stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
-    stream.on("error", ignore);
-    const head = http2Head(rawHeaders);
-    if ("message" in head) {
-      stream.respond([":status", String(head.status), "content-type", "text/plain"]);
-      stream.end(`${head.message}\n`);
-      return;
-    }
-    const endOfStream = (flags & endStreamFlag) !== 0;
-    const downstream = new Http2Downstream(stream, head, endOfStream);
-    downstream.listen(this.#options.onRequest(downstream));
-  }
 }
 
-/** RFC 9113 §6.2 */
-const endStreamFlag = 0x1;
+/** The connection preface; three bytes decide, since no HTTP/1 method begins so. */
+const http2Preface = "PRI";
 
-function http2Head(rawHeaders: readonly string[]): RequestHead | HeadFault {
-  let method = "";
-  let path = "";
-  let authority: string | undefined;
-  // Pseudo-header fields come first (RFC 9113 §8.3).
-  for (let i = 0; i < rawHeaders.length && rawHeaders[i]?.startsWith(":") === true; i += 2) {
-    const value = rawHeaders[i + 1] ?? "";
-    if (rawHeaders[i] === ":method") method = value;
-    else if (rawHeaders[i] === ":path") path = value;
-    else if (rawHeaders[i] === ":authority") authority = value;
-  }
-  return readHttp2Head(method, path, authority, rawHeaders);
+function judgePreface(bytes: Buffer): Judgement<boolean> {
+  const start = bytes.toString("latin1", 0, http2Preface.length);
+  const isUndecided = start.length < http2Preface.length && http2Preface.startsWith(start);
+  return isUndecided ? undefined : { value: start === http2Preface, consumed: 0 };
+}
+
+/** Unlike those of any other connection that is open. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress ?? ""} ${remotePort ?? ""}`;
 }
 
 function ignore(): void {

@@ -2,7 +2,7 @@
  * The part of a worker that serves: takes snapshots, keeps one listening socket per bind, and hands every request to
  * the rules of the snapshot that is in force when it begins. Connections, pools and counters outlive snapshots.
  */
-import type { Bind, Snapshot } from "../ir/snapshot.ts";
+import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { readPreflight } from "../filters/cors.ts";
@@ -11,10 +11,13 @@ import { Rotations } from "../routing/weighted.ts";
 import { Backends } from "../upstream/backends.ts";
 import { BindServer } from "./bind-server.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
+import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Exchange, type ExchangeServices } from "./exchange.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import type { RequestHead } from "./request-head.ts";
+import { misdirected } from "./own-answers.ts";
+import type { TlsListener } from "./tls-termination.ts";
 
 /** Counts and logs; `bind` is `address:port`, with `*` for every address. */
 export interface DataPlaneObserver {
@@ -34,6 +37,8 @@ export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "fi
   readonly listenAddress: string | undefined;
   /** Other workers listen on the same ports. */
   readonly reusePort: boolean;
+  /** Every connection begins with a PROXY protocol header. */
+  readonly expectsProxyHeader: boolean;
   /** Tests listen on port 0 instead of the port of the Gateway. */
   readonly portOf?: (bind: Bind) => number;
 }
@@ -85,8 +90,12 @@ export class DataPlane {
       const context = { ...shared, listenerPort: bind.port };
       const routes = compileRoutes(bind, (listener, route, rule) => compileRule(context, listener, route, rule));
       const open = this.#binds.get(bindName(bind));
-      if (open !== undefined) open.routes = routes;
-      else await this.#open(bind, routes).catch((error: unknown) => failures.push(bindFailure(bind, error)));
+      try {
+        if (open === undefined) await this.#open(bind, routes);
+        else reopen(open, bind, routes);
+      } catch (error) {
+        failures.push(bindFailure(bind, error));
+      }
     }
     return failures;
   }
@@ -110,16 +119,18 @@ export class DataPlane {
   }
 
   async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
-    const { observer, portOf, listenAddress, reusePort } = this.#options;
+    const { observer, portOf, listenAddress, reusePort, expectsProxyHeader } = this.#options;
     const name = bindName(bind);
-    const server = await BindServer.open({
+    const options = {
       host: bind.address ?? listenAddress,
       port: portOf?.(bind) ?? bind.port,
       reusePort,
-      onRequest: (downstream) => serve(open, downstream),
+      expectsProxyHeader,
+      onRequest: (downstream: Downstream) => serve(open, downstream),
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),
-    });
+    };
+    const server = await BindServer.open(options, tlsListeners(bind));
     const open: OpenBind = { server, routes, services: this.#servicesOf(name) };
     this.#binds.set(name, open);
   }
@@ -146,10 +157,25 @@ export class DataPlane {
   }
 }
 
+/** Puts a bind in force that is listened on already. On failure it stays as it was, whole. */
+function reopen(open: OpenBind, bind: Bind, routes: RouteIndex<CompiledRule>): void {
+  open.server.setTls(tlsListeners(bind));
+  open.routes = routes;
+}
+
+function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
+  return listeners.flatMap(({ key, hostname, tls }) =>
+    tls === undefined ? [] : [{ key, tls, ...(hostname !== undefined && { hostname }) }],
+  );
+}
+
 function serve({ routes, services }: OpenBind, downstream: Downstream): DownstreamEvents {
   const exchange = new Exchange(services, downstream);
-  const match = findRule(routes, downstream.head);
-  exchange.serve(match, match === undefined ? routes.findListener(downstream.head.authority)?.key : match.listener.key);
+  const { head, connection } = downstream;
+  const match = findRule(routes, head);
+  const listener = match === undefined ? routes.findListener(head.authority) : match.listener;
+  if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener?.key);
+  else exchange.serve(match, listener?.key);
   return exchange;
 }
 
@@ -164,6 +190,21 @@ function findRule(routes: RouteIndex<CompiledRule>, head: RequestHead): RouteMat
   if (preflight === undefined) return match;
   const announced = routes.find({ ...head, method: preflight.method });
   return announced?.compiled.cors === undefined ? match : announced;
+}
+
+/**
+ * Whether a request came by a connection that was made for another listener (RFC 9110 §15.5.20). Clients reuse a
+ * connection for every host that its certificate names (RFC 9113 §9.1.1); but what was agreed on for one listener, most
+ * of all who the client is, says nothing about another one, nor about the same one under rules that have changed since.
+ */
+function isMisdirected(routes: RouteIndex<CompiledRule>, listener: Listener | undefined, { tls }: Connection): boolean {
+  if (tls === undefined) return listener?.tls !== undefined;
+  if (routes.findListener(tls.serverName) !== listener) return true;
+  return listener !== undefined && !isSameRule(tls.validation, listener.tls?.clientValidation);
+}
+
+function isSameRule(a: ClientValidation | undefined, b: ClientValidation | undefined): boolean {
+  return a?.mode === b?.mode && a?.authorities === b?.authorities;
 }
 
 /** `address:port` */

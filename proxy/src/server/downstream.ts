@@ -3,16 +3,25 @@
  * everything else in the server knows only this.
  */
 import type { Readable } from "node:stream";
+import type { Connection } from "./connection.ts";
 import type { RequestHead } from "./request-head.ts";
+import type { TunnelEnd } from "./tunnel.ts";
+
+/** Takes each request; returns who is told what the client does next. */
+export type RequestHandler = (downstream: Downstream) => DownstreamEvents;
 
 export interface Downstream {
   readonly head: RequestHead;
   /** `1.0`, `1.1` or `2` */
   readonly httpVersion: string;
-  /** Peer address of the connection. */
-  readonly sourceAddress: string;
+  readonly connection: Connection;
   /** The request's body; absent when it has none. Reading it asks a client that waits for `100 Continue` to go on. */
   readonly body: Readable | undefined;
+  /**
+   * The protocol that the client asks to go on with, such as `websocket` (RFC 9110 §7.8, RFC 8441): any answer declines
+   * it, `switchProtocols` accepts it. Absent in nearly every request; there is no body where it is present.
+   */
+  readonly upgrade: string | undefined;
 
   /** Answers in one go: head and whole body in one write. `headers` is flat and says nothing of framing. */
   respond(status: number, headers: string[], body: Buffer | string): void;
@@ -25,6 +34,8 @@ export interface Downstream {
   write(chunk: Buffer): boolean;
   /** @param trailers flat; empty for none. */
   end(trailers: string[]): void;
+  /** Accepts `upgrade`: sends the head that says so, and hands the connection, or the stream, over to the caller. */
+  switchProtocols(headers: string[]): TunnelEnd;
   /** Breaks the answer off so that the client can tell that it is not whole. */
   reset(): void;
 }

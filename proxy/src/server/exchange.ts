@@ -77,6 +77,12 @@ export class Exchange implements DownstreamEvents {
     }
   }
 
+  /** Answers in the place of any rule. */
+  refuse(answer: OwnAnswer, listener: string | undefined): void {
+    this.#record.listener = listener;
+    this.#answer(answer);
+  }
+
   #route(match: RouteMatch<CompiledRule> | undefined): void {
     if (match === undefined) {
       this.#answer(routeNotFound);
@@ -114,7 +120,7 @@ export class Exchange implements DownstreamEvents {
   /** @returns whether the request may go on; otherwise it has been answered. */
   #admit(rule: CompiledRule): boolean {
     if (rule.limits.isEmpty) return true;
-    const { head, sourceAddress } = this.#downstream;
+    const { head, connection } = this.#downstream;
     const admission = rule.limits.admit(
       {
         method: head.method,
@@ -122,7 +128,7 @@ export class Exchange implements DownstreamEvents {
         authority: head.authority,
         scheme: head.scheme,
         rawHeaders: head.rawHeaders,
-        sourceAddress,
+        sourceAddress: connection.sourceAddress,
         route: rule.route,
         gateway: rule.gateway,
       },
@@ -195,19 +201,19 @@ export class Exchange implements DownstreamEvents {
 
   /** What the filters make of the request. */
   #outgoingRequest({ retry }: CompiledRule, { filters, authority }: BackendTarget, match: Match) {
-    const { head, sourceAddress, body: stream } = this.#downstream;
+    const { head, connection, upgrade, body: stream } = this.#downstream;
     const headers = forwardRequestHeaders(head.rawHeaders, {
       host: filters.hostname ?? authority ?? head.authority,
       authority: head.authority,
       scheme: head.scheme,
-      sourceAddress,
+      sourceAddress: connection.sourceAddress,
       requestId: this.#record.requestId,
     });
     filters.editRequest?.(headers);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
     const body = stream === undefined ? undefined : new RequestBody({ stream, record: this.#record });
     if (retry !== undefined) body?.keepUpTo(largeBodyBytes);
-    return { method: head.method, path, headers, body } satisfies OutgoingRequest;
+    return { method: head.method, path, headers, body, upgrade } satisfies OutgoingRequest;
   }
 
   /** CORS first: what a ResponseHeaderModifier says is said with more intent. */
@@ -247,7 +253,7 @@ export class Exchange implements DownstreamEvents {
   }
 }
 
-function newRecord(services: ExchangeServices, { head, httpVersion, sourceAddress }: Downstream): RequestRecord {
+function newRecord(services: ExchangeServices, { head, httpVersion, connection }: Downstream): RequestRecord {
   return {
     requestId: requestIdOf(head.rawHeaders, services.createRequestId),
     startMs: services.clock.nowMs(),
@@ -257,7 +263,7 @@ function newRecord(services: ExchangeServices, { head, httpVersion, sourceAddres
     scheme: head.scheme,
     authority: head.authority,
     path: head.path,
-    sourceAddress,
+    sourceAddress: connection.sourceAddress,
     userAgent: fieldOf(head.rawHeaders, "user-agent"),
     listener: undefined,
     route: undefined,

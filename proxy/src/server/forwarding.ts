@@ -111,6 +111,12 @@ export class Forwarding implements RelayOwner {
     return this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain();
   }
 
+  /** A rule's timeouts are for answers; what follows a switch of protocols lasts as long as it is used. */
+  onSwitched(): void {
+    this.#requestTimer?.cancel();
+    this.#callTimer?.cancel();
+  }
+
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#isOver) return;
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) this.#callOnce();

@@ -1,9 +1,11 @@
 /** HTTP/1.0 and 1.1 towards the client, over node:http, whose parser and framing we trust and do not repeat. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
-import { peerAddress } from "./peer-address.ts";
 import type { RequestHead } from "./request-head.ts";
+import type { TunnelEnd } from "./tunnel.ts";
 
 /**
  * Up to this many bytes a body is written as text together with the head: Node joins two strings into one write, where
@@ -11,28 +13,34 @@ import type { RequestHead } from "./request-head.ts";
  */
 const joinedBodyBytes = 8 * 1024;
 
+export interface Http1Options {
+  readonly head: RequestHead;
+  readonly connection: Connection;
+  /** The client sent `Expect: 100-continue` and holds its body back. */
+  readonly awaitsContinue: boolean;
+  /** The client asks for this protocol; `response` then has been given the socket, which node:http has let go. */
+  readonly upgrade: string | undefined;
+  /** When true, answers ask the client to leave the connection. */
+  readonly isDraining: () => boolean;
+}
+
 export class Http1Downstream implements Downstream {
   readonly head: RequestHead;
   readonly httpVersion: string;
-  readonly sourceAddress: string;
+  readonly connection: Connection;
+  readonly upgrade: string | undefined;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #isDraining: () => boolean;
   #awaitsContinue: boolean;
   #bodyTaken = false;
+  #isSwitched = false;
 
-  /**
-   * @param awaitsContinue the client sent `Expect: 100-continue` and holds its body back.
-   * @param isDraining when true, answers ask the client to leave the connection.
-   */
-  constructor(
-    request: IncomingMessage,
-    response: ServerResponse,
-    options: { readonly head: RequestHead; readonly awaitsContinue: boolean; readonly isDraining: () => boolean },
-  ) {
+  constructor(request: IncomingMessage, response: ServerResponse, options: Http1Options) {
     this.head = options.head;
     this.httpVersion = request.httpVersion;
-    this.sourceAddress = peerAddress(request.socket);
+    this.connection = options.connection;
+    this.upgrade = options.upgrade;
     this.#request = request;
     this.#response = response;
     this.#awaitsContinue = options.awaitsContinue;
@@ -41,18 +49,15 @@ export class Http1Downstream implements Downstream {
 
   listen(events: DownstreamEvents): void {
     const response = this.#response;
-    response.on("close", () => {
-      events.onClose(response.writableFinished);
-      // An answer whose head left before the drain began has not asked the client to leave.
-      if (this.#isDraining()) this.#request.socket.end();
-    });
+    if (this.upgrade === undefined) response.on("close", () => events.onClose(response.writableFinished));
+    else this.#listenToSocket(this.#request.socket, events);
     response.on("drain", () => events.onDrain());
     // A client that breaks its upload off: "close" follows and tells.
     this.#request.on("error", ignore);
   }
 
   get body(): Readable | undefined {
-    if (this.#request.readableEnded) return undefined;
+    if (this.#request.readableEnded || this.upgrade !== undefined) return undefined;
     this.#bodyTaken = true;
     if (this.#awaitsContinue) {
       this.#awaitsContinue = false;
@@ -72,7 +77,8 @@ export class Http1Downstream implements Downstream {
   }
 
   start(status: number, headers: string[]): void {
-    if (this.#isDraining() || this.#leavesBodyUnsent()) headers.push("connection", "close");
+    const isLast = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined;
+    if (isLast) headers.push("connection", "close");
     this.#response.writeHead(status, headers);
   }
 
@@ -85,8 +91,25 @@ export class Http1Downstream implements Downstream {
     this.#response.end();
   }
 
+  switchProtocols(headers: string[]): TunnelEnd {
+    const { socket } = this.#request;
+    this.#isSwitched = true;
+    headers.push("connection", "upgrade", "upgrade", this.upgrade ?? "");
+    this.#response.writeHead(101, headers);
+    this.#response.flushHeaders();
+    this.#response.detachSocket(socket);
+    return socket;
+  }
+
   reset(): void {
     this.#response.destroy();
+  }
+
+  /** What node:http does for other requests: tells the end, and closes the connection after the answer that declines. */
+  #listenToSocket(socket: Socket, events: DownstreamEvents): void {
+    const response = this.#response;
+    response.once("finish", () => socket.destroySoon());
+    socket.once("close", (hadError) => events.onClose(this.#isSwitched ? !hadError : response.writableFinished));
   }
 
   /** The length of what a GET would have brought is not known to HEAD; 204 and 304 have no body (RFC 9110 §6.4.1). */

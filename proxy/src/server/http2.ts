@@ -1,26 +1,37 @@
-/** HTTP/2 towards the client (prior knowledge, RFC 9113 §3.3), over node:http2's stream interface. */
+/** HTTP/2 towards the client, over node:http2's stream interface. */
 import type { ServerHttp2Stream } from "node:http2";
 import { constants } from "node:http2";
 import type { Readable } from "node:stream";
+import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
-import { peerAddress } from "./peer-address.ts";
 import type { RequestHead } from "./request-head.ts";
+import type { TunnelEnd } from "./tunnel.ts";
+
+export interface Http2Options {
+  readonly head: RequestHead;
+  readonly connection: Connection;
+  /** The head was the whole request. */
+  readonly isEnded: boolean;
+  /** The protocol of an extended CONNECT (RFC 8441 §4). */
+  readonly upgrade: string | undefined;
+}
 
 export class Http2Downstream implements Downstream {
   readonly head: RequestHead;
   readonly httpVersion = "2";
-  readonly sourceAddress: string;
+  readonly connection: Connection;
+  readonly upgrade: string | undefined;
   readonly body: Readable | undefined;
   readonly #stream: ServerHttp2Stream;
   #trailers: string[] = [];
   /** Node may close a stream before it calls its writable side finished, so we remember for ourselves. */
   #isEnded = false;
 
-  /** @param endOfStream the head was the whole request. */
-  constructor(stream: ServerHttp2Stream, head: RequestHead, endOfStream: boolean) {
+  constructor(stream: ServerHttp2Stream, { head, connection, isEnded, upgrade }: Http2Options) {
     this.head = head;
-    this.sourceAddress = peerAddress(stream.session?.socket);
-    this.body = endOfStream ? undefined : stream;
+    this.connection = connection;
+    this.upgrade = upgrade;
+    this.body = isEnded || upgrade !== undefined ? undefined : stream;
     this.#stream = stream;
   }
 
@@ -53,6 +64,16 @@ export class Http2Downstream implements Downstream {
     this.#trailers = trailers;
     this.#isEnded = true;
     this.#stream.end();
+  }
+
+  switchProtocols(headers: string[]): TunnelEnd {
+    this.#isEnded = true;
+    // Proves to an HTTP/1.1 client that its key was read; HTTP/2 has neither (RFC 8441 §5).
+    const kept = headers.flatMap((text, i) =>
+      i % 2 === 0 && text !== "sec-websocket-accept" ? [text, headers[i + 1] ?? ""] : [],
+    );
+    this.#stream.respond([":status", "200", ...kept]);
+    return this.#stream;
   }
 
   reset(): void {

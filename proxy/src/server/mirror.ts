@@ -39,7 +39,9 @@ export function mirrorRequest(
 ): void {
   for (const { backend, pick } of targets) {
     if (pick()?.isCopied !== true) continue;
-    const { body, ...head } = request;
+    const { body, ...asked } = request;
+    // A copy is answered into the void, which no other protocol could be.
+    const head = { ...asked, upgrade: undefined };
     if (body === undefined) sendCopy(services, backend, { ...head, body: undefined });
     else {
       body.keepUpTo(largeBodyBytes);

@@ -11,6 +11,8 @@ export interface OwnAnswer {
 
 /** Gateway API: no listener or no rule matches. */
 export const routeNotFound: OwnAnswer = { status: 404, reason: "RouteNotFound", body: "no route matches" };
+/** The connection was made for another listener; the client may ask again by one of its own (RFC 9110 §15.5.20). */
+export const misdirected: OwnAnswer = { status: 421, reason: "Misdirected", body: "misdirected request" };
 /** Gateway API `HTTPRouteRule.backendRefs`: none, or one that is invalid. */
 export const invalidBackend: OwnAnswer = { status: 500, reason: "InvalidBackend", body: "no valid backend" };
 /** Gateway API `HTTPRouteRule.backendRefs`: a Service without ready endpoints. */

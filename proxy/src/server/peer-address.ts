@@ -5,7 +5,11 @@ import type { Socket } from "node:net";
 const mappedPrefix = "::ffff:";
 
 /** The IP address of the peer; empty when it has gone already. */
-export function peerAddress(socket: Pick<Socket, "remoteAddress"> | undefined): string {
-  const address = socket?.remoteAddress ?? "";
+export function peerAddress({ remoteAddress = "" }: Pick<Socket, "remoteAddress">): string {
+  return withoutMapping(remoteAddress);
+}
+
+/** An IPv4 address as such, whatever wrote it as an IPv6 one. */
+export function withoutMapping(address: string): string {
   return address.startsWith(mappedPrefix) ? address.slice(mappedPrefix.length) : address;
 }

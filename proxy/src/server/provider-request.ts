@@ -16,6 +16,8 @@ export interface OutgoingRequest {
   /** Flat, without hop-by-hop fields. */
   readonly headers: readonly string[];
   readonly body: Buffer | RequestBody | undefined;
+  /** The protocol that the client asks to go on with. */
+  readonly upgrade: string | undefined;
 }
 
 /** Ready to be sent, or refused; `asksUsage`: the answer has an event that the client did not ask for. */

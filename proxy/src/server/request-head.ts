@@ -8,9 +8,11 @@ import { normalizePath } from "../routing/normalize-path.ts";
 
 /** What policies and the upstream need of a request beyond what routing does. */
 export interface RequestHead extends RoutableHead {
-  /** `http` or `https`: how the client reached this listener. */
-  readonly scheme: string;
+  /** How the client reached this listener, whatever it says itself. */
+  readonly scheme: Scheme;
 }
+
+export type Scheme = "http" | "https";
 
 /** Why a request is refused before anything looks at it. */
 export interface HeadFault {
@@ -30,6 +32,7 @@ const maxTargetLength = 16 * 1024;
  * @param target the request target of the request line.
  */
 export function readHttp1Head(
+  scheme: Scheme,
   method: string,
   target: string,
   httpVersion: string,
@@ -47,26 +50,28 @@ export function readHttp1Head(
       return { status: 400, message: "Transfer-Encoding in an HTTP/1.0 request" };
     }
   }
-  return fromTarget(method, target, host, rawHeaders);
+  return fromTarget(scheme, method, target, host, rawHeaders);
 }
 
 function fromTarget(
+  scheme: Scheme,
   method: string,
   target: string,
   host: string | undefined,
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
-  if (target.charCodeAt(0) === slash) return checked(method, host ?? "", target, rawHeaders);
-  if (target === "*" && method === "OPTIONS") return checked(method, host ?? "", target, rawHeaders);
+  if (target.charCodeAt(0) === slash) return checked(scheme, method, host ?? "", target, rawHeaders);
+  if (target === "*" && method === "OPTIONS") return checked(scheme, method, host ?? "", target, rawHeaders);
   // Absolute form: its authority wins over Host (RFC 9112 §3.2.2).
   const absolute = /^https?:\/\/([^/?#]+)(.*)$/i.exec(target);
   if (absolute === null) return { status: 400, message: "request target must be a path" };
   const [, authority = "", rest = ""] = absolute;
-  return checked(method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
+  return checked(scheme, method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
 }
 
 /** Builds the head of an HTTP/2 request (RFC 9113 §8.3.1); a Host field stands in for a missing `:authority`. */
 export function readHttp2Head(
+  scheme: Scheme,
   method: string,
   path: string,
   authority: string | undefined,
@@ -86,10 +91,11 @@ export function readHttp2Head(
   if (authority !== undefined && host !== undefined && authority !== host) {
     return { status: 400, message: "Host differs from :authority" };
   }
-  return checked(method, authority ?? host ?? "", path, rawHeaders);
+  return checked(scheme, method, authority ?? host ?? "", path, rawHeaders);
 }
 
 function checked(
+  scheme: Scheme,
   method: string,
   authority: string,
   path: string,
@@ -100,7 +106,7 @@ function checked(
   if (path.includes("#")) return { status: 400, message: "request target with a fragment" };
   const normalized = normalizePath(path);
   if (normalized === undefined) return { status: 400, message: "request target is not a valid path" };
-  return { method, scheme: "http", authority, path: normalized, rawHeaders };
+  return { method, scheme, authority, path: normalized, rawHeaders };
 }
 
 /** Empty, or a registered name or IPv6 literal with an optional port (RFC 3986 §3.2.2); no user information. */

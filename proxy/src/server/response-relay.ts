@@ -4,6 +4,7 @@
  * client. On the side the pieces are shown to the usage reader, and the limits are charged before the client can see
  * the end, so that whoever sends the next request finds the budget as this one left it.
  */
+import type { Duplex } from "node:stream";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { UsageOutcome } from "../ir/usage.ts";
@@ -21,6 +22,7 @@ import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { Downstream } from "./downstream.ts";
 import { setLimitHeaders } from "./limit-headers.ts";
+import { joinTunnel } from "./tunnel.ts";
 
 export interface RelayOptions {
   readonly clock: Clock;
@@ -41,6 +43,8 @@ export interface RelayOwner {
   acceptsStatus(status: number): boolean;
   /** The call failed before anything of its answer was passed on. */
   onUpstreamFailure(failure: UpstreamFailure): void;
+  /** The backend has switched protocols: there is no answer to wait for any more. */
+  onSwitched(): void;
 }
 
 const nothing = Buffer.alloc(0);
@@ -63,20 +67,36 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { record, clock, admission, editResponse, readsUsage, hidesUsage, owner } = this.#options;
+    const { readsUsage, hidesUsage, owner } = this.#options;
     if (!owner.acceptsStatus(status)) {
       this.#state = "dropped";
       return;
     }
-    record.status = status;
-    record.endpoint = call.address;
-    record.upstreamMs = clock.monotonicMs() - this.#sentMs;
     if (readsUsage || hidesUsage) this.#readUsage(status, headers);
-    if (admission !== undefined) setLimitHeaders(headers, admission);
-    editResponse?.(headers);
+    this.#begin(status, headers, call);
     this.#headers = headers;
     this.#state = "headHeld";
     process.nextTick(releaseHead, this, call);
+  }
+
+  onUpgrade(headers: string[], connection: Duplex, call: UpstreamCall): void {
+    const { record, downstream, owner } = this.#options;
+    owner.onSwitched();
+    // HTTP/2 says with 200 what HTTP/1.1 says with 101 (RFC 8441 §5).
+    this.#begin(downstream.httpVersion === "2" ? 200 : 101, headers, call);
+    this.#state = "ended";
+    joinTunnel(downstream.switchProtocols(headers), connection, record, () => {
+      record.reason ??= "UpstreamReset";
+    });
+  }
+
+  #begin(status: number, headers: string[], call: UpstreamCall): void {
+    const { record, clock, admission, editResponse } = this.#options;
+    record.status = status;
+    record.endpoint = call.address;
+    record.upstreamMs = clock.monotonicMs() - this.#sentMs;
+    if (admission !== undefined) setLimitHeaders(headers, admission);
+    editResponse?.(headers);
   }
 
   onData(chunk: Buffer, call: UpstreamCall): void {

@@ -11,6 +11,8 @@ export type FailureReason =
   | "BadRequest"
   /** No listener or no rule matches (404). */
   | "RouteNotFound"
+  /** The TLS connection was made for another listener (421). */
+  | "Misdirected"
   /** The rule names no backend, or one that does not exist or may not be referred to (500). */
   | "InvalidBackend"
   /** The backend has no ready endpoint (503). */

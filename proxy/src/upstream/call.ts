@@ -3,7 +3,7 @@
  * server needs, keeps their order honest (`onHead` at most once, `onData` only after it, then exactly one of `onEnd`
  * and `onFailure`, nothing after that) and tells the endpoint when its connection is free again.
  */
-import type { Readable } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
 import type { Client, Dispatcher } from "undici";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
 
@@ -18,6 +18,8 @@ export interface UpstreamRequest {
   readonly body: Buffer | Readable | undefined;
   /** Longest silence of the endpoint, before and within its answer; 0 waits for ever, absent is the pool's own. */
   readonly idleTimeoutMs?: number;
+  /** A protocol to ask the endpoint to switch to (RFC 9110 §7.8); any answer but 101 is an ordinary one. */
+  readonly upgrade: string | undefined;
 }
 
 /** Receives the answer. All calls come from the event loop turn in which the bytes were read, in order. */
@@ -28,6 +30,13 @@ export interface ResponseSink {
   /** @param trailers flat; empty when there are none. */
   onEnd(trailers: string[], call: UpstreamCall): void;
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void;
+  /**
+   * In the place of all others, and only for a request with `upgrade`: the endpoint has switched protocols. The
+   * connection is the sink's now, to read and to close; the call counts as under way until it is closed.
+   *
+   * @param headers flat, names lower case, without hop-by-hop fields.
+   */
+  onUpgrade?(headers: string[], connection: Duplex, call: UpstreamCall): void;
 }
 
 /** Whoever lent a connection to a call. */
@@ -42,6 +51,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #aborted = false;
   #done = false;
+  /** What the endpoint made of the connection when it switched protocols. */
+  #switched: Duplex | undefined;
   /** `host:port` of the endpoint. */
   readonly address: string;
   /** 0 until the head of an answer has come. */
@@ -66,19 +77,33 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   }
 
   resume(): void {
-    this.#controller?.resume();
+    if (this.#switched === undefined) this.#controller?.resume();
   }
 
   /** Gives up: the connection is closed and the sink hears nothing more. Harmless after the end. */
   abort(): void {
     if (this.#done || this.#aborted) return;
     this.#aborted = true;
-    this.#controller?.abort(abortReason);
+    if (this.#switched === undefined) this.#controller?.abort(abortReason);
+    else this.#switched.destroy();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.#aborted) controller.abort(abortReason);
+  }
+
+  onRequestUpgrade(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: ResponseHeaders,
+    connection: Duplex,
+  ): void {
+    this.status = status;
+    this.#switched = connection;
+    connection.once("close", () => this.#finish(undefined));
+    if (this.#aborted) connection.destroy();
+    else this.#sink.onUpgrade?.(endToEndHeaders(headers), connection, this);
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {

@@ -99,7 +99,8 @@ export class EndpointPool implements CallOwner {
 
   #discard(client: Client): void {
     this.#connections.delete(client);
-    void client.close();
+    // A switched connection may end after the pool was destroyed.
+    if (!client.destroyed) void client.close();
   }
 
   #dispatch(client: Client, request: UpstreamRequest, call: UpstreamCall): void {
@@ -116,6 +117,7 @@ export class EndpointPool implements CallOwner {
             headersTimeout: request.idleTimeoutMs,
             bodyTimeout: request.idleTimeoutMs,
           }),
+          upgrade: request.upgrade ?? null,
         },
         call,
       );

@@ -1,0 +1,23 @@
+/** What is known of a client's connection before its first request, and stays true for all of them. */
+import type { ClientValidation } from "../ir/snapshot.ts";
+import type { Scheme } from "./request-head.ts";
+
+export interface Connection {
+  /** The client's address: the peer's, or what a PROXY protocol header told. */
+  readonly sourceAddress: string;
+  /** Absent on plain text. */
+  readonly tls: TlsSession | undefined;
+}
+
+/** What a TLS handshake settled. */
+export interface TlsSession {
+  /** The name the client asked for (SNI), lower case; empty when it named none. */
+  readonly serverName: string;
+  /** By which rule the client's certificate was judged; absent where none was asked for. */
+  readonly validation: ClientValidation | undefined;
+}
+
+/** How the requests of a connection reach us. */
+export function schemeOf({ tls }: Connection): Scheme {
+  return tls === undefined ? "http" : "https";
+}

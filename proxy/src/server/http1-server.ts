@@ -1,0 +1,100 @@
+/** node:http as the server of one bind: its limits, and the way from its requests to ours. */
+import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { type Connection, schemeOf } from "./connection.ts";
+import type { RequestHandler } from "./downstream.ts";
+import { Http1Downstream } from "./http1.ts";
+import { type HeadFault, maxHeaderFields, readHttp1Head } from "./request-head.ts";
+
+export interface Http1ServerOptions {
+  /** What is known of the connection behind a socket that the server was given. */
+  readonly connectionOf: (socket: Socket) => Connection | undefined;
+  readonly isDraining: () => boolean;
+  readonly onRequest: RequestHandler;
+}
+
+/** A server that is ready to listen; it reads what it is given by its `connection` listener. */
+export function createHttp1Server(options: Http1ServerOptions): Server {
+  const server = createServer({
+    // A request without a body is not given the machinery for one.
+    optimizeEmptyRequests: true,
+    keepAliveTimeout: 75_000,
+    headersTimeout: 30_000,
+    // How late a slow head may be noticed.
+    connectionsCheckingInterval: 5_000,
+    // Uploads may be long; slow heads are cut by headersTimeout.
+    requestTimeout: 0,
+    maxHeaderSize: 64 * 1024,
+    shouldUpgradeCallback: (request) => upgradeOf(request) !== undefined,
+  });
+  // One more than is accepted, so that an excess can be told from a full house.
+  server.maxHeadersCount = maxHeaderFields + 1;
+  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind) =>
+    serveRequest(options, request, response, kind);
+  server.on("request", (request, response) => serve(request, response, plain));
+  server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));
+  server.on("upgrade", (request, stream, head) => {
+    const response = responseFor(request, stream, head);
+    serve(request, response, { ...plain, upgrade: upgradeOf(request) });
+  });
+  return server;
+}
+
+interface RequestKind {
+  readonly awaitsContinue: boolean;
+  readonly upgrade: string | undefined;
+}
+
+const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
+
+function serveRequest(
+  { connectionOf, isDraining, onRequest }: Http1ServerOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+  kind: RequestKind,
+): void {
+  const connection = connectionOf(request.socket);
+  // Closed in the same turn in which its last request was read.
+  if (connection === undefined) return;
+  const { method = "", url = "", httpVersion, rawHeaders } = request;
+  const head = readHttp1Head(schemeOf(connection), method, url, httpVersion, rawHeaders);
+  if ("message" in head) {
+    refuse(response, head);
+    return;
+  }
+  const { awaitsContinue, upgrade } = kind;
+  const downstream = new Http1Downstream(request, response, { head, connection, awaitsContinue, upgrade, isDraining });
+  downstream.listen(onRequest(downstream));
+}
+
+function refuse(response: ServerResponse, { status, message }: HeadFault): void {
+  const body = `${message}\n`;
+  const length = String(body.length);
+  response.writeHead(status, ["content-type", "text/plain", "content-length", length, "connection", "close"]);
+  response.end(body);
+}
+
+/**
+ * The one protocol that a request asks to switch to, if it is one that can be passed on. HTTP/2 and TLS within HTTP are
+ * retired or would hide requests from us (RFC 9113 §3.1, RFC 2817); a body ahead of the switch, or a choice of protocols,
+ * is served without switching, as any server may (RFC 9110 §7.8).
+ */
+function upgradeOf({ headers, httpVersion }: IncomingMessage): string | undefined {
+  const { upgrade } = headers;
+  if (upgrade === undefined || httpVersion !== "1.1" || !protocolPattern.test(upgrade)) return undefined;
+  if (/^(?:h2c?|http|tls)(?:\/|$)/i.test(upgrade)) return undefined;
+  const hasBody = headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
+  return hasBody ? undefined : upgrade;
+}
+
+const protocolPattern = /^[\w!#$%&'*+.^`|~-]+(?:\/[\w!#$%&'*+.^`|~-]+)?$/;
+
+/** node:http lets go of a connection that may be switched, so the answer is ours to connect. */
+function responseFor(request: IncomingMessage, stream: Duplex, head: Buffer): ServerResponse {
+  const { socket } = request;
+  if (head.length > 0) stream.unshift(head);
+  const response = new ServerResponse(request);
+  response.assignSocket(socket);
+  return response;
+}

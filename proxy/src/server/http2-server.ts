@@ -1,0 +1,138 @@
+/**
+ * node:http2 as the server of one bind: its limits, and the way from its streams to our requests. What one client can
+ * make us hold or do for nothing is bounded here; a connection that goes beyond is told so (GOAWAY) and closed.
+ */
+import { randomBytes } from "node:crypto";
+import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
+import { type Connection, schemeOf } from "./connection.ts";
+import type { RequestHandler } from "./downstream.ts";
+import { Http2Downstream } from "./http2.ts";
+import { type HeadFault, maxHeaderFields, readHttp2Head, type RequestHead, type Scheme } from "./request-head.ts";
+
+/** Streams of a connection that are open at once. */
+const maxStreams = 100;
+/** Pseudo-header fields that a request may have besides its fields (RFC 9113 §8.3.1, RFC 8441 §4). */
+const maxPseudoFields = 6;
+
+const serverOptions = {
+  settings: {
+    maxConcurrentStreams: maxStreams,
+    initialWindowSize: 256 * 1024,
+    maxHeaderListSize: 64 * 1024,
+    enableConnectProtocol: true,
+  },
+  // One more than is accepted, so that the request is refused and not the connection.
+  maxHeaderListPairs: maxHeaderFields + 1 + maxPseudoFields,
+  /** MiB of a connection; new streams are refused beyond it. */
+  maxSessionMemory: 32,
+  maxSessionInvalidFrames: 100,
+  /**
+   * Streams that a client may reset at once, and then per second. A browser that leaves a page resets all of its
+   * streams; a client that opens streams only to reset them wants nothing but our work (CVE-2023-44487).
+   */
+  streamResetBurst: 10 * maxStreams,
+  streamResetRate: maxStreams,
+};
+
+export class Http2Sessions {
+  readonly #server: Http2Server = createServer(serverOptions);
+  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #onRequest: RequestHandler;
+  /** Of the socket that is being handed over. */
+  #connection: Connection | undefined;
+  #isDraining = false;
+
+  constructor(onRequest: RequestHandler) {
+    this.#onRequest = onRequest;
+    // Called within "connection", so the session is that connection's.
+    this.#server.on("session", (session) => this.#open(session, this.#connection));
+  }
+
+  /** Takes a connection over, whose client speaks HTTP/2. */
+  serve(socket: Socket, connection: Connection): void {
+    this.#connection = connection;
+    this.#server.emit("connection", socket);
+    this.#connection = undefined;
+  }
+
+  /** Asks clients to leave (GOAWAY): streams finish, new ones are refused. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const session of this.#sessions) session.close();
+  }
+
+  #open(session: ServerHttp2Session, connection: Connection | undefined): void {
+    if (connection === undefined) throw new Error("a session without a connection");
+    this.#sessions.add(session);
+    session.on("error", ignore);
+    session.once("close", () => this.#sessions.delete(session));
+    session.on("stream", (stream: ServerHttp2Stream, _headers, flags, rawHeaders) =>
+      this.#serveStream(connection, stream, flags, rawHeaders),
+    );
+    if (this.#isDraining) session.close();
+  }
+
+  #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
+    stream.on("error", ignore);
+    const request = readRequest(schemeOf(connection), rawHeaders);
+    if ("message" in request) {
+      stream.respond([":status", String(request.status), "content-type", "text/plain"]);
+      stream.end(`${request.message}\n`);
+      return;
+    }
+    const isEnded = (flags & endStreamFlag) !== 0;
+    const downstream = new Http2Downstream(stream, { ...request, connection, isEnded });
+    downstream.listen(this.#onRequest(downstream));
+  }
+}
+
+/** RFC 9113 §6.2 */
+const endStreamFlag = 0x1;
+
+interface Http2Request {
+  readonly head: RequestHead;
+  readonly upgrade: string | undefined;
+}
+
+function readRequest(scheme: Scheme, rawHeaders: readonly string[]): Http2Request | HeadFault {
+  let method = "";
+  let path = "";
+  let authority: string | undefined;
+  let protocol: string | undefined;
+  // Pseudo-header fields come first (RFC 9113 §8.3).
+  for (let i = 0; i < rawHeaders.length && rawHeaders[i]?.startsWith(":") === true; i += 2) {
+    const value = rawHeaders[i + 1] ?? "";
+    if (rawHeaders[i] === ":method") method = value;
+    else if (rawHeaders[i] === ":path") path = value;
+    else if (rawHeaders[i] === ":authority") authority = value;
+    else if (rawHeaders[i] === ":protocol") protocol = value;
+  }
+  if (protocol !== undefined) return readConnect(scheme, { path, authority, protocol }, rawHeaders);
+  const head = readHttp2Head(scheme, method, path, authority, rawHeaders);
+  return "message" in head ? head : { head, upgrade: undefined };
+}
+
+interface ExtendedConnect {
+  readonly path: string;
+  readonly authority: string | undefined;
+  readonly protocol: string;
+}
+
+/**
+ * An extended CONNECT as the HTTP/1.1 request that asks for the same (RFC 8441 §5): a GET, which is what routes and
+ * limits see, and for WebSocket with the key that HTTP/2 has no use for.
+ */
+function readConnect(
+  scheme: Scheme,
+  { path, authority, protocol }: ExtendedConnect,
+  rawHeaders: readonly string[],
+): Http2Request | HeadFault {
+  const key = protocol === "websocket" ? ["sec-websocket-key", randomBytes(16).toString("base64")] : [];
+  const head = readHttp2Head(scheme, "GET", path, authority, [...rawHeaders, ...key]);
+  return "message" in head ? head : { head, upgrade: protocol };
+}
+
+function ignore(): void {
+  // Nothing to do: "close" reports it.
+}

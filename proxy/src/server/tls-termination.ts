@@ -1,0 +1,142 @@
+/**
+ * TLS towards clients: which certificate, which versions, which protocol, whose client certificates. All of it belongs
+ * to the listener whose hostname is most specific for the name that the client asks for (SNI), as routing chooses the
+ * listener of a request. A name that no listener has gets no certificate, and so a handshake failure alert.
+ *
+ * An instance never changes: other listeners make another one, for the connections that come then. Those that are open,
+ * or in the middle of their handshake, keep what they began with.
+ */
+import { constants } from "node:crypto";
+import type { Socket } from "node:net";
+import { createSecureContext, createServer, type SecureContext, type Server, type TLSSocket } from "node:tls";
+import type { Certificate, Listener, ListenerTls, TlsVersion } from "../ir/snapshot.ts";
+import { HostTable } from "../routing/host-table.ts";
+import type { TlsSession } from "./connection.ts";
+
+/** A TLS listener as far as TLS is concerned. */
+export type TlsListener = Pick<Listener, "key" | "hostname"> & { readonly tls: ListenerTls };
+
+/** Called with a connection whose handshake is done, paused. */
+export type OnSecure = (socket: TLSSocket, session: TlsSession) => void;
+
+const handshakeTimeoutMs = 10_000;
+
+export class TlsTermination {
+  readonly #names = new HostTable<CompiledListener>();
+  /** Never listens: connections are handed to it. */
+  readonly #server: Server;
+
+  /** @param listeners at least one. Throws when OpenSSL refuses what they ask for. */
+  constructor(listeners: readonly TlsListener[], onSecure: OnSecure) {
+    for (const listener of listeners) this.#names.add(listener.hostname, compileListener(listener));
+    const rules = listeners.map(({ tls }) => tls);
+    const asksCertificate = rules.some(({ clientValidation }) => clientValidation !== undefined);
+    this.#server = createServer({
+      // A client that names no host belongs to the listener of every host.
+      ...this.#names.find("")?.optionsFor(""),
+      handshakeTimeout: handshakeTimeoutMs,
+      // The version is settled before the name is known: what all accept together here, each listener at the end.
+      minVersion: lowest(rules.map(({ minVersion }) => minVersion)),
+      maxVersion: highest(rules.map(({ maxVersion }) => maxVersion)),
+      // Judged when the handshake is done, for then the listener is known.
+      requestCert: asksCertificate,
+      rejectUnauthorized: false,
+      // A resumed session brings the verdict of its first handshake along, which may have been another listener's
+      // (CVE-2025-23419): where certificates count, every connection shows its own.
+      ...(asksCertificate && { secureOptions: constants.SSL_OP_NO_TICKET }),
+      SNICallback: (name, done) => done(null, this.#names.find(name)?.contextFor(name)),
+      ALPNCallback: ({ servername, protocols }) => this.#choose(servername, protocols),
+    });
+    this.#server.on("secureConnection", (socket) => this.#accept(socket, onSecure));
+  }
+
+  /** Begins the handshake. `onSecure` hears of it when it succeeds; otherwise the connection is closed. */
+  terminate(socket: Socket): void {
+    this.#server.emit("connection", socket);
+  }
+
+  /** @returns nothing where there is no common protocol; the client is then told so by an alert (RFC 7301 §3.2). */
+  #choose(serverName: string, offered: readonly string[]): string | undefined {
+    const protocols = this.#names.find(serverName)?.tls.protocols ?? [];
+    return protocols.find((protocol) => offered.includes(protocol));
+  }
+
+  #accept(socket: TLSSocket, onSecure: OnSecure): void {
+    socket.on("error", ignore);
+    const serverName = typeof socket.servername === "string" ? socket.servername.toLowerCase() : "";
+    const listener = this.#names.find(serverName);
+    if (listener === undefined || !speaksVersion(listener.tls, socket) || !isTrusted(listener.tls, socket)) {
+      socket.destroy();
+      return;
+    }
+    onSecure(socket, { serverName, validation: listener.tls.clientValidation });
+  }
+}
+
+interface CompiledListener {
+  readonly tls: ListenerTls;
+  readonly contextFor: (name: string) => SecureContext;
+  readonly optionsFor: (name: string) => ContextOptions;
+}
+
+function compileListener({ tls }: TlsListener): CompiledListener {
+  const byHostname = new Map<string, Certificate[]>();
+  for (const certificate of tls.certificates) {
+    for (const hostname of certificate.hostnames) {
+      byHostname.set(hostname, [...(byHostname.get(hostname) ?? []), certificate]);
+    }
+  }
+  const table = new HostTable<CompiledContext>();
+  for (const [hostname, certificates] of byHostname) table.add(hostname, compileContext(tls, certificates));
+  // Where no certificate is for the name, the first reference answers.
+  const first = compileContext(tls, tls.certificates.slice(0, 1));
+  const find = (name: string): CompiledContext => table.find(name) ?? first;
+  return { tls, contextFor: (name) => find(name).context, optionsFor: (name) => find(name).options };
+}
+
+interface CompiledContext {
+  readonly options: ContextOptions;
+  readonly context: SecureContext;
+}
+
+type ContextOptions = ReturnType<typeof contextOptions>;
+
+function compileContext(tls: ListenerTls, certificates: readonly Certificate[]): CompiledContext {
+  const options = contextOptions(tls, certificates);
+  return { options, context: createSecureContext(options) };
+}
+
+/** Several certificates for one name: OpenSSL keeps one per kind of key, the last, and shows what the client can read. */
+function contextOptions({ ciphers, clientValidation }: ListenerTls, certificates: readonly Certificate[]) {
+  const inOrder = certificates.toReversed();
+  return {
+    cert: inOrder.map(({ chain }) => chain),
+    key: inOrder.map(({ privateKey }) => privateKey.secret),
+    ...(clientValidation !== undefined && { ca: clientValidation.authorities }),
+    ...(ciphers !== undefined && { ciphers: `${tls13Ciphers}:${ciphers}` }),
+  };
+}
+
+/** RFC 8446 §B.4; always on where TLS 1.3 is. */
+const tls13Ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+
+function speaksVersion({ minVersion, maxVersion }: ListenerTls, socket: TLSSocket): boolean {
+  const version = socket.getProtocol() ?? "";
+  return version >= minVersion && version <= maxVersion;
+}
+
+function isTrusted({ clientValidation }: ListenerTls, socket: TLSSocket): boolean {
+  return clientValidation?.mode !== "AllowValidOnly" || socket.authorized;
+}
+
+function lowest(versions: readonly TlsVersion[]): TlsVersion {
+  return versions.includes("TLSv1.2") ? "TLSv1.2" : "TLSv1.3";
+}
+
+function highest(versions: readonly TlsVersion[]): TlsVersion {
+  return versions.includes("TLSv1.3") ? "TLSv1.3" : "TLSv1.2";
+}
+
+function ignore(): void {
+  // Nothing to do: "close" reports it.
+}

@@ -1,0 +1,52 @@
+/**
+ * What follows a switch of protocols: two byte streams joined until both have ended. Nothing is understood and nothing
+ * held; each side is read at the pace of the other, and an end or a break of one is passed on to the other.
+ */
+import type { Duplex } from "node:stream";
+
+/** Bytes as they pass, added up where the access log finds them. */
+export interface TunnelCounts {
+  requestBytes: number;
+  responseBytes: number;
+}
+
+/** A client that has sent and taken nothing for so long is taken for gone. */
+const idleTimeoutMs = 3_600_000;
+
+/** The streams that a tunnel joins: sockets and HTTP/2 streams. */
+export interface TunnelEnd extends Duplex {
+  setTimeout(ms: number, onTimeout: () => void): unknown;
+}
+
+/**
+ * Joins both ends; whoever made them hears of the end by their "close".
+ *
+ * @param onBroken called when the backend's connection broke, at most once and before the client's "close".
+ */
+export function joinTunnel(client: TunnelEnd, backend: Duplex, counts: TunnelCounts, onBroken: () => void): void {
+  client.setTimeout(idleTimeoutMs, () => client.destroy());
+  pass(client, backend, (bytes) => {
+    counts.requestBytes += bytes;
+  });
+  pass(backend, client, (bytes) => {
+    counts.responseBytes += bytes;
+  });
+  client.on("error", () => backend.destroy());
+  backend.on("error", () => {
+    onBroken();
+    client.destroy();
+  });
+  client.on("close", () => backend.destroy());
+  // What has been written is still on its way; then there is nothing more to come.
+  backend.on("close", () => client.end(() => client.destroy()));
+}
+
+function pass(from: Duplex, to: Duplex, count: (bytes: number) => void): void {
+  from.on("data", (chunk: Buffer) => {
+    count(chunk.length);
+    if (!to.write(chunk)) from.pause();
+  });
+  to.on("drain", () => from.resume());
+  from.on("end", () => to.end());
+  from.resume();
+}

@@ -1,0 +1,260 @@
+/** WebSocket and other protocols that a connection switches to: through the door, with real clients and servers. */
+import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
+import type { Duplex } from "node:stream";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { WebSocket } from "ws";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
+import { askToSwitch, startUpgradeBackend, startWebSocketBackend } from "../support/upgrades.ts";
+
+const route = (port: number, filters = ""): string =>
+  manifests(
+    gatewayManifest(),
+    backendManifest("b", port),
+    routeManifest("r", [`{ backendRefs: [${backendRef("b")}]${filters} }`]),
+  );
+
+async function open(url: string, path = "/", protocols: string[] = []): Promise<WebSocket> {
+  const client = new WebSocket(`${url.replace("http", "ws")}${path}`, protocols);
+  onTestFinished(() => client.terminate());
+  await once(client, "open");
+  return client;
+}
+
+async function say(client: WebSocket, message: string | Buffer): Promise<string> {
+  client.send(message);
+  const [data] = (await once(client, "message")) as [Buffer];
+  return data.toString("latin1");
+}
+
+async function closed(client: WebSocket): Promise<number> {
+  const [code] = (await once(client, "close")) as [number];
+  return code;
+}
+
+describe("a WebSocket", () => {
+  test("carries messages of any size both ways, and its head arrives as another request's would", async () => {
+    const backend = await startWebSocketBackend();
+    const gateway = await startGateway(route(backend.port));
+    const client = await open(gateway.url(), "/chat?room=1", ["v1"]);
+    expect(client.protocol).toBe("v1");
+    expect(await say(client, "hello")).toBe("hello");
+    const large = Buffer.alloc(3_000_000, "x");
+    expect((await say(client, large)).length).toBe(large.length);
+    expect(backend.requests[0]).toMatchObject({
+      method: "GET",
+      url: "/chat?room=1",
+      headers: { upgrade: "websocket", connection: "upgrade", "x-forwarded-for": "127.0.0.1" },
+    });
+  });
+
+  test("is told in the access log once, when it ends, with the bytes that passed", async () => {
+    const backend = await startWebSocketBackend();
+    const gateway = await startGateway(route(backend.port));
+    const client = await open(gateway.url());
+    await say(client, "hello");
+    expect(gateway.records).toEqual([]);
+    const record = gateway.nextRecord();
+    client.close(1000);
+    expect(await closed(client)).toBe(1000);
+    // A frame of the client: header, mask, payload; then its close frame. The server's frames have no mask.
+    expect(await record).toMatchObject({
+      status: 101,
+      reason: undefined,
+      backend: "Backend/default/b",
+      requestBytes: 2 + 4 + 5 + (2 + 4 + 2),
+      responseBytes: 2 + 5 + (2 + 2),
+    });
+  });
+
+  test("is counted by a limit once, whatever passes through it", async () => {
+    const backend = await startWebSocketBackend();
+    const policy = policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes }"]);
+    const gateway = await startGateway(manifests(route(backend.port), policy));
+    const { head, socket } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(head).toMatch(/^HTTP\/1.1 101 [^]*\r\nx-ratelimit-remaining: 0/);
+    const refused = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(refused.head).toMatch(/^HTTP\/1.1 429 [^]*\r\nretry-after: 60[^]*\r\nconnection: close/i);
+    expect(refused.rest).toBe("rate limit exceeded");
+    expect(backend.requests.length).toBe(1);
+    socket.destroy();
+  });
+
+  test("that the backend closes is closed for the client", async () => {
+    const backend = await startWebSocketBackend((server) => server.close(4001, "enough"));
+    const client = await open((await startGateway(route(backend.port))).url());
+    expect(await closed(client)).toBe(4001);
+  });
+
+  test("whose client vanishes is closed for the backend", async () => {
+    const { promise: gone, resolve } = Promise.withResolvers<number>();
+    const backend = await startWebSocketBackend((server) => server.on("close", resolve));
+    const client = await open((await startGateway(route(backend.port))).url());
+    client.terminate();
+    expect(await gone).toBe(1006);
+  });
+
+  test("whose backend breaks off is broken off, and the log says who did", async () => {
+    const backend = await startUpgradeBackend((_request, socket) => {
+      socket.write(switching("websocket"));
+      // Not a polite end: a reset.
+      socket.once("data", () => (socket as Duplex & { resetAndDestroy(): void }).resetAndDestroy());
+    });
+    const gateway = await startGateway(route(backend.port));
+    const { socket } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const record = gateway.nextRecord();
+    socket.write("x");
+    expect((await record).reason).toBe("UpstreamReset");
+  });
+
+  test("outlives a change of configuration, and keeps a drain waiting", async () => {
+    const backend = await startWebSocketBackend();
+    const gateway = await startGateway(route(backend.port));
+    const client = await open(gateway.url());
+    await gateway.apply(gatewayManifest());
+    expect(await say(client, "still here")).toBe("still here");
+    let isDrained = false;
+    const drained = gateway.dataPlane.drain().then(() => {
+      isDrained = true;
+    });
+    expect(await say(client, "and here")).toBe("and here");
+    expect(isDrained).toBe(false);
+    client.close();
+    await drained;
+  });
+
+  test("is not cut by the rule's timeouts once it is open", async () => {
+    const backend = await startWebSocketBackend();
+    const gateway = await startGateway(route(backend.port, ", timeouts: { request: 10s, backendRequest: 5s }"));
+    const client = await open(gateway.url());
+    gateway.clock.advance(60_000);
+    expect(await say(client, "still here")).toBe("still here");
+  });
+
+  test("that the backend declines is an ordinary answer", async () => {
+    const { port } = await startBackend(answering(403, "no"));
+    const gateway = await startGateway(route(port));
+    const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(head).toMatch(/^HTTP\/1.1 403 /);
+    expect(rest).toBe("no");
+    expect(gateway.records[0]).toMatchObject({ status: 403, reason: undefined });
+  });
+
+  test("that no backend can take is answered as another request would be", async () => {
+    const gateway = await startGateway(route(1));
+    const { head } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(head).toMatch(/^HTTP\/1.1 503 /);
+  });
+
+  test("passes filters in both directions", async () => {
+    const backend = await startWebSocketBackend();
+    const filters =
+      ", filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: x-a, value: in }] } }, { type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: x-b, value: out }] } }]";
+    const gateway = await startGateway(route(backend.port, filters));
+    const { head } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(head).toContain("\r\nx-b: out");
+    expect(backend.requests[0]?.headers["x-a"]).toBe("in");
+  });
+});
+
+const webSocketFields = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+function switching(protocol: string): string {
+  return `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n\r\n`;
+}
+
+describe("any other protocol", () => {
+  test("is passed on byte for byte, from the first byte behind the head", async () => {
+    const backend = await startUpgradeBackend((_request, socket, head) => {
+      socket.write(`${switching("tunnel/1")}welcome`);
+      socket.unshift(head);
+      socket.pipe(socket);
+    });
+    const gateway = await startGateway(route(backend.port));
+    const { socket, head, rest } = await askToSwitch(gateway.url(), "tunnel/1");
+    expect(head).toMatch(/^HTTP\/1.1 101 [^]*upgrade: tunnel\/1/);
+    let text = rest;
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString("latin1");
+    });
+    socket.end("\0\x01\xff");
+    await once(socket, "close");
+    expect(text).toBe(`welcome${Buffer.from("\0\x01\xff").toString("latin1")}`);
+  });
+
+  test.each(["h2c", "HTTP/2.0", "TLS/1.0", "h2c, websocket"])("%s is not switched to", async (protocol) => {
+    const { port, requests } = await startBackend(answering(200, "plain"));
+    const gateway = await startGateway(route(port));
+    const { head } = await askToSwitch(gateway.url(), protocol, "HTTP2-Settings: AAMAAABkAAQAAP__\r\n");
+    expect(head).toMatch(/^HTTP\/1.1 200 /);
+    expect(requests[0]?.headers).not.toHaveProperty("upgrade");
+    expect(requests[0]?.headers).not.toHaveProperty("http2-settings");
+  });
+
+  test("is not switched to ahead of a body, which is served as such", async () => {
+    const { port, requests } = await startBackend();
+    const gateway = await startGateway(route(port));
+    const { status, body } = await rawHttp(
+      gateway.url(),
+      "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: tunnel\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    expect([status, (JSON.parse(body) as { body: string }).body]).toEqual([200, "hello"]);
+    expect(requests[0]?.headers).not.toHaveProperty("upgrade");
+  });
+});
+
+describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
+  test("reaches the backend as the HTTP/1.1 handshake and carries bytes both ways", async () => {
+    const backend = await startUpgradeBackend((_request, socket) => {
+      socket.write(switching("websocket").replace("\r\n\r\n", "\r\nSec-WebSocket-Accept: x\r\n\r\n"));
+      socket.pipe(socket);
+    });
+    const gateway = await startGateway(route(backend.port));
+    const session = connectHttp2(gateway.url());
+    onTestFinished(() => session.destroy());
+    await once(session, "remoteSettings");
+    expect(session.remoteSettings.enableConnectProtocol).toBe(true);
+    const stream = session.request({
+      ":method": "CONNECT",
+      ":protocol": "websocket",
+      ":path": "/chat",
+      "sec-websocket-version": "13",
+    });
+    const [head] = (await once(stream, "response")) as [Record<string, unknown>];
+    expect(head[":status"]).toBe(200);
+    expect(head).not.toHaveProperty("sec-websocket-accept");
+    const record = gateway.nextRecord();
+    stream.write("frame");
+    const [data] = (await once(stream, "data")) as [Buffer];
+    expect(data.toString()).toBe("frame");
+    stream.end();
+    expect(await record).toMatchObject({ httpVersion: "2", method: "GET", status: 200, reason: undefined });
+    expect(gateway.records[0]).toMatchObject({ requestBytes: 5, responseBytes: 5 });
+    const [request] = backend.requests;
+    expect(request).toMatchObject({ method: "GET", url: "/chat", headers: { upgrade: "websocket" } });
+    expect(Buffer.from(request?.headers["sec-websocket-key"] ?? "", "base64").length).toBe(16);
+  });
+
+  test("that is declined spares the other streams", async () => {
+    const { port } = await startBackend(answering(404));
+    const session = connectHttp2((await startGateway(route(port))).url());
+    onTestFinished(() => session.destroy());
+    await once(session, "remoteSettings");
+    for (let i = 0; i < 2; i++) {
+      const stream = session.request({ ":method": "CONNECT", ":protocol": "websocket", ":path": "/" });
+      const [head] = (await once(stream, "response")) as [Record<string, unknown>];
+      expect(head[":status"]).toBe(404);
+      stream.close();
+    }
+  });
+});
