@@ -111,17 +111,59 @@ describe("requests", () => {
 });
 
 describe("tokens", () => {
-  test("a response over the budget succeeds, later requests are refused until the window ends", async () => {
-    const { gateway, backend } = await serve(
+  const exhaust = async (): Promise<Served> => {
+    const served = await serve(
       await startBackend(costing(1_200)),
       policyManifest("p", toRoute, ["{ tokens: 1000, unit: Minutes }"]),
     );
-    expect((await get(gateway)).status).toBe(200);
+    expect((await get(served.gateway)).status).toBe(200);
+    return served;
+  };
+
+  test("budget remaining: the response that crosses the budget succeeds", async () => {
+    const { gateway } = await exhaust();
+    expect(gateway.records[0]).toMatchObject({ status: 200, reason: undefined, usage: { total: 1_200 } });
+  });
+
+  test("window exhausted: the next request of the window is refused and not forwarded", async () => {
+    const { gateway, backend } = await exhaust();
     gateway.clock.advance(59_999);
-    expect((await get(gateway)).limit).toEqual(["1000", "0", "1"]);
+    expect(await get(gateway)).toMatchObject({ status: 429, limit: ["1000", "0", "1"] });
     expect(backend.requests).toHaveLength(1);
-    gateway.clock.advance(1);
-    expect((await get(gateway)).limit).toEqual(["1000", "1000", "60"]);
+  });
+
+  test("window reset: the whole budget is there again by itself, whatever the overage was", async () => {
+    const { gateway } = await exhaust();
+    gateway.clock.advance(60_000);
+    expect(await get(gateway)).toMatchObject({ status: 200, limit: ["1000", "1000", "60"] });
+  });
+
+  test("a stream is charged when it ends, is never cut, and needs no other configuration", async () => {
+    const { promise: goOn, resolve: finish } = Promise.withResolvers<undefined>();
+    const { gateway } = await serve(
+      await startBackend((_request, response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write('data: {"choices":[{"delta":{"content":"a"}}]}\n\n');
+        void goOn.then(() => response.end('data: {"choices":[],"usage":{"total_tokens":1200}}\n\ndata: [DONE]\n\n'));
+      }),
+      policyManifest("p", toRoute, ["{ tokens: 1000, unit: Minutes }"]),
+    );
+    const streams = await Promise.all([fetch(gateway.url()), fetch(gateway.url())]);
+    finish(undefined);
+    for (const stream of streams) {
+      expect(stream.status).toBe(200);
+      expect((await stream.text()).endsWith("data: [DONE]\n\n")).toBe(true);
+    }
+    expect((await get(gateway)).status).toBe(429);
+  });
+
+  test("an answer without a readable usage costs nothing, and the record tells why", async () => {
+    const { gateway } = await serve(
+      await startBackend(answering(200, "no JSON")),
+      policyManifest("p", toRoute, ["{ tokens: 1, unit: Minutes }"]),
+    );
+    expect(await statuses(gateway, 3)).toEqual([200, 200, 200]);
+    expect(gateway.records[0]).toMatchObject({ usage: undefined, usageUnread: "absent" });
   });
 
   test("the tokens of several responses add up", async () => {
@@ -310,4 +352,12 @@ test("an edit keeps the counters of the entries that it does not change", async 
     manifests(base, policyManifest("p", toRoute, ["{ requests: 8, unit: Minutes }", "{ requests: 2, unit: Minutes }"])),
   );
   expect((await get(gateway)).limit).toEqual(["2", "0", "60"]);
+});
+
+test("replicas count each for itself", async () => {
+  const backend = await startBackend(answering(200));
+  const policy = policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes }"]);
+  const [one, other] = [await serve(backend, policy), await serve(backend, policy)];
+  expect(await statuses(one.gateway, 2)).toEqual([200, 429]);
+  expect(await statuses(other.gateway, 2)).toEqual([200, 429]);
 });
