@@ -1,0 +1,183 @@
+/**
+ * The rate limit messages in proto3 JSON (protobuf.dev, "JSON Mapping") for the `/json` door. Requests are read as
+ * strictly as the reference does: field names in camelCase or as in the .proto file, unknown ones refused; but all that
+ * is wrong is told, with its place. In answers fields at their default are left out.
+ */
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import type {
+  CurrentLimit,
+  Descriptor,
+  DescriptorEntry,
+  DescriptorStatus,
+  LimitOverride,
+  RateLimitRequest,
+  RateLimitResponse,
+} from "../../limiter/rate-limit.ts";
+
+/** Reads a request; every problem carries the path of its field, as `descriptors[0].entries[1].key`. */
+export function parseRateLimitJson(text: string): Result<RateLimitRequest> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return {
+      ok: false,
+      problems: [{ message: `not JSON: ${error instanceof Error ? error.message : String(error)}` }],
+    };
+  }
+  const reader = new JsonMessageReader();
+  const request = reader.request(value);
+  return reader.problems.length === 0 ? { ok: true, value: request } : { ok: false, problems: reader.problems };
+}
+
+/** Fields of a message as they came, by their camelCase names; absent and `null` ones are not there. */
+type Fields = ReadonlyMap<string, unknown>;
+
+const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"];
+
+class JsonMessageReader {
+  readonly problems: Problem[] = [];
+
+  request(value: unknown): RateLimitRequest {
+    const fields = this.#fields(value, "", ["domain", "descriptors", "hitsAddend"]);
+    return {
+      domain: this.#string(fields, "domain", ""),
+      descriptors: this.#list(fields, "descriptors", "", (each, path) => this.#descriptor(each, path)),
+      hitsAddend: this.#uint(fields, "hitsAddend", "", 32) ?? 0,
+    };
+  }
+
+  #descriptor(value: unknown, path: string): Descriptor {
+    const fields = this.#fields(value, path, ["entries", "limit", "hitsAddend", "isNegativeHits"]);
+    const hitsAddend = this.#uint(fields, "hitsAddend", path, 64);
+    const isNegativeHits = this.#boolean(fields, "isNegativeHits", path);
+    return {
+      entries: this.#list(fields, "entries", path, (each, at) => this.#entry(each, at)),
+      ...(fields.has("limit") ? { limit: this.#override(fields.get("limit"), join(path, "limit")) } : {}),
+      ...(hitsAddend === undefined ? {} : { hitsAddend }),
+      ...(isNegativeHits === true ? { isNegativeHits } : {}),
+    };
+  }
+
+  #entry(value: unknown, path: string): DescriptorEntry {
+    const fields = this.#fields(value, path, ["key", "value"]);
+    return { key: this.#string(fields, "key", path), value: this.#string(fields, "value", path) };
+  }
+
+  #override(value: unknown, path: string): LimitOverride {
+    const fields = this.#fields(value, path, ["requestsPerUnit", "unit", "unitMultiplier"]);
+    const unitMultiplier = this.#uint(fields, "unitMultiplier", path, 32);
+    return {
+      requestsPerUnit: this.#uint(fields, "requestsPerUnit", path, 32) ?? 0,
+      unit: this.#unit(fields, path),
+      ...(unitMultiplier === undefined ? {} : { unitMultiplier }),
+    };
+  }
+
+  #unit(fields: Fields, path: string): string {
+    const value = fields.get("unit");
+    if (value === undefined) return "UNKNOWN";
+    if (typeof value === "number" && Number.isInteger(value)) return overrideUnits[value] ?? String(value);
+    if (typeof value === "string" && overrideUnits.includes(value)) return value;
+    this.#report(join(path, "unit"), `${shown(value)} is no unit, accepted are ${overrideUnits.slice(1).join(", ")}`);
+    return "UNKNOWN";
+  }
+
+  #fields(value: unknown, path: string, names: readonly string[]): Fields {
+    const fields = new Map<string, unknown>();
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      this.#report(path, `${shown(value)} is not an object`);
+      return fields;
+    }
+    for (const [given, content] of Object.entries(value)) {
+      const name = names.find((each) => each === given || snakeCase(each) === given);
+      if (name === undefined) {
+        this.#report(join(path, given), `unknown field, accepted are ${names.join(", ")}`);
+      } else if (fields.has(name)) {
+        this.#report(join(path, given), "the field is there twice");
+      } else if (content !== null) {
+        fields.set(name, content);
+      }
+    }
+    return fields;
+  }
+
+  #list<T>(fields: Fields, name: string, path: string, read: (value: unknown, path: string) => T): readonly T[] {
+    const value = fields.get(name) ?? [];
+    if (Array.isArray(value)) return value.map((each, index) => read(each, `${join(path, name)}[${index}]`));
+    this.#report(join(path, name), `${shown(value)} is not a list`);
+    return [];
+  }
+
+  #string(fields: Fields, name: string, path: string): string {
+    const value = fields.get(name) ?? "";
+    if (typeof value === "string") return value;
+    this.#report(join(path, name), `${shown(value)} is not a string`);
+    return "";
+  }
+
+  #boolean(fields: Fields, name: string, path: string): boolean | undefined {
+    const value = fields.get(name);
+    if (value === undefined || typeof value === "boolean") return value;
+    this.#report(join(path, name), `${shown(value)} is not true or false`);
+    return undefined;
+  }
+
+  /** A number, or its decimal text; 64-bit ones above 2^53 come out as the nearest number. */
+  #uint(fields: Fields, name: string, path: string, bits: 32 | 64): number | undefined {
+    const value = fields.get(name);
+    if (value === undefined) return undefined;
+    const number = typeof value === "string" && /^\d{1,20}$/.test(value) ? Number(value) : value;
+    if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number < 2 ** bits) return number;
+    this.#report(join(path, name), `${shown(value)} is not a whole number from 0 to 2^${bits}-1`);
+    return undefined;
+  }
+
+  #report(path: string, message: string): void {
+    this.problems.push({ path: path === "" ? "body" : path, message });
+  }
+}
+
+function join(path: string, name: string): string {
+  return path === "" ? name : `${path}.${name}`;
+}
+
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** A value in a message: short, and never the whole of a long one. */
+function shown(value: unknown): string {
+  const text = JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+/** The answer as JSON text. */
+export function renderRateLimitJson(response: RateLimitResponse): string {
+  return JSON.stringify({
+    ...(response.overallCode === "UNKNOWN" ? {} : { overallCode: response.overallCode }),
+    ...(response.statuses.length === 0 ? {} : { statuses: response.statuses.map(jsonStatus) }),
+    ...(response.responseHeaders.length === 0 ? {} : { responseHeadersToAdd: response.responseHeaders }),
+    ...(response.rawBody === undefined ? {} : { rawBody: Buffer.from(response.rawBody).toString("base64") }),
+    ...(response.dynamicMetadata === undefined ? {} : { dynamicMetadata: response.dynamicMetadata }),
+  });
+}
+
+function jsonStatus(status: DescriptorStatus): object {
+  const { code, currentLimit, limitRemaining, durationUntilResetSeconds: seconds } = status;
+  return {
+    ...(code === "UNKNOWN" ? {} : { code }),
+    ...(currentLimit === undefined ? {} : { currentLimit: jsonLimit(currentLimit) }),
+    ...(limitRemaining === 0 ? {} : { limitRemaining }),
+    ...(seconds === undefined ? {} : { durationUntilReset: `${seconds}s` }),
+  };
+}
+
+function jsonLimit(limit: CurrentLimit): object {
+  return {
+    ...(limit.requestsPerUnit === 0 ? {} : { requestsPerUnit: limit.requestsPerUnit }),
+    unit: limit.unit,
+    ...(limit.name === undefined ? {} : { name: limit.name }),
+    ...(limit.unitMultiplier === undefined ? {} : { unitMultiplier: limit.unitMultiplier }),
+  };
+}
