@@ -34,6 +34,7 @@ const ratelimitService = {
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
   store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client"] },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
+  metrics: { layers: ["stats.ts"], packages: [] },
 };
 
 /** Which workspaces a workspace may import, each through its exports. */

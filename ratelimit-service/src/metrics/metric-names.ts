@@ -1,0 +1,88 @@
+/** The metrics of the service, each declared once; Prometheus and statsd know them by the reference's names. */
+import type { RuleCounts, ServiceCounts } from "../stats.ts";
+
+export interface MetricName {
+  /** Last part of the name in statsd, below `ratelimit.service.rate_limit.<domain>.<keys>` or `ratelimit.service`. */
+  readonly statsd: string;
+  readonly prometheus: string;
+  /** One sentence with a full stop. */
+  readonly help: string;
+}
+
+/** Counters of each rule, in hits. */
+export const ruleMetrics: { readonly [K in keyof RuleCounts]: MetricName } = {
+  totalHits: {
+    statsd: "total_hits",
+    prometheus: "ratelimit_service_rate_limit_total_hits",
+    help: "Hits on a limit.",
+  },
+  overLimit: {
+    statsd: "over_limit",
+    prometheus: "ratelimit_service_rate_limit_over_limit",
+    help: "Hits beyond a limit.",
+  },
+  nearLimit: {
+    statsd: "near_limit",
+    prometheus: "ratelimit_service_rate_limit_near_limit",
+    help: "Hits within a limit but beyond its near limit ratio.",
+  },
+  withinLimit: {
+    statsd: "within_limit",
+    prometheus: "ratelimit_service_rate_limit_within_limit",
+    help: "Hits within a limit.",
+  },
+  overLimitWithLocalCache: {
+    statsd: "over_limit_with_local_cache",
+    prometheus: "ratelimit_service_rate_limit_over_limit_with_local_cache",
+    help: "Hits beyond a limit that were refused without asking the store.",
+  },
+  shadowMode: {
+    statsd: "shadow_mode",
+    prometheus: "ratelimit_service_rate_limit_shadow_mode",
+    help: "Hits beyond a limit that its shadow mode let pass.",
+  },
+  totalNegativeHits: {
+    statsd: "total_negative_hits",
+    prometheus: "ratelimit_service_rate_limit_total_negative_hits",
+    help: "Hits given back to a limit.",
+  },
+};
+
+/** Counters of the service as a whole; the two kinds of errors are one metric in Prometheus, by `err_type`. */
+export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, ErrorCount>]: MetricName } = {
+  degraded: {
+    statsd: "degraded",
+    prometheus: "ratelimit_service_degraded",
+    help: "Calls answered without the shared counters while the store was away.",
+  },
+  configLoadSuccess: {
+    statsd: "config_load_success",
+    prometheus: "ratelimit_service_config_load_success",
+    help: "Configurations loaded without a problem.",
+  },
+  configLoadError: {
+    statsd: "config_load_error",
+    prometheus: "ratelimit_service_config_load_error",
+    help: "Configurations loaded with problems, of which the last good version stays in force.",
+  },
+  globalShadowMode: {
+    statsd: "global_shadow_mode",
+    prometheus: "ratelimit_service_global_shadow_mode",
+    help: "Calls over a limit that SHADOW_MODE let pass.",
+  },
+};
+
+/** Kinds of failed calls. */
+export type ErrorCount = "storeError" | "serviceError";
+
+/** Their names, in statsd and as `err_type`; the reference's, whatever the store is. */
+export const errorTypes: { readonly [K in ErrorCount]: string } = {
+  storeError: "redis_error",
+  serviceError: "service_error",
+};
+
+/** The keys of one of these tables, typed as such. */
+export function keysOf<T extends object>(table: T): readonly (keyof T)[] {
+  // A table has no keys but its own.
+  return Object.keys(table) as (keyof T)[];
+}

@@ -1,0 +1,77 @@
+/** What the service has counted, as plain data: taken in each thread, posted, added up and told by the sinks. */
+import type { RateLimitStats, RuleCounts, ServiceCounts } from "../stats.ts";
+import type { CallTimes, CallTimesSnapshot } from "./call-times.ts";
+
+/** The counters of one rule; see `RuleSeries`. */
+export interface SeriesSnapshot {
+  readonly domain: string;
+  readonly segments: readonly string[];
+  readonly counts: Readonly<RuleCounts>;
+}
+
+export interface StatsSnapshot {
+  readonly service: Readonly<ServiceCounts>;
+  readonly series: readonly SeriesSnapshot[];
+  /** Calls for unknown domains, by domain. */
+  readonly domainsNotFound: ReadonlyMap<string, number>;
+  readonly callTimes: CallTimesSnapshot;
+  /** Open gRPC connections. */
+  readonly connections: number;
+}
+
+/** What one thread has counted so far. */
+export function takeStats(stats: RateLimitStats, callTimes: CallTimes, connections: number): StatsSnapshot {
+  return {
+    service: { ...stats.service },
+    series: Array.from(stats.series(), ({ domain, segments, counts }) => ({ domain, segments, counts: { ...counts } })),
+    domainsNotFound: new Map(stats.domainsNotFound()),
+    callTimes: callTimes.take(),
+    connections,
+  };
+}
+
+/** Adds up what the threads have counted. There is at least one. */
+export function mergeStats(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
+  const [first, ...rest] = snapshots;
+  if (first === undefined) throw new Error("there is no thread to take stats from");
+  if (rest.length === 0) return first;
+  return {
+    service: addUp(snapshots.map(({ service }) => service)),
+    series: mergeSeries(snapshots.flatMap(({ series }) => series)),
+    domainsNotFound: mergeMaps(snapshots.map(({ domainsNotFound }) => domainsNotFound)),
+    callTimes: mergeTimes(snapshots.map(({ callTimes }) => callTimes)),
+    connections: snapshots.reduce((sum, { connections }) => sum + connections, 0),
+  };
+}
+
+/** Adds objects of numbers field by field; there is at least one. */
+function addUp<T extends object>(counted: readonly Readonly<T>[]): T {
+  const keys = Object.keys(counted[0] ?? {});
+  const value = (each: Readonly<T>, key: string): number => Number(each[key as keyof T]);
+  // The same keys as each of them, each with a number.
+  return Object.fromEntries(keys.map((key) => [key, counted.reduce((sum, each) => sum + value(each, key), 0)])) as T;
+}
+
+function mergeSeries(series: readonly SeriesSnapshot[]): SeriesSnapshot[] {
+  const groups = Map.groupBy(series, ({ domain, segments }) => JSON.stringify([domain, segments]));
+  return Array.from(groups.values(), (group) => {
+    const { domain = "", segments = [] } = group[0] ?? {};
+    return { domain, segments, counts: addUp(group.map(({ counts }) => counts)) };
+  });
+}
+
+function mergeMaps(maps: readonly ReadonlyMap<string, number>[]): Map<string, number> {
+  const merged = new Map<string, number>();
+  for (const [key, value] of maps.flatMap((map) => [...map])) merged.set(key, (merged.get(key) ?? 0) + value);
+  return merged;
+}
+
+function mergeTimes(times: readonly CallTimesSnapshot[]): CallTimesSnapshot {
+  const [first] = times;
+  return {
+    calls: times.reduce((sum, { calls }) => sum + calls, 0),
+    histogram: (first?.histogram ?? []).map((_, at) => times.reduce((sum, each) => sum + (each.histogram[at] ?? 0), 0)),
+    samplesMs: times.flatMap(({ samplesMs }) => samplesMs),
+    sampledOf: times.reduce((sum, { sampledOf }) => sum + sampledOf, 0),
+  };
+}

@@ -1,0 +1,67 @@
+/**
+ * What the service has counted, as lines of the statsd protocol under the reference's names: counters as what was added
+ * since the last time, gauges as they are, and a sample of the response times.
+ */
+import { errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import type { StatsSnapshot } from "./stats-snapshot.ts";
+
+/** Values of counters by their full name. */
+export type CounterValues = ReadonlyMap<string, number>;
+
+/** Every counter by its name in statsd, tags included. */
+export function statsdCounters(stats: StatsSnapshot, extraTags: ReadonlyMap<string, string>): CounterValues {
+  const counters = new Map<string, number>();
+  const suffix = tagSuffix(extraTags);
+  const add = (name: string, value: number) => counters.set(name + suffix, value);
+  for (const { domain, segments, counts } of stats.series) {
+    const prefix = ["ratelimit.service.rate_limit", ...[domain, ...segments].map(sanitize)].join(".");
+    for (const key of keysOf(ruleMetrics)) add(`${prefix}.${ruleMetrics[key].statsd}`, counts[key]);
+  }
+  for (const [domain, count] of stats.domainsNotFound) {
+    add(`ratelimit.service.rate_limit.${sanitize(domain)}.domain_not_found`, count);
+  }
+  for (const key of keysOf(errorTypes)) {
+    add(`ratelimit.service.call.should_rate_limit.${errorTypes[key]}`, stats.service[key]);
+  }
+  for (const key of keysOf(serviceMetrics)) {
+    add(`ratelimit.service.${serviceMetrics[key].statsd}`, stats.service[key]);
+  }
+  add("ratelimit_server.ShouldRateLimit.total_requests", stats.callTimes.calls);
+  return counters;
+}
+
+/** The lines to send, without line breaks: each counter that grew since `before`, gauges and response times. */
+export function statsdLines(
+  stats: StatsSnapshot,
+  counters: CounterValues,
+  before: CounterValues,
+  extraTags: ReadonlyMap<string, string>,
+): readonly string[] {
+  const suffix = tagSuffix(extraTags);
+  const lines: string[] = [];
+  for (const [name, value] of counters) {
+    const added = value - (before.get(name) ?? 0);
+    if (added > 0) lines.push(`${name}:${added}|c`);
+  }
+  const { samplesMs, sampledOf } = stats.callTimes;
+  const rate = samplesMs.length < sampledOf ? `|@${(samplesMs.length / sampledOf).toPrecision(3)}` : "";
+  for (const ms of samplesMs) {
+    lines.push(`ratelimit_server.ShouldRateLimit.response_time${suffix}:${ms.toFixed(3)}|ms${rate}`);
+  }
+  lines.push(`ratelimit.service.grpc_connections${suffix}:${stats.connections}|g`);
+  return lines;
+}
+
+/** What the protocol gives a meaning becomes `_`, and so do the dots of an IPv4 address, which would be levels. */
+function sanitize(part: string): string {
+  return part
+    .replace(/(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)/g, (address) => address.replaceAll(".", "_"))
+    .replace(/[:|\n]/g, "_");
+}
+
+/** Tags are part of the name: `.__zone=a.__team=b`. */
+function tagSuffix(extraTags: ReadonlyMap<string, string>): string {
+  return Array.from(extraTags, ([name, value]) => `.__${sanitize(name)}=${sanitize(value)}`)
+    .sort()
+    .join("");
+}
