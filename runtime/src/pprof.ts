@@ -1,0 +1,145 @@
+/**
+ * V8's profiles in the pprof format (github.com/google/pprof, profile.proto), gzip'd, as `go tool pprof` and others read
+ * it. Profiles of several threads become one, with the thread as a label of each sample.
+ */
+import { gzipSync } from "node:zlib";
+import { Function as PprofFunction, Line, Location, Profile, Sample, StringTable, ValueType } from "pprof-format";
+
+/** What V8 says of one thread, as its JSON text. */
+export interface ThreadProfile {
+  /** `main`, `worker 1`. */
+  readonly thread: string;
+  readonly json: string;
+}
+
+interface CallFrame {
+  readonly functionName: string;
+  readonly url: string;
+  /** Counts from 0; -1 for what is no script. */
+  readonly lineNumber: number;
+}
+
+/** V8's CPU profile: a tree as a list, and which of its nodes ran at each tick. */
+interface CpuProfile {
+  readonly nodes: readonly {
+    readonly id: number;
+    readonly callFrame: CallFrame;
+    readonly children?: readonly number[];
+  }[];
+  readonly samples: readonly number[];
+  /** Microseconds before each sample. */
+  readonly timeDeltas: readonly number[];
+}
+
+interface HeapNode {
+  readonly callFrame: CallFrame;
+  readonly selfSize: number;
+  readonly children: readonly HeapNode[];
+}
+
+/** Time spent, by stack. Ticks in which a thread had nothing to do are left out. */
+export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs: number): Buffer {
+  const builder = new PprofBuilder(["samples", "count"], ["cpu", "nanoseconds"]);
+  for (const { thread, json } of profiles) {
+    // V8 wrote it in this very form.
+    const profile = JSON.parse(json) as CpuProfile;
+    const stacks = stacksOf(profile, builder);
+    for (const [index, nodeId] of profile.samples.entries()) {
+      const stack = stacks.get(nodeId);
+      if (stack !== undefined) builder.add(stack, thread, [1, (profile.timeDeltas[index] ?? 0) * 1_000]);
+    }
+  }
+  return builder.encode(durationMs);
+}
+
+/** Bytes that were allocated while the profile ran and are still in use, by stack. */
+export function encodeHeapProfile(profiles: readonly ThreadProfile[], durationMs: number): Buffer {
+  const builder = new PprofBuilder(["inuse_space", "bytes"]);
+  for (const { thread, json } of profiles) {
+    // V8 wrote it in this very form.
+    const { head } = JSON.parse(json) as { readonly head: HeapNode };
+    addHeapNode(builder, thread, head, []);
+  }
+  return builder.encode(durationMs);
+}
+
+/** The stack of each node that counts, innermost frame first. */
+function stacksOf({ nodes }: CpuProfile, builder: PprofBuilder): Map<number, readonly number[]> {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const stacks = new Map<number, readonly number[]>();
+  const visit = (id: number, outer: readonly number[]): void => {
+    const node = byId.get(id);
+    if (node === undefined || node.callFrame.functionName === "(idle)") return;
+    const stack = node.callFrame.functionName === "(root)" ? outer : [builder.location(node.callFrame), ...outer];
+    stacks.set(id, stack);
+    for (const child of node.children ?? []) visit(child, stack);
+  };
+  visit(nodes[0]?.id ?? 0, []);
+  return stacks;
+}
+
+function addHeapNode(builder: PprofBuilder, thread: string, node: HeapNode, outer: readonly number[]): void {
+  const stack = node.callFrame.functionName === "(root)" ? outer : [builder.location(node.callFrame), ...outer];
+  if (node.selfSize > 0) builder.add(stack, thread, [node.selfSize]);
+  for (const child of node.children) addHeapNode(builder, thread, child, stack);
+}
+
+type ValueKind = readonly [type: string, unit: string];
+
+class PprofBuilder {
+  readonly #strings = new StringTable();
+  readonly #kinds: readonly ValueKind[];
+  readonly #functions: PprofFunction[] = [];
+  readonly #locations: Location[] = [];
+  readonly #locationIds = new Map<string, number>();
+  /** By thread and stack; equal ones are added up. */
+  readonly #samples = new Map<
+    string,
+    { readonly stack: readonly number[]; readonly thread: string; values: number[] }
+  >();
+
+  constructor(...kinds: readonly ValueKind[]) {
+    this.#kinds = kinds;
+  }
+
+  /** The id of a frame's place. */
+  location(frame: CallFrame): number {
+    const key = `${frame.functionName}\n${frame.url}\n${frame.lineNumber}`;
+    const known = this.#locationIds.get(key);
+    if (known !== undefined) return known;
+    const id = this.#locationIds.size + 1;
+    const name = this.#strings.dedup(frame.functionName === "" ? "(anonymous)" : frame.functionName);
+    const line = frame.lineNumber + 1;
+    this.#functions.push(
+      new PprofFunction({ id, name, systemName: name, filename: this.#strings.dedup(frame.url), startLine: line }),
+    );
+    this.#locations.push(new Location({ id, line: [new Line({ functionId: id, line })] }));
+    this.#locationIds.set(key, id);
+    return id;
+  }
+
+  add(stack: readonly number[], thread: string, values: readonly number[]): void {
+    const key = `${thread}\n${stack.join(",")}`;
+    const same = this.#samples.get(key);
+    if (same === undefined) this.#samples.set(key, { stack, thread, values: [...values] });
+    else same.values = same.values.map((value, at) => value + (values[at] ?? 0));
+  }
+
+  encode(durationMs: number): Buffer {
+    const text = (value: string): number => this.#strings.dedup(value);
+    const kinds = this.#kinds.map(([type, unit]) => new ValueType({ type: text(type), unit: text(unit) }));
+    const samples = Array.from(this.#samples.values(), ({ stack, thread, values }) => {
+      const label = [{ key: text("thread"), str: text(thread) }];
+      return new Sample({ locationId: [...stack], value: values, label });
+    });
+    const profile = new Profile({
+      sampleType: kinds,
+      sample: samples,
+      function: this.#functions,
+      location: this.#locations,
+      stringTable: this.#strings,
+      durationNanos: durationMs * 1_000_000,
+    });
+    return gzipSync(profile.encode());
+  }
+}
