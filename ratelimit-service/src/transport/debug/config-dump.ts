@@ -1,0 +1,38 @@
+/** The limits in force, for `/rlconfig`: as text exactly as the reference writes them, or as JSON with all that is known. */
+import { type RateLimitConfig, type Rule, rulesOf } from "../../config/rule.ts";
+
+/** One line per limit, in the order of the configuration; empty while there is none. */
+export function renderConfigText(config: RateLimitConfig | undefined): string {
+  return rules(config)
+    .map((rule) => {
+      const limit = `unit=${rule.limit?.unit ?? "UNKNOWN"} requests_per_unit=${rule.limit?.requestsPerUnit ?? 0}`;
+      return `${rule.path}: ${limit}, shadow_mode: ${rule.shadowMode}, quota_mode: ${rule.quotaMode}\n`;
+    })
+    .join("");
+}
+
+/** Plain data for JSON, one element per limit. */
+export function configDump(config: RateLimitConfig | undefined): readonly object[] {
+  return rules(config).map(ruleDump);
+}
+
+/** What there is to say of a rule; flags only where they are set. */
+export function ruleDump(rule: Rule): object {
+  return {
+    path: rule.path,
+    domain: rule.domain,
+    ...(rule.limit === undefined ? { unlimited: true } : rule.limit),
+    ...(rule.name === "" ? {} : { name: rule.name }),
+    ...(rule.replaces.length === 0 ? {} : { replaces: rule.replaces }),
+    ...(rule.shadowMode ? { shadowMode: true } : {}),
+    ...(rule.quotaMode ? { quotaMode: true } : {}),
+    ...(rule.detailedMetric ? { detailedMetric: true } : {}),
+    ...(rule.sharesThreshold ? { shareThreshold: true } : {}),
+    ...(rule.metadata === undefined ? {} : { metadata: rule.metadata }),
+    ...(rule.location === undefined ? {} : { location: `${rule.location.file}:${rule.location.line}` }),
+  };
+}
+
+function rules(config: RateLimitConfig | undefined): Rule[] {
+  return config === undefined ? [] : [...rulesOf(config)];
+}
