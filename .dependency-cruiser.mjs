@@ -32,9 +32,10 @@ const ratelimitService = {
   // What a call asks and answers is the vocabulary of all.
   config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml"] },
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
-  store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client"] },
+  store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client", "cluster-key-slot"] },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
   metrics: { layers: ["stats.ts"], packages: [] },
+  settings: { layers: ["store/redis/redis-options.ts"], packages: [] },
 };
 
 /** Which workspaces a workspace may import, each through its exports. */
