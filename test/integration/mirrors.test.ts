@@ -1,0 +1,153 @@
+/** RequestMirror through the door: who gets copies, of what, and that the request does not feel it. */
+import { describe, expect, test, vi } from "vitest";
+import { answering, type Echo, echo, startBackend, type TestBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+function mirror(name: string, share = ""): string {
+  return `{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: ${name} } ${share} } }`;
+}
+
+/** A backend that remembers the bodies of what it was asked. */
+async function listener(): Promise<TestBackend & { readonly seen: Echo[] }> {
+  const seen: Echo[] = [];
+  const backend = await startBackend((request, response) => {
+    const end = response.end.bind(response);
+    // `echo` ends with the request as JSON.
+    response.end = (text?: unknown) => {
+      seen.push(JSON.parse(String(text)) as Echo);
+      return end(text);
+    };
+    echo(request, response);
+  });
+  return { ...backend, seen };
+}
+
+async function serve(filters: string, ...mirrors: readonly TestBackend[]): Promise<TestGateway> {
+  const main = await startBackend();
+  return startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("main", main.port),
+      ...mirrors.map(({ port }, place) => backendManifest(`copy${place}`, port)),
+      routeManifest("r", [`{ filters: [${filters}], backendRefs: [${backendRef("main")}] }`]),
+    ),
+  );
+}
+
+test("every mirror gets the request as the filters made it, and the client the backend's answer", async () => {
+  const [a, b] = [await listener(), await listener()];
+  const edit =
+    "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: X-Set, value: s }], remove: [X-Old] } }";
+  const gateway = await serve(`${mirror("copy0")}, ${edit}, ${mirror("copy1")}`, a, b);
+  const answer = await fetch(`${gateway.url()}/path?x=1`, { method: "POST", body: "hello", headers: { "x-old": "1" } });
+  const original = (await answer.json()) as Echo;
+  await vi.waitFor(() => expect([a.seen.length, b.seen.length]).toEqual([1, 1]));
+  expect(a.seen[0]).toMatchObject({ method: "POST", url: "/path?x=1", body: "hello" });
+  expect(a.seen[0]?.headers).toMatchObject({ "x-set": "s", "x-request-id": original.headers["x-request-id"] });
+  expect(a.seen[0]?.headers).not.toHaveProperty("x-old");
+  expect(b.seen).toEqual(a.seen);
+});
+
+describe("shares", () => {
+  test.each([
+    [", percent: 20", 20],
+    [", fraction: { numerator: 1, denominator: 2 }", 50],
+    [", fraction: { numerator: 35 }", 35],
+    [", percent: 0", 0],
+    [", percent: 100", 100],
+  ])("{ %s }: %i of 100 requests", async (share, copies) => {
+    const copy = await startBackend(answering(200));
+    const gateway = await serve(mirror("copy0", share), copy);
+    for (let n = 0; n < 100; n++) await (await fetch(gateway.url())).arrayBuffer();
+    await vi.waitFor(() => expect(copy.requests).toHaveLength(copies));
+  });
+});
+
+describe("a mirror never delays or fails a request", () => {
+  test("that it does not answer", async () => {
+    const copy = await startBackend(() => undefined);
+    const gateway = await serve(mirror("copy0"), copy);
+    expect((await fetch(gateway.url())).status).toBe(200);
+    await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
+    // Given up after a while, so that what hangs does not add up.
+    const closed = new Promise((resolve) => copy.requests[0]?.socket.on("close", resolve));
+    gateway.clock.advance(15_000);
+    await closed;
+  });
+
+  test("that it refuses, breaks off, or answers badly", async () => {
+    const broken = await startBackend((request) => request.socket.destroy());
+    const failing = await startBackend(answering(500));
+    const gateway = await serve(`${mirror("copy0")}, ${mirror("copy1")}, ${mirror("copy2")}`, broken, failing, {
+      port: 1,
+      requests: [],
+    });
+    for (let n = 0; n < 3; n++) expect((await fetch(gateway.url())).status).toBe(200);
+  });
+
+  test("whose body streams in pieces: the copy leaves when the body is whole", async () => {
+    const copy = await listener();
+    const gateway = await serve(mirror("copy0"), copy);
+    const body = new ReadableStream({
+      start(controller) {
+        for (const part of ["one ", "two ", "three"]) controller.enqueue(new TextEncoder().encode(part));
+        controller.close();
+      },
+    });
+    const answer = await fetch(gateway.url(), { method: "POST", body, duplex: "half" });
+    expect(((await answer.json()) as Echo).body).toBe("one two three");
+    await vi.waitFor(() => expect(copy.seen.map((seen) => seen.body)).toEqual(["one two three"]));
+  });
+
+  test("whose body is longer than a copy may be: there is no copy", async () => {
+    const copy = await startBackend(answering(200));
+    const gateway = await serve(mirror("copy0"), copy);
+    const long = await fetch(gateway.url(), { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
+    expect(((await long.json()) as Echo).body).toHaveLength(1024 * 1024 + 1);
+    // The next copy proves that none was on its way before it.
+    await (await fetch(`${gateway.url()}/next`)).arrayBuffer();
+    await vi.waitFor(() => expect(copy.requests.map(({ url }) => url)).toEqual(["/next"]));
+  });
+});
+
+test("a mirror on a backendRef copies that backend's requests only", async () => {
+  const [main, copy] = [await startBackend(answering(200)), await startBackend(answering(200))];
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("main", main.port),
+      backendManifest("copy0", copy.port),
+      routeManifest("r", [
+        `{ backendRefs: [${backendRef("main", 3)}, { group: gatewayproxy.dev, kind: Backend, name: main, weight: 1, filters: [${mirror("copy0")}] }] }`,
+      ]),
+    ),
+  );
+  for (let n = 0; n < 8; n++) await (await fetch(gateway.url())).arrayBuffer();
+  await vi.waitFor(() => expect(copy.requests).toHaveLength(2));
+  expect(main.requests).toHaveLength(8);
+});
+
+test("a mirror without a backend is told in ResolvedRefs, and the rule serves on", async () => {
+  const main = await startBackend(answering(200, "main"));
+  const gateway = await startGateway(gatewayManifest());
+  const { statuses } = await gateway.apply(
+    manifests(
+      gatewayManifest(),
+      backendManifest("main", main.port),
+      routeManifest("r", [`{ filters: [${mirror("nowhere")}], backendRefs: [${backendRef("main")}] }`]),
+    ),
+  );
+  expect(statuses.httpRoutes[0]?.parents[0]?.conditions).toMatchObject([
+    { type: "Accepted", status: "True" },
+    { type: "ResolvedRefs", status: "False", reason: "BackendNotFound" },
+  ]);
+  expect(await (await fetch(gateway.url())).text()).toBe("main");
+});

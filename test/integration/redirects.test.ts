@@ -1,0 +1,123 @@
+/** RequestRedirect through the door: where it leads from which listener, and that nothing is forwarded. */
+import { expect, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+const twoListeners = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: web, namespace: default }
+spec:
+  gatewayClassName: gateway-proxy
+  listeners:
+    - { name: http, protocol: HTTP, port: 80 }
+    - { name: alternate, protocol: HTTP, port: 8080 }
+`;
+
+function redirect(fields: string, match = "/"): string {
+  return `{ matches: [{ path: { value: ${match} } }], filters: [{ type: RequestRedirect, requestRedirect: { ${fields} } }] }`;
+}
+
+async function ask(
+  gateway: TestGateway,
+  path: string,
+  port = 80,
+): Promise<{ status: number; location: string | null }> {
+  // fetch writes the port it connects to into Host; the redirect must not repeat that one.
+  const answer = await fetch(`${gateway.url(port)}${path}`, { redirect: "manual" });
+  return { status: answer.status, location: answer.headers.get("location") };
+}
+
+test.each([301, 302, 303, 307, 308])("answers with status %i", async (status) => {
+  const gateway = await startGateway(
+    manifests(gatewayManifest(), routeManifest("r", [redirect(`hostname: new.example, statusCode: ${status}`)])),
+  );
+  expect(await ask(gateway, "/a?b=c")).toEqual({ status, location: "http://new.example/a?b=c" });
+  expect(gateway.records[0]).toMatchObject({ status, reason: undefined, backend: undefined, calls: 0 });
+});
+
+test("302 is the status where none is given, and the client's host the host", async () => {
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      routeManifest("r", [redirect("path: { type: ReplaceFullPath, replaceFullPath: /x }")]),
+    ),
+  );
+  expect(await ask(gateway, "/a")).toEqual({ status: 302, location: "http://127.0.0.1/x" });
+});
+
+test.each([
+  ["", 8080, "http://new.example:8080/a"],
+  ["port: 80", 8080, "http://new.example/a"],
+  ["scheme: https", 80, "https://new.example/a"],
+  ["scheme: https", 8080, "https://new.example/a"],
+  ["scheme: https, port: 8443", 80, "https://new.example:8443/a"],
+])("{ %s } on a listener of port %i leads to %s", async (fields, port, location) => {
+  const gateway = await startGateway(
+    manifests(twoListeners, routeManifest("r", [redirect(`hostname: new.example, ${fields}`)])),
+  );
+  expect((await ask(gateway, "/a", port)).location).toBe(location);
+});
+
+test.each([
+  ["/old", "/new", "/old/item?x=1", "/new/item?x=1"],
+  ["/old", "/new", "/old", "/new"],
+  ["/old", "/new/", "/old/", "/new/"],
+  ["/old", '""', "/old", "/"],
+])("the prefix %s becomes %s in %s", async (prefix, replacement, path, expected) => {
+  const rule = redirect(`path: { type: ReplacePrefixMatch, replacePrefixMatch: ${replacement} }`, prefix);
+  const gateway = await startGateway(manifests(gatewayManifest(), routeManifest("r", [rule])));
+  expect((await ask(gateway, path)).location).toBe(`http://127.0.0.1${expected}`);
+});
+
+test("other filters of the rule edit the answer", async () => {
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      routeManifest("r", [
+        "{ filters: [{ type: RequestRedirect, requestRedirect: { hostname: new.example } }, { type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: X-By, value: us }] } }, { type: CORS, cors: { allowOrigins: ['https://a.example'] } }] }",
+      ]),
+    ),
+  );
+  const { headers } = await fetch(gateway.url(), { redirect: "manual", headers: { origin: "https://a.example" } });
+  expect(headers.get("x-by")).toBe("us");
+  expect(headers.get("access-control-allow-origin")).toBe("https://a.example");
+});
+
+test("a redirect on one backendRef takes that reference's share, and the others are forwarded", async () => {
+  const { port, requests } = await startBackend(answering(200));
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", port),
+      routeManifest("r", [
+        "{ backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: b, weight: 3 }, { group: gatewayproxy.dev, kind: Backend, name: b, weight: 1, filters: [{ type: RequestRedirect, requestRedirect: { hostname: new.example } }] }] }",
+      ]),
+    ),
+  );
+  const statuses: number[] = [];
+  for (let n = 0; n < 8; n++) statuses.push((await ask(gateway, "/")).status);
+  expect(statuses.filter((status) => status === 302)).toHaveLength(2);
+  expect(requests).toHaveLength(6);
+});
+
+test("limits count redirects as they count answers", async () => {
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      routeManifest("r", [redirect("hostname: new.example")]),
+      policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 2, unit: Minutes }"]),
+    ),
+  );
+  const statuses = [];
+  for (let n = 0; n < 3; n++) statuses.push((await ask(gateway, "/")).status);
+  expect(statuses).toEqual([302, 302, 429]);
+});

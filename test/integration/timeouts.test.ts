@@ -1,0 +1,129 @@
+/** `timeouts` of a rule through the door, on a clock that the test moves. */
+import type { ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { describe, expect, test, vi } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+/** A backend that answers when it is told, and tells when a call to it was given up. */
+async function slowBackend() {
+  const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
+  const { promise: left, resolve: leave } = Promise.withResolvers<undefined>();
+  const backend = await startBackend((_request, response) => {
+    response.on("close", () => leave(undefined));
+    arrive(response);
+  });
+  return { ...backend, asked, left };
+}
+
+async function serve(port: number, timeouts: string, ...more: readonly string[]): Promise<TestGateway> {
+  return startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", port),
+      routeManifest("r", [`{ timeouts: { ${timeouts} }, backendRefs: [${backendRef("b")}] }`]),
+      ...more,
+    ),
+  );
+}
+
+describe.each([
+  ["request", "RequestTimeout"],
+  ["backendRequest", "UpstreamTimeout"],
+])("%s", (field, reason) => {
+  test("504 when no answer has begun by then, and the backend is let go", async () => {
+    const backend = await slowBackend();
+    const gateway = await serve(backend.port, `${field}: 500ms`);
+    const answer = fetch(gateway.url());
+    await backend.asked;
+    gateway.clock.advance(500);
+    expect((await answer).status).toBe(504);
+    await backend.left;
+    expect(gateway.records[0]).toMatchObject({ status: 504, reason, calls: 1 });
+    await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
+  });
+
+  test("an answer in time passes, and leaves no timer behind", async () => {
+    const backend = await slowBackend();
+    const gateway = await serve(backend.port, `${field}: 500ms`);
+    const answer = fetch(gateway.url());
+    const response = await backend.asked;
+    gateway.clock.advance(499);
+    response.end("made it");
+    expect(await (await answer).text()).toBe("made it");
+    await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
+  });
+
+  test("an answer that streams longer is cut off, so that the client can tell", async () => {
+    const backend = await slowBackend();
+    const gateway = await serve(backend.port, `${field}: 500ms`);
+    const asked = fetch(gateway.url());
+    (await backend.asked).write("first");
+    const reader = (await asked).body?.getReader();
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("first");
+    gateway.clock.advance(500);
+    await expect(reader?.read()).rejects.toThrow("terminated");
+    await backend.left;
+    await vi.waitFor(() => expect(gateway.records[0]).toMatchObject({ status: 200, reason }));
+  });
+
+  test("0s means no timeout at all", async () => {
+    const backend = await slowBackend();
+    const gateway = await serve(backend.port, `${field}: 0s`);
+    const answer = fetch(gateway.url());
+    const response = await backend.asked;
+    expect(gateway.clock.pendingTimers).toBe(0);
+    gateway.clock.advance(86_400_000);
+    response.end("late");
+    expect(await (await answer).text()).toBe("late");
+  });
+});
+
+test("the request's time includes its upload", async () => {
+  const { port } = await startBackend();
+  const gateway = await serve(port, "request: 2s");
+  const { hostname, port: own } = new URL(gateway.url());
+  const socket = connect(Number(own), hostname);
+  socket.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+  await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(1));
+  gateway.clock.advance(2_000);
+  const [head] = (await socket.take(1).toArray()) as Buffer[];
+  expect(String(head)).toMatch(/^HTTP\/1.1 504 /);
+  socket.destroy();
+});
+
+test("a request that timed out gets its unit back, like every one that was not answered", async () => {
+  const backend = await slowBackend();
+  const gateway = await serve(
+    backend.port,
+    "request: 1s",
+    policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]),
+  );
+  const timedOut = fetch(gateway.url());
+  await backend.asked;
+  gateway.clock.advance(1_000);
+  const answer = await timedOut;
+  expect([answer.status, answer.headers.get("x-ratelimit-limit")]).toEqual([504, "1"]);
+  const next = fetch(gateway.url());
+  await vi.waitFor(() => expect(backend.requests).toHaveLength(2));
+  gateway.clock.advance(1_000);
+  expect((await next).status).toBe(504);
+});
+
+test("timeouts apply on HTTP/1 connections one request after the other", async () => {
+  const { port } = await startBackend(answering(200, "quick"));
+  const gateway = await serve(port, "request: 1s, backendRequest: 500ms");
+  for (let n = 0; n < 3; n++) {
+    expect(await (await fetch(gateway.url())).text()).toBe("quick");
+    gateway.clock.advance(800);
+  }
+});
