@@ -15,8 +15,8 @@ import {
 interface Served {
   readonly gateway: TestGateway;
   readonly backend: TestBackend;
-  preflight(headers: Readonly<Record<string, string>>): Promise<Response>;
-  request(origin: string | undefined, method?: string): Promise<Response>;
+  readonly preflight: (headers: Readonly<Record<string, string>>) => Promise<Response>;
+  readonly request: (origin: string | undefined, method?: string) => Promise<Response>;
 }
 
 async function serve(

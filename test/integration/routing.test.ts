@@ -119,6 +119,24 @@ test("weights are exact over 1,000 requests", async () => {
   expect([a.requests.length, b.requests.length]).toEqual([900, 100]);
 });
 
+test("weights stay exact through changes of the configuration elsewhere", async () => {
+  const [a, b] = [await startBackend(answering(200)), await startBackend(answering(200))];
+  const configuration = (generation: number): string =>
+    manifests(
+      gatewayManifest(),
+      backendManifest("a", a.port),
+      backendManifest("b", b.port),
+      routeManifest("r", [`backendRefs: [${backendRef("a", 9)}, ${backendRef("b", 1)}]`]),
+      routeManifest("other", [prefix(`/other/${generation}`, "a")]),
+    );
+  const gateway = await startGateway(configuration(0));
+  for (let n = 1; n <= 40; n++) {
+    await (await fetch(gateway.url())).arrayBuffer();
+    await gateway.apply(configuration(n));
+  }
+  expect([a.requests.length, b.requests.length]).toEqual([36, 4]);
+});
+
 describe("filters", () => {
   async function echoThrough(
     filters: string,

@@ -1,0 +1,51 @@
+/** Filters of a backendRef through the door: they apply where the request goes, after those of the rule. */
+import { expect, test } from "vitest";
+import { type Echo, startBackend } from "../support/backend.ts";
+import { backendManifest, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
+
+function ref(filters: string, weight = 1): string {
+  return `{ group: gatewayproxy.dev, kind: Backend, name: echo, weight: ${weight}, filters: [${filters}] }`;
+}
+
+async function serve(rule: string) {
+  const { port } = await startBackend();
+  const gateway = await startGateway(
+    manifests(gatewayManifest(), backendManifest("echo", port), routeManifest("r", [rule])),
+  );
+  return async (path = "/"): Promise<{ echo: Echo; headers: Headers }> => {
+    const answer = await fetch(`${gateway.url()}${path}`, { headers: { "x-kept": "1" } });
+    return { echo: (await answer.json()) as Echo, headers: answer.headers };
+  };
+}
+
+const setBackend = (value: string): string =>
+  `{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: Backend, value: ${value} }] } }`;
+
+test("each backend's share of the requests carries that backend's header", async () => {
+  const ask = await serve(`{ backendRefs: [${ref(setBackend("v1"), 10)}, ${ref(setBackend("v2"), 10)}] }`);
+  const seen: Record<string, number> = {};
+  for (let n = 0; n < 20; n++) {
+    const name = (await ask()).echo.headers["backend"] ?? "none";
+    seen[name] = (seen[name] ?? 0) + 1;
+  }
+  expect(seen).toEqual({ v1: 10, v2: 10 });
+});
+
+test("they come after the rule's, and have the last word", async () => {
+  const ruleFilters = `${setBackend("rule")}, { type: URLRewrite, urlRewrite: { hostname: rule.example, path: { type: ReplacePrefixMatch, replacePrefixMatch: /rule } } }`;
+  const refFilters = `${setBackend("ref")}, { type: URLRewrite, urlRewrite: { hostname: ref.example } }`;
+  const ask = await serve(
+    `{ matches: [{ path: { value: /api } }], filters: [${ruleFilters}], backendRefs: [${ref(refFilters)}] }`,
+  );
+  const { echo } = await ask("/api/x");
+  expect(echo.url).toBe("/rule/x");
+  expect(echo.headers).toMatchObject({ backend: "ref", host: "ref.example" });
+});
+
+test("response headers are edited by the rule and by the backendRef", async () => {
+  const edit = (name: string): string =>
+    `{ type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: ${name}, value: "yes" }] } }`;
+  const ask = await serve(`{ filters: [${edit("X-Rule")}], backendRefs: [${ref(edit("X-Ref"))}] }`);
+  const { headers } = await ask();
+  expect([headers.get("x-rule"), headers.get("x-ref")]).toEqual(["yes", "yes"]);
+});
