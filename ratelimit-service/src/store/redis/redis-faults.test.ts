@@ -1,0 +1,165 @@
+import { randomUUID } from "node:crypto";
+import { performance } from "node:perf_hooks";
+import { setTimeout } from "node:timers/promises";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { describeWith } from "../../../../test/support/describe-with.ts";
+import { type RedisServer, startRedis } from "../../../../test/support/redis-server.ts";
+import { createCore } from "../../testing/acceptance/core.ts";
+import { parseCall } from "../../testing/acceptance/notation.ts";
+import { CounterTable, createCounterMemory } from "../counter-table.ts";
+import { FallbackStore } from "../fallback-store.ts";
+import { MemoryStore } from "../memory-store.ts";
+import type { RedisStore } from "./redis-store.ts";
+import { openTestStore, testRedisOptions } from "./testing/open-test-store.ts";
+
+const timeoutMs = 200;
+
+describeWith(["redis-server"], "a Redis that is away", (program) => {
+  let redis: RedisServer;
+  let store: RedisStore;
+
+  beforeEach(async () => {
+    redis = await startRedis(program["redis-server"]);
+    store = await openTestStore(testRedisOptions([redis.port], { timeoutMs }));
+  });
+  afterEach(async () => {
+    redis.resume();
+    await store.close();
+    await redis.close();
+  });
+
+  const step = (hits: number, key = "k") => ({ key, hits, windowSeconds: 60, windowEndSeconds: 2 ** 31 });
+
+  /** The text of a call's refusal, and how long it took in ms. */
+  async function refusal(): Promise<{ readonly text: string; readonly ms: number }> {
+    const start = performance.now();
+    const text = await Promise.resolve(store.apply([step(1)])).then(
+      (values) => `counted ${String(values)}`,
+      (error: unknown) => String(error),
+    );
+    return { text, ms: performance.now() - start };
+  }
+
+  async function until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) await setTimeout(5);
+  }
+
+  test("when killed, refuses calls at once and is told as away; when it is back, counts again", async () => {
+    await store.apply([step(1)]);
+    await redis.kill();
+    await until(() => !store.isHealthy());
+    const refused = await refusal();
+    expect(refused.text).toMatch(/^StoreError: redis/);
+    expect(refused.ms).toBeLessThan(timeoutMs);
+    await redis.start();
+    await until(() => store.isHealthy());
+    expect(await store.apply([step(1)])).toEqual([1]);
+  });
+
+  test("when killed, refuses the calls that are under way", async () => {
+    redis.pause();
+    const underWay = refusal();
+    await setTimeout(20);
+    await redis.kill();
+    expect((await underWay).text).toMatch(/^StoreError: redis/);
+  });
+
+  test("when paused, refuses a call after its timeout and the next ones at once, and counts again when it goes on", async () => {
+    redis.pause();
+    const first = await refusal();
+    expect(first.text).toBe(`StoreError: redis did not answer within ${timeoutMs} ms`);
+    expect(first.ms).toBeGreaterThanOrEqual(timeoutMs - 2);
+    expect(first.ms).toBeLessThan(timeoutMs + 150);
+    const next = await refusal();
+    expect(next.text).toBe("StoreError: redis does not answer");
+    expect(next.ms).toBeLessThan(50);
+    expect(store.isHealthy()).toBe(false);
+    redis.resume();
+    await until(() => store.isHealthy());
+    // The refused call had been written, and was counted when Redis went on.
+    expect(await store.apply([step(1)])).toEqual([2]);
+  });
+
+  test("when paused while nobody asks, is told as away all the same", async () => {
+    redis.pause();
+    await until(() => !store.isHealthy());
+    redis.resume();
+    await until(() => store.isHealthy());
+    expect(await store.apply([step(1)])).toEqual([1]);
+  });
+
+  test("when silent for long, is connected anew, so that a dead connection cannot last", async () => {
+    const connections = async () =>
+      /total_connections_received:(\d+)/.exec(String(await redis.command("INFO", "stats")))?.[1];
+    const before = Number(await connections());
+    redis.pause();
+    await refusal();
+    // Three timeouts and a probe.
+    await setTimeout(4 * timeoutMs + 1_000);
+    redis.resume();
+    await until(() => store.isHealthy());
+    expect(await store.apply([step(0)])).toEqual([1]);
+    expect(Number(await connections()) - before).toBeGreaterThan(1);
+  });
+
+  test("when slow, answers as long as it keeps within the timeout", async () => {
+    await redis.command("CLIENT", "PAUSE", "100", "ALL");
+    const start = performance.now();
+    expect(await store.apply([step(1)])).toEqual([1]);
+    expect(performance.now() - start).toBeGreaterThan(50);
+    expect(store.isHealthy()).toBe(true);
+  });
+
+  test("when it refuses commands, says why", async () => {
+    await redis.command("SET", "k", "not a number");
+    await expect(store.apply([step(1)])).rejects.toThrow("redis: ERR value is not an integer or out of range");
+    expect(await store.apply([step(1, "other")])).toEqual([1]);
+  });
+
+  test("case 70: fails calls with its text, is counted, and works again", async () => {
+    const { service, stats } = createCore(() => store);
+    await redis.kill();
+    await until(() => !store.isHealthy());
+    await expect(service.shouldRateLimit(parseCall("probe", ["ten=a"]))).rejects.toMatchObject({
+      code: "StoreUnavailable",
+      message: "redis is not connected",
+    });
+    expect(stats.service).toMatchObject({ storeError: 1, serviceError: 0, degraded: 0 });
+    await redis.start();
+    await until(() => store.isHealthy());
+    expect(await service.shouldRateLimit(parseCall("probe", ["ten=a"]))).toMatchObject({ overallCode: "OK" });
+  });
+
+  test("with FAILURE_MODE=open lets calls pass", async () => {
+    const { service, stats } = createCore(() => store, { headers: "envoy" }, { failsOpen: true });
+    await redis.kill();
+    await until(() => !store.isHealthy());
+    expect(await service.shouldRateLimit(parseCall("probe", ["zero=a", "ten=a"]))).toEqual({
+      overallCode: "OK",
+      statuses: [
+        { code: "OK", limitRemaining: 0 },
+        { code: "OK", limitRemaining: 0 },
+      ],
+      responseHeaders: [],
+    });
+    expect(stats.service).toMatchObject({ storeError: 1, degraded: 1 });
+  });
+
+  test("with FAILURE_MODE=local counts in this process, and in Redis again when it is back", async () => {
+    let degraded = 0;
+    const local = new MemoryStore(new CounterTable(createCounterMemory(1_024), 1), systemClock);
+    const fallback = new FallbackStore(store, local, () => degraded++);
+    const key = randomUUID();
+    expect(await fallback.apply([step(7, key)])).toEqual([7]);
+    await redis.kill();
+    await until(() => !fallback.isHealthy());
+    expect(await fallback.apply([step(1, key)])).toEqual([1]);
+    expect(await fallback.apply([step(1, key)])).toEqual([2]);
+    expect([...fallback.liveCounters()].map(({ key: name, count }) => [name, count])).toEqual([[key, 2]]);
+    expect(degraded).toBe(2);
+    await redis.start();
+    await until(() => fallback.isHealthy());
+    expect(await fallback.apply([step(1, key)])).toEqual([1]);
+  });
+});

@@ -1,0 +1,184 @@
+import { randomUUID } from "node:crypto";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { createClient } from "@redis/client";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describeWith } from "../../../../test/support/describe-with.ts";
+import { type RedisServer, startRedis } from "../../../../test/support/redis-server.ts";
+import { caseStartSeconds } from "../../testing/acceptance/case.ts";
+import { createCore } from "../../testing/acceptance/core.ts";
+import { parseCall } from "../../testing/acceptance/notation.ts";
+import { describeCases } from "../../testing/acceptance/run-cases.ts";
+import type { CounterStep, CounterStore } from "../counter-store.ts";
+import { PerSecondStore } from "../per-second-store.ts";
+import { describeCounterStore } from "../testing/contract.ts";
+import { openRedisStore } from "./open-redis-store.ts";
+import { openTestStore, testRedisOptions } from "./testing/open-test-store.ts";
+
+const nowSeconds = Math.floor(systemClock.nowMs() / 1_000);
+
+function step(key: string, hits: number, windowSeconds = 3_600): CounterStep {
+  return { key, hits, windowSeconds, windowEndSeconds: nowSeconds + windowSeconds };
+}
+
+describeWith(["redis-server"], "counters in Redis", (program) => {
+  let redis: RedisServer;
+  const open: CounterStore[] = [];
+
+  async function openStore(more: Parameters<typeof testRedisOptions>[1] = {}) {
+    const store = await openTestStore(testRedisOptions([redis.port], more));
+    open.push(store);
+    return store;
+  }
+
+  beforeAll(async () => {
+    redis = await startRedis(program["redis-server"]);
+  });
+  afterEach(async () => {
+    for (const store of open.splice(0)) await store.close();
+  });
+  afterAll(() => redis.close());
+
+  describeCounterStore("Redis", async () => {
+    const [store, sibling] = [await openStore(), await openStore()];
+    return { store, sibling, nowSeconds, close: () => Promise.resolve() };
+  });
+
+  describeCases("the core with Redis", async (settings) => {
+    const store = await openStore();
+    const { service, clock } = createCore(() => store, settings, { cacheKeyPrefix: `${randomUUID()}_` });
+    return {
+      ask: async (request) => service.shouldRateLimit(request),
+      advance: (seconds) => clock.advance(seconds * 1_000),
+      close: () => Promise.resolve(),
+    };
+  });
+
+  /** How often Redis was asked for a command so far. */
+  async function callsOf(command: string): Promise<number> {
+    const stats = String(await redis.command("INFO", "commandstats"));
+    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  }
+
+  test("case 46: keys and their time to live are the reference's", async () => {
+    const store = await openStore();
+    const { service } = createCore(() => store);
+    await service.shouldRateLimit(parseCall("probe", ["ten=a"]));
+    const key = `probe_ten_a_${caseStartSeconds - (caseStartSeconds % 86_400)}`;
+    expect(await redis.command("GET", key)).toBe("1");
+    const seconds = Number(await redis.command("TTL", key));
+    expect(seconds).toBeGreaterThanOrEqual(86_400 - 1);
+    expect(seconds).toBeLessThan(86_700);
+    await redis.command("DEL", key);
+  });
+
+  test("a counter is told its end once, however often it is counted", async () => {
+    const store = await openStore();
+    const key = randomUUID();
+    const before = { incrby: await callsOf("incrby"), expire: await callsOf("expire") };
+    for (let i = 0; i < 20; i++) await store.apply([step(key, 1)]);
+    expect((await callsOf("incrby")) - before.incrby).toBe(20);
+    expect((await callsOf("expire")) - before.expire).toBe(1);
+  });
+
+  test("a counter that Redis lost is told its end anew", async () => {
+    const store = await openStore();
+    const key = randomUUID();
+    await store.apply([step(key, 5)]);
+    await redis.command("DEL", key);
+    expect(await store.apply([step(key, 2)])).toEqual([2]);
+    await store.apply([step(key, 0)]);
+    expect(Number(await redis.command("TTL", key))).toBeGreaterThan(3_000);
+  });
+
+  test("a check creates no key, and a refund opens none", async () => {
+    const store = await openStore();
+    const key = randomUUID();
+    await store.apply([step(key, 0), step(key, -3)]);
+    expect(await redis.command("EXISTS", key)).toBe(0);
+  });
+
+  test("what calls of one turn ask goes out in one write, each counter's hits in one command", async () => {
+    const store = await openStore();
+    const keys = Array.from({ length: 10 }, () => randomUUID());
+    await store.apply(keys.map((key) => step(key, 1)));
+    const watcher = await createClient({ socket: { host: redis.host, port: redis.port } }).connect();
+    const readsOf = async () => Number(/total_reads_processed:(\d+)/.exec(await watcher.info("stats"))?.[1]);
+    const [commands, reads] = [await callsOf("incrby"), await readsOf()];
+    const calls = Array.from({ length: 50 }, async () => store.apply(keys.map((key) => step(key, 2))));
+    const values = await Promise.all(calls);
+    // The ten commands in one read, and the watcher's question.
+    expect((await readsOf()) - reads).toBe(2);
+    expect((await callsOf("incrby")) - commands).toBe(10);
+    expect(values.map(([first]) => first)).toEqual(Array.from({ length: 50 }, (_, i) => 3 + 2 * i));
+    watcher.destroy();
+  });
+
+  test("two instances on one Redis admit exactly the limit", async () => {
+    const prefix = `${randomUUID()}_`;
+    const stores = [await openStore(), await openStore()];
+    const cores = stores.map((store) => createCore(() => store, {}, { cacheKeyPrefix: prefix }));
+    const call = parseCall("probe", ["sep=a_b"]);
+    const calls = cores.flatMap(({ service }) =>
+      Array.from({ length: 1_000 }, async () => service.shouldRateLimit(call)),
+    );
+    const answers = await Promise.all(calls);
+    expect(answers.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(100);
+  });
+
+  test("one-second windows have their own Redis where there is one", async () => {
+    const second = await startRedis(program["redis-server"]);
+    try {
+      const perSecond = await openTestStore(testRedisOptions([second.port]));
+      const store = new PerSecondStore(await openStore(), perSecond);
+      const [slow, fast] = [randomUUID(), randomUUID()];
+      const steps = [step(slow, 1), step(fast, 2, 1), step(slow, 3), step(fast, 4, 1)];
+      expect(await store.apply(steps)).toEqual([1, 2, 4, 6]);
+      expect(await redis.command("EXISTS", slow, fast)).toBe(1);
+      expect(await second.command("EXISTS", slow, fast)).toBe(1);
+      expect(store.isHealthy()).toBe(true);
+      await perSecond.close();
+    } finally {
+      await second.close();
+    }
+  });
+
+  test("is waited for at the start, and calls are refused meanwhile", async () => {
+    const server = await startRedis(program["redis-server"]);
+    await server.kill();
+    const faults: string[] = [];
+    const opening = openRedisStore({
+      redis: testRedisOptions([server.port]),
+      jitterMaxSeconds: 0,
+      clock: systemClock,
+      random: Math.random,
+      onError: (error) => faults.push(error.message),
+    });
+    try {
+      expect(opening.store.isHealthy()).toBe(false);
+      await expect(opening.store.apply([step("k", 1)])).rejects.toThrow("redis is not connected");
+      await server.start();
+      await opening.connected;
+      expect(opening.store.isHealthy()).toBe(true);
+      expect(await opening.store.apply([step("k", 1)])).toEqual([1]);
+      expect(faults.join()).toMatch(/ECONNREFUSED/);
+    } finally {
+      await opening.store.close();
+      await server.close();
+    }
+  });
+
+  test("is given up at the start after the time that was set", async () => {
+    const server = await startRedis(program["redis-server"]);
+    await server.close();
+    const startup = { initialIntervalMs: 1, maxIntervalMs: 2, maxElapsedMs: 20 };
+    await expect(openTestStore(testRedisOptions([server.port], { startup }))).rejects.toThrow(/ECONNREFUSED/);
+  });
+});
+
+describe("a Redis store without connection", () => {
+  test("is refused a certificate that cannot be read", () => {
+    const tls = { authoritiesFile: "/missing/ca.pem", skipsHostnameVerification: false };
+    const options = { jitterMaxSeconds: 0, clock: systemClock, random: Math.random, onError: () => undefined };
+    expect(() => openRedisStore({ redis: testRedisOptions([1], { tls }), ...options })).toThrow(/ca\.pem/);
+  });
+});
