@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { RateLimitStats } from "../stats.ts";
 import { CallTimes } from "./call-times.ts";
-import { renderPrometheus } from "./prometheus.ts";
+import { type PrometheusOptions, renderPrometheus } from "./prometheus.ts";
 import { takeStats } from "./stats-snapshot.ts";
 
 function rendered(
   change: (stats: RateLimitStats, times: CallTimes) => void,
-  options: Partial<Parameters<typeof renderPrometheus>[1]> = {},
+  options: Partial<PrometheusOptions> = {},
 ): string[] {
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
   const times = new CallTimes();
   change(stats, times);
-  const text = renderPrometheus(takeStats(stats, times, 3), {
+  const text = renderPrometheus(takeStats(stats, times, 3), 7, {
     extraTags: new Map(),
     timesInMilliseconds: false,
     ...options,
@@ -50,6 +50,7 @@ describe("renderPrometheus", () => {
         "ratelimit_service_config_load_error 4",
         'ratelimit_service_rate_limit_domain_not_found{domain="nope"} 1',
         "ratelimit_service_grpc_connections 3",
+        "ratelimit_service_memory_counters_evicted 7",
       ]),
     );
   });

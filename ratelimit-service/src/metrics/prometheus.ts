@@ -14,8 +14,11 @@ export interface PrometheusOptions {
   readonly timesInMilliseconds: boolean;
 }
 
-/** The text of all metrics, ending in a line break. */
-export function renderPrometheus(stats: StatsSnapshot, options: PrometheusOptions): string {
+/**
+ * The text of all metrics, ending in a line break. `evictedCounters` are counters in memory that were forgotten while
+ * their window ran; they are shared by the threads, so no part of what each has counted.
+ */
+export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, options: PrometheusOptions): string {
   const text = new ExpositionText(options.extraTags);
   for (const key of keysOf(ruleMetrics)) writeRuleMetric(text, key, stats.series);
   text.family("ratelimit_service_rate_limit_domain_not_found", "counter", "Calls for a domain without limits.");
@@ -34,6 +37,13 @@ export function renderPrometheus(stats: StatsSnapshot, options: PrometheusOption
   writeCalls(text, stats.callTimes, options.timesInMilliseconds);
   text.family("ratelimit_service_grpc_connections", "gauge", "Open gRPC connections.");
   text.sample("ratelimit_service_grpc_connections", {}, stats.connections);
+  const evicted = "ratelimit_service_memory_counters_evicted";
+  text.family(
+    evicted,
+    "counter",
+    "Counters in memory forgotten while their window ran; above 0 the memory is too small.",
+  );
+  text.sample(evicted, {}, evictedCounters);
   return text.toString();
 }
 

@@ -48,6 +48,7 @@ async function start(
     clock: systemClock,
     random: () => 0.5,
     onFault: (error) => faults.push(error),
+    onClientFault: () => undefined,
     ...options,
   });
   closers.push(() => server.close(0));
@@ -360,6 +361,7 @@ describe("the server", () => {
       clock: systemClock,
       random: () => 0,
       onFault: () => undefined,
+      onClientFault: () => undefined,
     });
     closers.push(() => other.close(0));
     await other.listen({ kind: "unix", path: socket });
@@ -377,6 +379,7 @@ describe("the server", () => {
       clock: systemClock,
       random: () => 0,
       onFault: () => undefined,
+      onClientFault: () => undefined,
     });
     closers.push(() => second.close(0));
 

@@ -7,6 +7,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { createServer as createTlsServer } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { ServerConnection } from "../http2/connection.ts";
+import { ConnectionError } from "../http2/frame.ts";
 import { defaultHttp2Limits, type Http2Limits } from "../http2/limits.ts";
 import type { RequestHead } from "../http2/request-head.ts";
 import type { RequestHandler } from "../http2/request-streams.ts";
@@ -40,8 +41,10 @@ export interface GrpcServerOptions {
   readonly maxConnectionAgeGraceMs?: number;
   /** 0 to 1; spreads the ages of connections that began together. */
   readonly random: () => number;
-  /** A client's breach of the protocol, or an error of ours; for the log. */
+  /** An error of ours. */
   readonly onFault: (error: unknown) => void;
+  /** What a client did wrong, so that it was sent away: the protocol, the TLS handshake, its certificate. */
+  readonly onClientFault: (error: unknown) => void;
 }
 
 /** Where to listen: a TCP port (0: any free one) or the path of a unix socket. */
@@ -147,23 +150,23 @@ export class GrpcServer {
       if (fault === undefined) {
         this.#accept(socket, true);
       } else {
-        this.#options.onFault(new Error(fault));
+        this.#options.onClientFault(new Error(fault));
         socket.destroy();
       }
     });
-    server.on("tlsClientError", this.#options.onFault);
+    server.on("tlsClientError", this.#options.onClientFault);
     tls.onChange((options) => server.setSecureContext(options));
     return server;
   }
 
   #accept(socket: Socket, isTls: boolean): void {
-    const { clock, onFault } = this.#options;
+    const { clock, onFault, onClientFault } = this.#options;
     const client: Client = {
       connection: new ServerConnection({
         socket,
         isTls,
         clock,
-        onFault,
+        onFault: (error) => (error instanceof ConnectionError ? onClientFault(error) : onFault(error)),
         handler: this.#handler,
         limits: this.#limits,
         onClose: () => {

@@ -1,6 +1,6 @@
 /** envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit as a method of the gRPC server. */
 import { RateLimitError, type RateLimitErrorCode, type RateLimitService } from "../../service.ts";
-import type { GrpcMethod } from "./method.ts";
+import type { UnaryMethod } from "./method.ts";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
@@ -15,7 +15,7 @@ const statusCodes: Readonly<Record<RateLimitErrorCode, StatusCode>> = {
 };
 
 /** The method by its path. */
-export function rateLimitMethod(service: RateLimitService): [path: string, method: GrpcMethod] {
+export function rateLimitMethod(service: RateLimitService): [path: string, method: UnaryMethod] {
   return ["/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", { kind: "unary", call }];
 
   function call(message: Buffer): Uint8Array | Promise<Uint8Array> {

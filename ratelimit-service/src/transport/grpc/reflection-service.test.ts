@@ -22,6 +22,7 @@ describeWith(["grpcurl"], "grpcurl, knowing nothing but the port", ({ grpcurl })
     clock: systemClock,
     random: () => 0,
     onFault: () => undefined,
+    onClientFault: () => undefined,
   });
   let address: string;
 

@@ -41,6 +41,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
       random: () => 0,
       tls,
       onFault,
+      onClientFault: onFault,
     });
     closers.push(() => tls.close());
     closers.push(() => grpc.close(0));

@@ -1,0 +1,18 @@
+/** Tells in the log how each load of the configuration went. */
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { renderConfigProblem } from "../config/config-problem.ts";
+import type { ConfigUpdate } from "../config/config-source.ts";
+import { rulesOf } from "../config/rule.ts";
+
+/** One line for the load, and one for each problem and warning. */
+export function logConfigUpdate(log: Logger, { config, parts, problems, warnings }: ConfigUpdate): void {
+  for (const warning of warnings) log.warn({ warning: renderConfigProblem(warning) }, "odd configuration");
+  for (const problem of problems) log.error({ problem: renderConfigProblem(problem) }, "wrong configuration");
+  if (config === undefined) {
+    log.error({ files: parts.length }, "no configuration could be loaded; every call fails until one can");
+    return;
+  }
+  const fields = { files: parts.length, domains: config.domains.size, limits: [...rulesOf(config)].length };
+  if (problems.length === 0) log.info(fields, "configuration loaded");
+  else log.warn(fields, "configuration loaded in part; of what is wrong the last good version is served");
+}

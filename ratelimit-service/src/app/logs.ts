@@ -1,0 +1,45 @@
+/** The loggers of a thread as LOG_LEVEL and LOG_FORMAT ask for them, with the reference's names of levels understood. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { Logs } from "@gatewayproxy/runtime/log";
+import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
+import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import type { Result } from "@gatewayproxy/runtime/problem";
+
+export interface LogSettings {
+  /** LOG_LEVEL */
+  readonly level: string;
+  /** LOG_FORMAT */
+  readonly format: "text" | "json";
+}
+
+/** Levels that only the reference has, and ours that log as much. */
+const foreignLevels: Readonly<Record<string, string>> = { warning: "warn", fatal: "error", panic: "error" };
+
+/** A problem when the level is none; `bindings` are fields of every line. */
+export function createLogs(
+  { level, format }: LogSettings,
+  clock: Clock,
+  output: LogDestination,
+  bindings: Readonly<Record<string, number>> = {},
+): Result<Logs> {
+  const filter = parseLogFilter(foreignLevels[level.toLowerCase()] ?? level);
+  if (!filter.ok) return filter;
+  const destination = format === "json" ? output : { write: (line: string) => output.write(textLine(line)) };
+  return { ok: true, value: new Logs({ filter: filter.value, clock, destination, bindings }) };
+}
+
+/** `2026-11-21T10:00:00.000Z info ratelimit::config configuration loaded domains=3`, from the line as JSON. */
+export function textLine(json: string): string {
+  // The logger wrote it, one object a line.
+  const { time, level, module, msg, ...fields } = JSON.parse(json) as Record<string, unknown>;
+  const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${fieldText(value)}`);
+  return `${String(time)} ${String(level)} ${String(module)} ${String(msg)}${rest.join("")}\n`;
+}
+
+/** Of an error its message: the stack is for machines and for LOG_FORMAT=json. */
+function fieldText(value: unknown): string {
+  if (typeof value === "object" && value !== null && "message" in value && "stack" in value) {
+    return JSON.stringify(value.message);
+  }
+  return typeof value === "string" && /^[\w./:@+-]+$/.test(value) ? value : JSON.stringify(value);
+}

@@ -1,0 +1,27 @@
+/** What the main thread and its workers tell each other. */
+import type { ConfigUpdate } from "../config/config-source.ts";
+import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
+import type { ServiceSettings } from "../settings.ts";
+import type { ListenAddress } from "../transport/grpc/grpc-server.ts";
+
+/** What a worker begins with. */
+export interface WorkerStart {
+  readonly settings: ServiceSettings;
+  readonly counterMemory: SharedArrayBuffer;
+  /** From 1. */
+  readonly thread: number;
+}
+
+/** Each `request` is answered by one message of the worker with the same number. */
+export type ToWorker =
+  | { readonly kind: "config"; readonly update: ConfigUpdate }
+  | { readonly kind: "listen"; readonly request: number; readonly address: ListenAddress }
+  | { readonly kind: "stats"; readonly request: number }
+  | { readonly kind: "withdraw" }
+  | { readonly kind: "close"; readonly request: number; readonly graceMs: number };
+
+export type FromWorker =
+  | { readonly kind: "listening"; readonly request: number; readonly address: number | string }
+  | { readonly kind: "failed"; readonly request: number; readonly message: string }
+  | { readonly kind: "stats"; readonly request: number; readonly stats: StatsSnapshot }
+  | { readonly kind: "closed"; readonly request: number };

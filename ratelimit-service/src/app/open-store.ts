@@ -1,0 +1,52 @@
+/** The store that the settings ask for, one for each thread: memory is shared by the threads, Redis connections are not. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { StoreSettings } from "../settings/read-store-settings.ts";
+import type { CounterStore } from "../store/counter-store.ts";
+import type { CounterTable } from "../store/counter-table.ts";
+import { FallbackStore } from "../store/fallback-store.ts";
+import { MemoryStore } from "../store/memory-store.ts";
+import { PerSecondStore } from "../store/per-second-store.ts";
+import { openRedisStore } from "../store/redis/open-redis-store.ts";
+import type { RedisOptions } from "../store/redis/redis-options.ts";
+
+export interface OpenStoreOptions {
+  readonly settings: StoreSettings;
+  /** Counters in memory; of the fallback where the store is Redis. */
+  readonly counters: CounterTable;
+  readonly clock: Clock;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+  /** Each fault of a connection to Redis. */
+  readonly onError: (error: Error) => void;
+  /** Each call that is counted in memory because Redis is away (FAILURE_MODE=local). */
+  readonly onDegraded: () => void;
+  /** Ends the attempts to connect. */
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedStore {
+  /** Usable at once; refuses calls until Redis is connected. */
+  readonly store: CounterStore;
+  /** Resolves with the first connection; rejects when the settings say to give up. */
+  readonly connected: Promise<unknown>;
+}
+
+/** Throws when a certificate for Redis cannot be read. */
+export function openStore(options: OpenStoreOptions): OpenedStore {
+  const { settings, counters, clock, onDegraded } = options;
+  const memory = new MemoryStore(counters, clock);
+  if (settings.kind === "memory") return { store: memory, connected: Promise.resolve() };
+  const main = openRedis(settings.redis, settings.jitterMaxSeconds, options);
+  const perSecond =
+    settings.perSecond === undefined ? undefined : openRedis(settings.perSecond, settings.jitterMaxSeconds, options);
+  const shared = perSecond === undefined ? main.store : new PerSecondStore(main.store, perSecond.store);
+  return {
+    store: settings.failureMode === "local" ? new FallbackStore(shared, memory, onDegraded) : shared,
+    connected: Promise.all([main.connected, perSecond?.connected]),
+  };
+}
+
+function openRedis(redis: RedisOptions, jitterMaxSeconds: number, options: OpenStoreOptions): OpenedStore {
+  const { clock, random, onError, signal } = options;
+  return openRedisStore({ redis, jitterMaxSeconds, clock, random, onError }, signal);
+}

@@ -1,0 +1,262 @@
+/**
+ * The whole service put together: configuration, the threads that answer calls, the HTTP and debug ports, what tells
+ * metrics, and the way down. Everything that knows everything is here.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { watchProcess } from "@gatewayproxy/runtime/exposition";
+import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
+import type { Logs } from "@gatewayproxy/runtime/log";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import { Profiler } from "@gatewayproxy/runtime/profiler";
+import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import type { ConfigUpdate } from "../config/config-source.ts";
+import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
+import { StatsdSink } from "../metrics/statsd-sink.ts";
+import type { ServiceSettings } from "../settings.ts";
+import { CounterTable, createCounterMemory } from "../store/counter-table.ts";
+import { debugRoutes, metricsAnswer } from "../transport/debug/debug-routes.ts";
+import { type HttpRoute, HttpServer } from "../transport/http/http-server.ts";
+import { serviceRoutes } from "../transport/http/service-routes.ts";
+import { CallThread } from "./call-thread.ts";
+import { logConfigUpdate } from "./config-log.ts";
+import { MetricsText } from "./metrics-text.ts";
+import { createConfigSource } from "./open-config-source.ts";
+import { removeStaleSocket } from "./socket-file.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+export interface RateLimitProcessOptions {
+  readonly settings: ServiceSettings;
+  readonly logs: Logs;
+  readonly clock: Clock;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+  /** The process cannot do its work any more, and why; it is to be stopped. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+/** Where the service is reached. */
+export interface ServiceAddresses {
+  /** Port, or path of the unix socket. */
+  readonly grpc: number | string;
+  readonly http: number;
+  readonly debug: number;
+}
+
+/** For calls under way when the service is told to stop, after the drain delay. */
+const closeGraceMs = 15_000;
+
+export class RateLimitProcess {
+  readonly #options: RateLimitProcessOptions;
+  readonly #counters: CounterTable;
+  readonly #calls: CallThread;
+  readonly #pool: WorkerPool | undefined;
+  /** How to undo what has been started, in the order in which it is to be done. */
+  readonly #undo: ShutdownStep[] = [];
+  #addresses: ServiceAddresses = { grpc: 0, http: 0, debug: 0 };
+
+  private constructor(options: RateLimitProcessOptions) {
+    const { settings, logs, clock, random } = options;
+    const counterMemory = createCounterMemory(settings.store.maxCounters);
+    this.#options = options;
+    this.#counters = new CounterTable(counterMemory, mainOwner);
+    this.#calls = new CallThread({ settings, counterMemory, thread: 0, clock, logs, random });
+    this.#calls.connected.catch(options.onFatal);
+    if (settings.values.workers > 1) {
+      this.#pool = new WorkerPool({
+        workers: settings.values.workers,
+        start: { settings, counterMemory },
+        host: settings.values.grpcHost,
+        port: settings.values.grpcPort,
+        counters: this.#counters,
+        clock,
+        log: logs.logger("ratelimit::workers"),
+      });
+    }
+  }
+
+  /** Starts everything, and serves when it resolves. What had been started before a failure is stopped again. */
+  static async start(options: RateLimitProcessOptions): Promise<Result<RateLimitProcess>> {
+    const started: RateLimitProcess[] = [];
+    try {
+      const service = new RateLimitProcess(options);
+      started.push(service);
+      await service.#startAll();
+      return { ok: true, value: service };
+    } catch (error) {
+      for (const service of started) await service.stop();
+      return { ok: false, problems: error instanceof StartError ? [error.problem] : [{ message: String(error) }] };
+    }
+  }
+
+  get addresses(): ServiceAddresses {
+    return this.#addresses;
+  }
+
+  /** Health first, then the drain delay, then the end of what is under way. Bounded. */
+  stop(): Promise<ShutdownOutcome> {
+    const { settings, clock, logs } = this.#options;
+    const log = logs.logger("ratelimit::lifecycle");
+    return shutDown({
+      steps: this.#undo,
+      deadlineMs: settings.values.shutdownDrainDelay + closeGraceMs + 5_000,
+      clock,
+      onError: (step, error) => log.error({ step, err: error }, "a step of the shutdown failed"),
+    });
+  }
+
+  async #startAll(): Promise<void> {
+    this.#undo.push({ name: "close calls", run: () => this.#closeCalls() });
+    await this.#startConfig();
+    const grpc = await this.#listen();
+    const { values } = this.#options.settings;
+    const routes = serviceRoutes(this.#calls.service, this.#calls.status);
+    const http = await this.#openHttp("PORT", values.host, values.port, routes);
+    const debug = await this.#startTelling();
+    this.#addresses = { grpc, http, debug };
+    this.#undo.unshift({ name: "turn not serving", run: (signal) => this.#drain(signal) });
+  }
+
+  /** Serves the first configuration before anything listens, unless the settings say not to wait for it. */
+  async #startConfig(): Promise<void> {
+    const { settings, logs, clock } = this.#options;
+    const log = logs.logger("ratelimit::config");
+    const source = createConfigSource(settings, clock);
+    const { promise: isFirstTaken, resolve } = Promise.withResolvers<undefined>();
+    source.start((update: ConfigUpdate) => {
+      logConfigUpdate(log, update);
+      this.#calls.takeConfig(update);
+      this.#pool?.takeConfig(update);
+      resolve(undefined);
+    });
+    this.#undo.push({ name: "close the configuration", run: () => source.close() });
+    if (!settings.values.forceStartWithoutInitialConfig) await isFirstTaken;
+  }
+
+  async #listen(): Promise<number | string> {
+    const { grpcUds: path, grpcHost: host, grpcPort: port, workers } = this.#options.settings.values;
+    if (path !== undefined && workers > 1) {
+      throw new StartError("GRPC_UDS", "a unix socket has one listener; set WORKERS=1 with it");
+    }
+    try {
+      if (this.#pool !== undefined) return await this.#pool.listen();
+      if (path === undefined) return await this.#calls.listen({ kind: "tcp", host, port });
+      await removeStaleSocket(path);
+      return await this.#calls.listen({ kind: "unix", path });
+    } catch (error) {
+      throw new StartError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", reasonOf(error));
+    }
+  }
+
+  /** Opens the debug port, and the sinks of metrics that the settings ask for; resolves with the debug port. */
+  async #startTelling(): Promise<number> {
+    const { settings, clock } = this.#options;
+    const { values } = settings;
+    const text = new MetricsText({
+      collect: () => this.#collect(),
+      evictedCounters: () => this.#counters.evictions,
+      process: watchProcess(),
+      extraTags: values.extraTags ?? new Map(),
+      timesInMilliseconds: values.prometheusResponseTimeAsMilliseconds,
+    });
+    const disabled = () => Promise.resolve("stats are disabled (DISABLE_STATS)\n");
+    const routes = debugRoutes({
+      configStatus: () => this.#calls.config.status,
+      counters: () => this.#calls.liveCounters(),
+      stats: values.disableStats ? disabled : () => text.plain(),
+      metrics: values.disableStats ? disabled : () => text.prometheus(),
+      profiler: new Profiler(clock, () => this.#pool?.threads ?? []),
+    });
+    const debug = await this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes);
+    if (values.disableStats) return debug;
+    if (values.usePrometheus) await this.#openPrometheus(text);
+    if (values.useStatsd ?? values.statsdHost !== undefined) this.#openStatsd();
+    return debug;
+  }
+
+  async #openPrometheus(text: MetricsText): Promise<void> {
+    const { prometheusAddr, prometheusPath } = this.#options.settings.values;
+    const address = socketAddress.parse(prometheusAddr);
+    if (address === undefined) throw new StartError("PROMETHEUS_ADDR", `${prometheusAddr} is not HOST:PORT or :PORT`);
+    const route: HttpRoute = async () => metricsAnswer(await text.prometheus());
+    await this.#openHttp("PROMETHEUS_ADDR", address.host, address.port, [[prometheusPath, route]]);
+  }
+
+  #openStatsd(): void {
+    const { settings, clock, logs } = this.#options;
+    const { values } = settings;
+    const log = logs.logger("ratelimit::statsd");
+    const sink = new StatsdSink({
+      host: values.statsdHost ?? "localhost",
+      port: values.statsdPort,
+      protocol: values.statsdProtocol,
+      flushIntervalMs: values.statsFlushInterval,
+      extraTags: values.extraTags ?? new Map(),
+      clock,
+      collect: async () => mergeStats(await this.#collect()),
+      onFault: (error) => log.warn({ err: error }, "statsd cannot be reached"),
+    });
+    this.#undo.unshift({ name: "send the last metrics", run: () => sink.close() });
+  }
+
+  async #openHttp(
+    setting: string,
+    host: string,
+    port: number,
+    routes: readonly (readonly [string, HttpRoute])[],
+  ): Promise<number> {
+    const { clock, logs } = this.#options;
+    const log = logs.logger("ratelimit::http");
+    const server = new HttpServer({
+      routes: new Map(routes),
+      clock,
+      onFault: (error) => log.error({ err: error }, "a request failed inside the service"),
+    });
+    try {
+      const opened = await server.listen(host, port);
+      this.#undo.push({ name: `close ${setting}`, run: () => server.close(closeGraceMs) });
+      return opened;
+    } catch (error) {
+      throw new StartError(setting, reasonOf(error));
+    }
+  }
+
+  async #collect(): Promise<readonly StatsSnapshot[]> {
+    return [this.#calls.takeStats(), ...((await this.#pool?.collectStats()) ?? [])];
+  }
+
+  /** Long enough for a load balancer to see it and to send nothing more. */
+  async #drain(signal: AbortSignal): Promise<void> {
+    const { clock, settings } = this.#options;
+    this.#calls.withdraw();
+    this.#pool?.withdraw();
+    await new Promise<void>((resolve) => {
+      clock.setTimer(settings.values.shutdownDrainDelay, resolve);
+      signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+  }
+
+  async #closeCalls(): Promise<void> {
+    await Promise.all([this.#calls.close(closeGraceMs), this.#pool?.close(closeGraceMs)]);
+  }
+}
+
+/** Of the main thread as CallThread numbers owners, for the locks of the dead. */
+const mainOwner = 1;
+
+/** The service cannot start because of one setting. */
+class StartError extends Error {
+  readonly problem: Problem;
+
+  constructor(setting: string, message: string) {
+    super(message);
+    this.name = "StartError";
+    this.problem = { path: setting, message };
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (message.includes("EADDRINUSE")) return `the port is taken by another process (${message})`;
+  if (message.includes("EACCES")) return `the system does not allow to listen there (${message})`;
+  return message;
+}

@@ -1,0 +1,148 @@
+/**
+ * The worker threads as the main thread sees them: all get the same configuration and listen on the same port, and one
+ * that dies is replaced. Its connections go with it, nothing else: counters are in shared memory or in Redis, and the
+ * locks that it may have held are freed here.
+ */
+import { Worker } from "node:worker_threads";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import type { ConfigUpdate } from "../config/config-source.ts";
+import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
+import type { CounterTable } from "../store/counter-table.ts";
+import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+
+export interface WorkerPoolOptions {
+  readonly workers: number;
+  readonly start: Omit<WorkerStart, "thread">;
+  readonly host: string;
+  /** 0 has the system choose, once for all. */
+  readonly port: number;
+  readonly counters: CounterTable;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A worker that dies at once is not started again at once. */
+const restartDelayMs = 1_000;
+
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions;
+  readonly #workers = new Map<number, WorkerThread>();
+  #port: number;
+  #update: ConfigUpdate | undefined;
+  #isClosing = false;
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options;
+    this.#port = options.port;
+  }
+
+  /** The threads that run, for the profiler. */
+  get threads(): readonly Worker[] {
+    return Array.from(this.#workers.values(), ({ thread }) => thread);
+  }
+
+  /** Starts all workers; resolves with the port, rejects with the reason when one cannot listen. */
+  async listen(): Promise<number> {
+    for (let number = 1; number <= this.#options.workers; number++) this.#port = await this.#start(number);
+    return this.#port;
+  }
+
+  takeConfig(update: ConfigUpdate): void {
+    this.#update = update;
+    for (const worker of this.#workers.values()) worker.tell({ kind: "config", update });
+  }
+
+  /** What each worker has counted since its start; nothing of one that dies meanwhile. */
+  async collectStats(): Promise<readonly StatsSnapshot[]> {
+    const answers = await Promise.all(
+      Array.from(this.#workers.values(), (worker) => worker.ask((request) => ({ kind: "stats", request }))),
+    );
+    return answers.flatMap((answer) => (answer?.kind === "stats" ? [answer.stats] : []));
+  }
+
+  /** Health turns to not serving. */
+  withdraw(): void {
+    this.#isClosing = true;
+    for (const worker of this.#workers.values()) worker.tell({ kind: "withdraw" });
+  }
+
+  /** Resolves when every worker has finished its calls, or given them up after `graceMs`. */
+  async close(graceMs: number): Promise<void> {
+    this.#isClosing = true;
+    await Promise.all(
+      Array.from(this.#workers.values(), async (worker) => {
+        await worker.ask((request) => ({ kind: "close", request, graceMs }));
+        await worker.thread.terminate();
+      }),
+    );
+  }
+
+  async #start(number: number): Promise<number> {
+    const { start, host, counters, clock, log } = this.#options;
+    const worker = new WorkerThread({ ...start, thread: number }, (cause) => {
+      this.#workers.delete(number);
+      // As in CallThread: an owner is 1 at least, and that is the main thread.
+      counters.releaseLocksOf(number + 1);
+      if (this.#isClosing) return;
+      log.error({ worker: number, err: cause }, "worker died; another takes its place");
+      clock.setTimer(restartDelayMs, () => {
+        this.#start(number).catch((error: unknown) =>
+          log.error({ worker: number, err: error }, "worker cannot listen"),
+        );
+      });
+    });
+    this.#workers.set(number, worker);
+    if (this.#update !== undefined) worker.tell({ kind: "config", update: this.#update });
+    const address = { kind: "tcp", host, port: this.#port, reusePort: true } as const;
+    const answer = await worker.ask((request) => ({ kind: "listen", request, address }));
+    if (answer?.kind === "listening") return Number(answer.address);
+    throw new Error(answer?.kind === "failed" ? answer.message : "the worker died");
+  }
+}
+
+/** One thread and the answers that are awaited from it. */
+class WorkerThread {
+  readonly thread: Worker;
+  readonly #awaited = new Map<number, (message: FromWorker | undefined) => void>();
+  #requests = 0;
+  #isGone = false;
+
+  /** @param onDeath called once, when the thread has ended */
+  constructor(start: WorkerStart, onDeath: (cause: unknown) => void) {
+    this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
+      workerData: start,
+      name: `worker ${start.thread}`,
+    });
+    let cause: unknown;
+    this.thread.on("message", (message: FromWorker) => {
+      this.#awaited.get(message.request)?.(message);
+      this.#awaited.delete(message.request);
+    });
+    this.thread.on("error", (error: unknown) => {
+      cause = error;
+    });
+    this.thread.on("exit", () => {
+      this.#isGone = true;
+      for (const resolve of this.#awaited.values()) resolve(undefined);
+      onDeath(cause);
+    });
+  }
+
+  tell(message: ToWorker): void {
+    this.thread.postMessage(message);
+  }
+
+  /** The answer; `undefined` when the thread ends before it gives one. */
+  ask(messageOf: (request: number) => ToWorker): Promise<FromWorker | undefined> {
+    const request = this.#requests++;
+    return new Promise((resolve) => {
+      if (this.#isGone) {
+        resolve(undefined);
+        return;
+      }
+      this.#awaited.set(request, resolve);
+      this.tell(messageOf(request));
+    });
+  }
+}
