@@ -101,14 +101,24 @@ describe("a filter", () => {
       "CORS",
       { cors: { allowOrigins: ["https://*.example.com"], allowMethods: ["*"], allowHeaders: ["*"], maxAge: 60 } },
     ],
+    ["CORS", { cors: { allowOrigins: ["https://a.com", "https://b.com"] } }],
     ["URLRewrite", { urlRewrite: { hostname: "a.com" } }],
     ["ResponseHeaderModifier", { responseHeaderModifier: { set: [{ name: "a", value: "b" }] } }],
   ])("may be %s", (type, parts) => {
     expect(rule({ filters: [{ type, ...parts }] })).toEqual([]);
   });
 
+  const filterTypes =
+    '"RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite", "ExtensionRef", "CORS"';
   const modifier = (parts: object) => ({ type: "RequestHeaderModifier", requestHeaderModifier: parts });
   test.each([
+    ["no map", ["URLRewrite"], 'filters[0]: found "URLRewrite", accepted is a map of fields'],
+    ["no type", [{}], `filters[0].type: missing, required is one of ${filterTypes}`],
+    [
+      "a misspelt type",
+      [{ type: "URLRewrit" }],
+      `filters[0].type: found "URLRewrit", accepted is one of ${filterTypes}; did you mean "URLRewrite"?`,
+    ],
     ["no configuration", [{ type: "URLRewrite" }], "filters[0].urlRewrite: missing, required is a map of fields"],
     [
       "another type's configuration",

@@ -65,6 +65,16 @@ describe("a Backend", () => {
       'spec.static.host: found "http://a", accepted is a host name or an IP address',
     ],
     [
+      "a host too long",
+      { static: { host: "a".repeat(254), port: 1 } },
+      `spec.static.host: found "${"a".repeat(80)}…", accepted is a host name or an IP address`,
+    ],
+    [
+      "a host that is no text",
+      { static: { host: 10, port: 1 } },
+      "spec.static.host: found 10, accepted is a host name or an IP address",
+    ],
+    [
       "a port in its host",
       { static: { host: "a:80", port: 1 } },
       'spec.static.host: found "a:80", accepted is a host name or an IP address',

@@ -43,6 +43,12 @@ describe("parseManifests()", () => {
     expect(parsed.problems).toEqual([]);
   });
 
+  test("a document that is no map is told", () => {
+    expect(lines(parseManifests([{ path: "a.yaml", text: "hello\n" }]))).toEqual([
+      "a.yaml:1:1: found text, accepted is a map with apiVersion, kind and metadata",
+    ]);
+  });
+
   test("a resource without a namespace belongs to default, one of the cluster to none", () => {
     const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n";
     const parsed = parseManifests([file("a.yaml", secret, namespace("n"))]);

@@ -1,5 +1,5 @@
 /** Judges the Gateways that are ours: their addresses, their parameters, and through `listeners.ts` their listeners. */
-import { isIP } from "node:net";
+import { isIP, SocketAddress } from "node:net";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import type { ResourceSet } from "../api/resource.ts";
@@ -81,7 +81,7 @@ function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined):
       const message = `"${value}" is no IP address`;
       unusableAddresses.push({ reason: "AddressNotUsable", message, path: [...path, "value"] });
     } else {
-      usable.add(value.toLowerCase());
+      usable.add(canonicalAddress(value));
     }
   });
   if (addresses.length === 0) usable.add(undefined);
@@ -92,6 +92,13 @@ function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined):
     unusableAddresses,
     unserved: unservedFields(gateway),
   };
+}
+
+/** One text for one address: `0:0:0:0:0:0:0:1` and `::1` are the same socket. */
+function canonicalAddress(address: string): string {
+  // A zone (`fe80::1%eth0`) would be lost.
+  if (isIP(address) !== 6 || address.includes("%")) return address;
+  return new SocketAddress({ address, family: "ipv6" }).address;
 }
 
 /** Fields that are read and not acted on yet; said aloud, because a reader of the manifest would think they were. */
