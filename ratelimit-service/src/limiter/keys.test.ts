@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { CounterTable, createCounterMemory } from "../store/counter-table.ts";
+import { MemoryStore } from "../store/memory-store.ts";
+import { caseStartSeconds } from "../testing/acceptance/case.ts";
+import { createCore } from "../testing/acceptance/core.ts";
+import { parseCall } from "../testing/acceptance/notation.ts";
+
+/** The counters that a call leaves behind, and the series it is counted in. */
+async function namesOf(domain: string, ...descriptors: readonly string[]) {
+  let store: MemoryStore | undefined;
+  const core = createCore((clock) => (store = new MemoryStore(new CounterTable(createCounterMemory(64), 1), clock)));
+  await core.service.shouldRateLimit(parseCall(domain, descriptors));
+  return {
+    keys: [...(store?.liveCounters() ?? [])].map(({ key }) => key),
+    series: [...core.stats.series()].map(({ segments, domain: name }) => [name, ...segments].join(".")),
+  };
+}
+
+const minute = caseStartSeconds - (caseStartSeconds % 60);
+const day = caseStartSeconds - (caseStartSeconds % 86_400);
+
+test.each([
+  ["a bare key", "basic-domain", "key2=x", `basic-domain_key2_x_${minute}`, "basic-domain.key2"],
+  ["an exact value", "basic-domain", "key2=value2", `basic-domain_key2_value2_${minute}`, "basic-domain.key2_value2"],
+  [
+    "several entries",
+    "basic-domain",
+    "key1=value1,subkey1=subvalue1",
+    `basic-domain_key1_value1_subkey1_subvalue1_${caseStartSeconds}`,
+    "basic-domain.key1_value1.subkey1_subvalue1",
+  ],
+  ["an empty value", "basic-domain", "key2=", `basic-domain_key2__${minute}`, "basic-domain.key2"],
+  ["a wildcard", "wild-domain", "wild=foo1", `wild-domain_wild_foo1_${minute}`, "wild-domain.wild_foo*"],
+  [
+    "a shared wildcard",
+    "share-domain",
+    "files=files/a.pdf",
+    `share-domain_files_files/*_${minute}`,
+    "share-domain.files_files/*",
+  ],
+  [
+    "a shared wildcard within others",
+    "share-domain",
+    "path=path/1,file=file/1,type=a",
+    `share-domain_path_path/*_file_file/1_type_a_${minute}`,
+    "share-domain.path_path/*.file_file/*.type",
+  ],
+  [
+    "value_to_metric on a shared level, which stays shared",
+    "share-domain",
+    "route=api/v1,method=GET",
+    `share-domain_route_api/*_method_GET_${minute}`,
+    "share-domain.route_api/*.method",
+  ],
+  [
+    "case 62: detailed_metric",
+    "rl",
+    "unspec=unspecified_value",
+    `rl_unspec_unspecified_value_${minute}`,
+    "rl.unspec_unspecified_value",
+  ],
+  ["an override", "probe", "a=b,c=d @7/DAY", `probe_a_b_c_d_${day}`, "probe.a_b.c_d"],
+])("names of %s", async (_, domain, descriptor, key, series) => {
+  expect(await namesOf(domain, descriptor)).toEqual({ keys: [key], series: [series] });
+});
