@@ -1,0 +1,211 @@
+/**
+ * An `ai` Backend through the door: what a provider is asked, with whose key, that a stream reaches the client as it
+ * comes, and that the key shows nowhere else.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { describe, expect, test, vi } from "vitest";
+import { type Echo, startBackend } from "../support/backend.ts";
+import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
+import { freePort, startProxy } from "../support/proxy-process.ts";
+
+function aiBackend(spec: string): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { host: 127.0.0.1, ${spec} } }
+`;
+}
+
+function keySecret(apiKey: string): string {
+  return `
+apiVersion: v1
+kind: Secret
+metadata: { name: llm-key, namespace: default }
+stringData: { apiKey: ${JSON.stringify(apiKey)} }
+`;
+}
+
+const chatRoute = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+
+/** A gateway in front of a server that tells back what it was asked. */
+async function serve(ai: string, apiKey = "sk-ours") {
+  const { port } = await startBackend();
+  const configuration = (key: string): string =>
+    manifests(gatewayManifest(), aiBackend(`port: ${port}, ${ai}`), keySecret(key), chatRoute);
+  const gateway = await startGateway(configuration(apiKey));
+  return {
+    gateway,
+    useKey: (key: string) => gateway.apply(configuration(key)),
+    async ask(
+      path: string,
+      headers: Readonly<Record<string, string>> = {},
+      body = '{"model":"theirs"}',
+    ): Promise<Echo> {
+      const answer = await fetch(`${gateway.url()}${path}`, { method: "POST", headers, body });
+      return (await answer.json()) as Echo;
+    },
+  };
+}
+
+describe("a provider is asked", () => {
+  test("under the Backend's path, with the client's query", async () => {
+    const { ask } = await serve("provider: { openai: {} }, path: /proxy/openai/");
+    expect((await ask("/v1/chat/completions?x=1")).url).toBe("/proxy/openai/v1/chat/completions?x=1");
+  });
+
+  test("for the Backend's model, and every other byte is the client's", async () => {
+    const { ask } = await serve("provider: { openai: { model: ours } }");
+    const { body, headers } = await ask("/v1/chat/completions", {}, '{ "model" : "theirs", "n":1.0 }');
+    expect(body).toBe('{ "model" : "ours", "n":1.0 }');
+    expect(headers["content-length"]).toBe(String(body.length));
+  });
+
+  test.each([
+    ["openai", "authorization", "Bearer sk-ours", "x-api-key"],
+    ["anthropic", "x-api-key", "sk-ours", "authorization"],
+  ])("%s: with our key as %s, and with nothing of the client's", async (provider, field, value, other) => {
+    const { ask } = await serve(`provider: { ${provider}: {} }, auth: { secretRef: { name: llm-key } }`);
+    const { headers } = await ask("/v1/messages", { authorization: "Bearer theirs", "x-api-key": "theirs" });
+    expect(headers[field]).toBe(value);
+    expect(headers).not.toHaveProperty(other);
+  });
+
+  test.each(["auth: { passthrough: {} }", ""])("with the client's own credentials under { %s }", async (auth) => {
+    const { ask } = await serve(`provider: { openai: {} }${auth === "" ? "" : `, ${auth}`}`);
+    const { headers } = await ask("/v1/chat/completions", { authorization: "Bearer theirs" });
+    expect(headers["authorization"]).toBe("Bearer theirs");
+  });
+});
+
+test("a new key is used from the next request on, while a stream goes on with the old one", async () => {
+  const seen: (string | undefined)[] = [];
+  const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
+  const { port } = await startBackend((request, response) => {
+    seen.push(request.headers.authorization);
+    if (request.url === "/stream") arrive(response);
+    else response.end("{}");
+  });
+  const configuration = (key: string): string =>
+    manifests(
+      gatewayManifest(),
+      aiBackend(`port: ${port}, provider: { openai: {} }, auth: { secretRef: { name: llm-key } }`),
+      keySecret(key),
+      chatRoute,
+    );
+  const gateway = await startGateway(configuration("sk-old"));
+  const streaming = fetch(`${gateway.url()}/stream`);
+  const stream = await asked;
+  stream.write("before ");
+  const answer = await streaming;
+  await gateway.apply(configuration("sk-new"));
+  await (await fetch(gateway.url())).text();
+  stream.end("after");
+  expect(await answer.text()).toBe("before after");
+  expect(seen).toEqual(["Bearer sk-old", "Bearer sk-new"]);
+});
+
+describe("a stream", () => {
+  const events = ['data: {"a":1}\n\n', ': ping\n\ndata: {"b"', ":2}\n\n", "data: [DONE]\n\n"];
+
+  /** Writes each piece only when the client has all before it. */
+  async function streamThrough(local: readonly string[]): Promise<string[]> {
+    const { promise: asked, resolve: arrive } = Promise.withResolvers<[IncomingMessage, ServerResponse]>();
+    const { port } = await startBackend((request, response) => arrive([request, response]));
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest(),
+        aiBackend(`port: ${port}, provider: { openai: {} }`),
+        chatRoute,
+        ...(local.length === 0 ? [] : [policyManifest("p", "kind: HTTPRoute, name: chat", local)]),
+      ),
+    );
+    const answer = fetch(`${gateway.url()}/v1/chat/completions`, {
+      method: "POST",
+      body: '{"model":"m","stream":true,"stream_options":{"include_usage":true}}',
+    });
+    const [, response] = await asked;
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const received: string[] = [];
+    const [first = "", ...rest] = events;
+    response.write(first);
+    const reader = (await answer).body?.getReader();
+    const receive = async (): Promise<void> => {
+      received.push(Buffer.from((await reader?.read())?.value ?? []).toString());
+    };
+    await receive();
+    for (const piece of rest) {
+      response.write(piece);
+      await receive();
+    }
+    response.end();
+    expect((await reader?.read())?.done).toBe(true);
+    return received;
+  }
+
+  test.each([
+    ["without limits", []],
+    ["with a token limit that reads it", ["{ tokens: 1000, unit: Minutes }"]],
+  ])("%s reaches the client piece by piece, each before the next has been sent", async (_case, local) => {
+    expect(await streamThrough(local)).toEqual(events);
+  });
+
+  test("whose first byte takes hours is waited for: no timeout of ours is running", async () => {
+    const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
+    const { port } = await startBackend((_request, response) => arrive(response));
+    const gateway = await startGateway(
+      manifests(gatewayManifest(), aiBackend(`port: ${port}, provider: { anthropic: {} }`), chatRoute),
+    );
+    const answer = fetch(`${gateway.url()}/v1/messages`, { method: "POST", body: "{}" });
+    const response = await asked;
+    expect(gateway.clock.pendingTimers).toBe(0);
+    gateway.clock.advance(4 * 3_600_000);
+    response.end("{}");
+    expect((await answer).status).toBe(200);
+  });
+});
+
+test("the key is in no log at trace level and in no metric, whatever goes well or wrong", async () => {
+  const canaries = ["sk-canary-one-4f1d", "sk-canary-two-9a3c"] as const;
+  const seen: (string | undefined)[] = [];
+  const provider = await startBackend((request, response) => {
+    seen.push(request.headers.authorization);
+    if (request.url === "/broken") request.socket.destroy();
+    else response.writeHead(request.url === "/unauthorized" ? 401 : 200).end("{}");
+  });
+  const port = await freePort();
+  const proxy = await startProxy(
+    {
+      "base.yaml": manifests(
+        gatewayManifest(port),
+        aiBackend(`port: ${provider.port}, provider: { openai: {} }, auth: { secretRef: { name: llm-key } }`),
+        chatRoute,
+      ),
+      "secret.yaml": keySecret(canaries[0]),
+    },
+    ["--workers", "1", "--log-level", "trace"],
+  );
+  const url = `http://127.0.0.1:${port}`;
+  const post = (path: string): Promise<Response> => fetch(`${url}${path}`, { method: "POST", body: "{}" });
+  for (const path of ["/v1/chat/completions", "/unauthorized", "/broken"]) await (await post(path)).text();
+  await proxy.write("secret.yaml", keySecret(canaries[1]));
+  await vi.waitFor(
+    async () => {
+      await (await post("/v1/chat/completions")).text();
+      expect(seen.at(-1)).toBe(`Bearer ${canaries[1]}`);
+    },
+    { timeout: 10_000, interval: 50 },
+  );
+  // A key that cannot be sent, and a manifest that cannot be read: both are told, with the place and without the text.
+  await proxy.write("secret.yaml", keySecret(`${canaries[0]}\n${canaries[1]}`));
+  await vi.waitFor(async () => expect((await post("/")).status).toBe(500), { timeout: 10_000, interval: 50 });
+  await proxy.write("secret.yaml", `${keySecret(canaries[0])}oops: { apiKey: ${canaries[1]}`);
+  await proxy.logged((line) => JSON.stringify(line).includes("secret.yaml:"));
+  const metrics = await (await fetch(`${proxy.stats}/metrics`)).text();
+  proxy.kill("SIGTERM");
+  await proxy.exited;
+  expect(seen[0]).toBe(`Bearer ${canaries[0]}`);
+  const told = JSON.stringify(proxy.log) + proxy.stderr() + metrics;
+  expect(told).toContain("/v1/chat/completions");
+  for (const canary of canaries) expect(told).not.toContain(canary);
+});
