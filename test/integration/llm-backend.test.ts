@@ -37,11 +37,11 @@ async function serve(ai: string, apiKey = "sk-ours") {
   return {
     gateway,
     useKey: (key: string) => gateway.apply(configuration(key)),
-    async ask(
+    ask: async (
       path: string,
       headers: Readonly<Record<string, string>> = {},
       body = '{"model":"theirs"}',
-    ): Promise<Echo> {
+    ): Promise<Echo> => {
       const answer = await fetch(`${gateway.url()}${path}`, { method: "POST", headers, body });
       return (await answer.json()) as Echo;
     },

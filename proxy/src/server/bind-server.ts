@@ -9,7 +9,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import type { Connection, TlsSession } from "./connection.ts";
-import type { RequestHandler } from "./downstream.ts";
+import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
 import { createHttp1Server } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
@@ -17,7 +17,7 @@ import { peerAddress } from "./peer-address.ts";
 import { judgeProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
-export interface BindOptions {
+export interface BindOptions extends RequestReceiver {
   /** IP address to listen on; absent: every address of the machine. */
   readonly host: string | undefined;
   readonly port: number;
@@ -25,7 +25,6 @@ export interface BindOptions {
   readonly reusePort: boolean;
   /** Every connection begins with a PROXY protocol header; one that does not is closed. */
   readonly expectsProxyHeader: boolean;
-  readonly onRequest: RequestHandler;
   readonly onConnectionOpened: () => void;
   readonly onConnectionClosed: () => void;
 }
@@ -54,13 +53,14 @@ export class BindServer {
   #isDraining = false;
 
   private constructor(options: BindOptions) {
-    const { onRequest } = options;
+    const { onRequest, onRefused } = options;
     this.#options = options;
-    this.#http2 = new Http2Sessions(onRequest);
+    this.#http2 = new Http2Sessions({ onRequest, onRefused });
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       isDraining: () => this.#isDraining,
       onRequest,
+      onRefused,
     });
     // Ours comes before Node's own handling of a connection.
     const [serveHttp1] = this.#http1.listeners("connection");

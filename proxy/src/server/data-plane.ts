@@ -11,9 +11,9 @@ import { Rotations } from "../routing/weighted.ts";
 import { Backends } from "../upstream/backends.ts";
 import { BindServer } from "./bind-server.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
-import type { Connection } from "./connection.ts";
-import type { Downstream, DownstreamEvents } from "./downstream.ts";
-import { Exchange, type ExchangeServices } from "./exchange.ts";
+import { type Connection, schemeOf } from "./connection.ts";
+import type { Downstream, DownstreamEvents, RefusedRequest } from "./downstream.ts";
+import { Exchange, type ExchangeServices, newRecord } from "./exchange.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import type { RequestHead } from "./request-head.ts";
 import { misdirected } from "./own-answers.ts";
@@ -127,6 +127,7 @@ export class DataPlane {
       reusePort,
       expectsProxyHeader,
       onRequest: (downstream: Downstream) => serve(open, downstream),
+      onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),
     };
@@ -177,6 +178,14 @@ function serve({ routes, services }: OpenBind, downstream: Downstream): Downstre
   if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener?.key);
   else exchange.serve(match, listener?.key);
   return exchange;
+}
+
+/** The log and the metrics know a request that no rule ever saw as they know all others. */
+function tellRefused(services: ExchangeServices, refused: RefusedRequest): void {
+  const { connection, method, target, rawHeaders, fault } = refused;
+  const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };
+  services.started();
+  services.finished({ ...newRecord(services, { ...refused, head }), status: fault.status, reason: "BadRequest" });
 }
 
 /**

@@ -4,11 +4,28 @@
  */
 import type { Readable } from "node:stream";
 import type { Connection } from "./connection.ts";
-import type { RequestHead } from "./request-head.ts";
+import type { HeadFault, RequestHead } from "./request-head.ts";
 import type { TunnelEnd } from "./tunnel.ts";
 
-/** Takes each request; returns who is told what the client does next. */
-export type RequestHandler = (downstream: Downstream) => DownstreamEvents;
+/** Whoever takes the requests of a bind. */
+export interface RequestReceiver {
+  /** Takes each request; returns who is told what the client does next. */
+  readonly onRequest: (downstream: Downstream) => DownstreamEvents;
+  /** Hears of each request whose head could not be accepted; it has been answered. */
+  readonly onRefused: (refused: RefusedRequest) => void;
+}
+
+/** What can be said of a request whose head could not be accepted. */
+export interface RefusedRequest {
+  readonly connection: Connection;
+  readonly httpVersion: string;
+  readonly method: string;
+  /** As received. */
+  readonly target: string;
+  /** Flat, as received. */
+  readonly rawHeaders: readonly string[];
+  readonly fault: HeadFault;
+}
 
 export interface Downstream {
   readonly head: RequestHead;

@@ -253,7 +253,11 @@ export class Exchange implements DownstreamEvents {
   }
 }
 
-function newRecord(services: ExchangeServices, { head, httpVersion, connection }: Downstream): RequestRecord {
+/** What is known of a request when its head has come. */
+export function newRecord(
+  services: ExchangeServices,
+  { head, httpVersion, connection }: Pick<Downstream, "head" | "httpVersion" | "connection">,
+): RequestRecord {
   return {
     requestId: requestIdOf(head.rawHeaders, services.createRequestId),
     startMs: services.clock.nowMs(),

@@ -3,15 +3,14 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { type Connection, schemeOf } from "./connection.ts";
-import type { RequestHandler } from "./downstream.ts";
+import type { RequestReceiver } from "./downstream.ts";
 import { Http1Downstream } from "./http1.ts";
 import { type HeadFault, maxHeaderFields, readHttp1Head } from "./request-head.ts";
 
-export interface Http1ServerOptions {
+export interface Http1ServerOptions extends RequestReceiver {
   /** What is known of the connection behind a socket that the server was given. */
   readonly connectionOf: (socket: Socket) => Connection | undefined;
   readonly isDraining: () => boolean;
-  readonly onRequest: RequestHandler;
 }
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
@@ -49,7 +48,7 @@ interface RequestKind {
 const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 
 function serveRequest(
-  { connectionOf, isDraining, onRequest }: Http1ServerOptions,
+  { connectionOf, isDraining, onRequest, onRefused }: Http1ServerOptions,
   request: IncomingMessage,
   response: ServerResponse,
   kind: RequestKind,
@@ -61,6 +60,7 @@ function serveRequest(
   const head = readHttp1Head(schemeOf(connection), method, url, httpVersion, rawHeaders);
   if ("message" in head) {
     refuse(response, head);
+    onRefused({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
     return;
   }
   const { awaitsContinue, upgrade } = kind;

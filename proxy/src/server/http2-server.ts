@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import { type Connection, schemeOf } from "./connection.ts";
-import type { RequestHandler } from "./downstream.ts";
+import type { RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
 import { type HeadFault, maxHeaderFields, readHttp2Head, type RequestHead, type Scheme } from "./request-head.ts";
 
@@ -38,13 +38,13 @@ const serverOptions = {
 export class Http2Sessions {
   readonly #server: Http2Server = createServer(serverOptions);
   readonly #sessions = new Set<ServerHttp2Session>();
-  readonly #onRequest: RequestHandler;
+  readonly #receiver: RequestReceiver;
   /** Of the socket that is being handed over. */
   #connection: Connection | undefined;
   #isDraining = false;
 
-  constructor(onRequest: RequestHandler) {
-    this.#onRequest = onRequest;
+  constructor(receiver: RequestReceiver) {
+    this.#receiver = receiver;
     // Called within "connection", so the session is that connection's.
     this.#server.on("session", (session) => this.#open(session, this.#connection));
   }
@@ -76,14 +76,16 @@ export class Http2Sessions {
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
     stream.on("error", ignore);
     const request = readRequest(schemeOf(connection), rawHeaders);
-    if ("message" in request) {
-      stream.respond([":status", String(request.status), "content-type", "text/plain"]);
-      stream.end(`${request.message}\n`);
+    if ("fault" in request) {
+      const { method, path: target, fault } = request;
+      stream.respond([":status", String(fault.status), "content-type", "text/plain"]);
+      stream.end(`${fault.message}\n`);
+      this.#receiver.onRefused({ connection, httpVersion: "2", method, target, rawHeaders, fault });
       return;
     }
     const isEnded = (flags & endStreamFlag) !== 0;
     const downstream = new Http2Downstream(stream, { ...request, connection, isEnded });
-    downstream.listen(this.#onRequest(downstream));
+    downstream.listen(this.#receiver.onRequest(downstream));
   }
 }
 
@@ -95,7 +97,13 @@ interface Http2Request {
   readonly upgrade: string | undefined;
 }
 
-function readRequest(scheme: Scheme, rawHeaders: readonly string[]): Http2Request | HeadFault {
+interface FaultyRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly fault: HeadFault;
+}
+
+function readRequest(scheme: Scheme, rawHeaders: readonly string[]): Http2Request | FaultyRequest {
   let method = "";
   let path = "";
   let authority: string | undefined;
@@ -108,9 +116,11 @@ function readRequest(scheme: Scheme, rawHeaders: readonly string[]): Http2Reques
     else if (rawHeaders[i] === ":authority") authority = value;
     else if (rawHeaders[i] === ":protocol") protocol = value;
   }
-  if (protocol !== undefined) return readConnect(scheme, { path, authority, protocol }, rawHeaders);
-  const head = readHttp2Head(scheme, method, path, authority, rawHeaders);
-  return "message" in head ? head : { head, upgrade: undefined };
+  const head =
+    protocol === undefined
+      ? readHttp2Head(scheme, method, path, authority, rawHeaders)
+      : readConnect(scheme, { path, authority, protocol }, rawHeaders);
+  return "message" in head ? { method, path, fault: head } : { head, upgrade: protocol };
 }
 
 interface ExtendedConnect {
@@ -127,10 +137,9 @@ function readConnect(
   scheme: Scheme,
   { path, authority, protocol }: ExtendedConnect,
   rawHeaders: readonly string[],
-): Http2Request | HeadFault {
+): RequestHead | HeadFault {
   const key = protocol === "websocket" ? ["sec-websocket-key", randomBytes(16).toString("base64")] : [];
-  const head = readHttp2Head(scheme, "GET", path, authority, [...rawHeaders, ...key]);
-  return "message" in head ? head : { head, upgrade: protocol };
+  return readHttp2Head(scheme, "GET", path, authority, [...rawHeaders, ...key]);
 }
 
 function ignore(): void {

@@ -1,0 +1,40 @@
+/** Requests whose head cannot be accepted: the client is told why, and so are the access log and the metrics. */
+import { connect } from "node:http2";
+import { expect, test } from "vitest";
+import { gatewayManifest, startGateway } from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+test.each([
+  ["two Host fields", "GET /a?key=1 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "/a?key=1"],
+  ["a path that could mean two things", "GET /..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400, "/..%2f"],
+  ["a long target", `GET /${"a".repeat(16 * 1024)} HTTP/1.1\r\nHost: a\r\n\r\n`, 414, `/${"a".repeat(16 * 1024)}`],
+  ["many fields", `GET / HTTP/1.1\r\nHost: a\r\n${"x: y\r\n".repeat(200)}\r\n`, 431, "/"],
+])("%s", async (_case, request, status, path) => {
+  const gateway = await startGateway(gatewayManifest());
+  expect((await rawHttp(gateway.url(), request)).status).toBe(status);
+  expect(gateway.records).toMatchObject([
+    {
+      status,
+      reason: "BadRequest",
+      method: "GET",
+      path,
+      httpVersion: "1.1",
+      listener: undefined,
+      sourceAddress: "127.0.0.1",
+    },
+  ]);
+});
+
+test("on HTTP/2 too", async () => {
+  const gateway = await startGateway(gatewayManifest());
+  const session = connect(gateway.url());
+  const stream = session.request({ ":path": "/..%2f", "user-agent": "prober" });
+  const status = await new Promise((resolve) => stream.on("response", (headers) => resolve(headers[":status"])));
+  stream.resume();
+  await new Promise((resolve) => stream.on("close", resolve));
+  session.close();
+  expect(status).toBe(400);
+  expect(gateway.records).toMatchObject([
+    { status: 400, reason: "BadRequest", path: "/..%2f", httpVersion: "2", userAgent: "prober" },
+  ]);
+});
