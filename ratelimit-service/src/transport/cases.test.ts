@@ -127,8 +127,9 @@ function valueOf(value: Value__Output): JsonValue {
       return value.boolValue ?? false;
     case "nullValue":
     case undefined:
-      return null;
+      break;
   }
+  return null;
 }
 
 /** proto3 JSON, where what is at its default is left out. */

@@ -1,0 +1,236 @@
+/** The service as users run it: the command line, what it serves with no setting, and the way down. */
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
+
+const example = fileURLToPath(new URL("../../examples/ratelimit/config", import.meta.url));
+
+/** Ours on a folder, ended with the test. */
+async function start(env: Environment = {}, directory = example) {
+  const service = await startRateLimitService(directory, env);
+  onTestFinished(() => service.kill());
+  const client = connectRateLimit(service.grpcPort);
+  onTestFinished(() => client.close());
+  return { ...service, client };
+}
+
+/** What a command says and how it ends. */
+async function run(args: readonly string[], env: Environment = {}) {
+  const child = spawnRateLimitService(args, env);
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, text };
+}
+
+async function folderOf(files: Readonly<Record<string, string>>): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "ratelimit-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await Promise.all(Object.entries(files).map(([name, text]) => writeFile(join(folder, name), text)));
+  return folder;
+}
+
+const client1 = descriptor("remote_address=198.51.100.1");
+
+describe("the command line", () => {
+  test("--help lists every setting, --version the version", async () => {
+    const help = await run(["--help"]);
+    const version = await run(["--version"]);
+
+    expect(help).toMatchObject({ code: 0 });
+    expect(help.text).toMatch(/GRPC_MAX_CONNECTION_AGE[\s\S]*REDIS_URL[\s\S]*STATSD_PROTOCOL/);
+    expect(version).toMatchObject({ code: 0, text: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string });
+  });
+
+  test("--check-config passes a good folder and tells all that is wrong with a bad one", async () => {
+    const bad = await folderOf({
+      "a.yaml": "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo}\n",
+      "b.yaml": "domain: ''\n",
+    });
+
+    expect(await run(["--check-config", example])).toMatchObject({ code: 0 });
+    const checked = await run(["--check-config", bad]);
+    expect(checked.code).toBe(1);
+    expect(checked.text).toContain("a.yaml: invalid rate limit unit 'foo'");
+    expect(checked.text).toContain("b.yaml: config file cannot have empty domain");
+  });
+
+  test("tells every wrong setting at once", async () => {
+    const { code, text } = await run([], { PORT: "x", WORKERS: "0", LOG_FORMAT: "xml" });
+
+    expect(code).toBe(64);
+    for (const name of ["PORT", "WORKERS", "LOG_FORMAT"]) expect(text).toContain(`${name}: `);
+  });
+
+  test.each(["PORT", "GRPC_PORT", "DEBUG_PORT"])("says whose port is taken: %s", async (setting) => {
+    const other = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void other.close());
+    await once(other, "listening");
+    const address = other.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const free = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" };
+    const { code, text } = await run(["--config-dir", example], {
+      ...free,
+      SHUTDOWN_DRAIN_DELAY: "0",
+      [setting]: String(port),
+    });
+
+    expect(code).toBe(1);
+    expect(text).toMatch(new RegExp(`cannot start:\\s+${setting}: the port is taken by another process .*${port}`));
+  });
+});
+
+describe("with no setting", () => {
+  test("limits by the example's rules from memory, with the headers that a proxy passes on", async () => {
+    const { client } = await start();
+    const answers = [];
+    for (let call = 0; call < 11; call++) answers.push(await client.ask({ domain: "chat", descriptors: [client1] }));
+    const last = answers.at(-1);
+
+    expect(answers.map(({ overallCode }) => overallCode)).toEqual([...Array<string>(10).fill("OK"), "OVER_LIMIT"]);
+    expect(last?.responseHeadersToAdd.map(({ key, value }) => `${key}: ${value}`)).toEqual([
+      "x-envoy-ratelimited: true",
+      "x-ratelimit-limit: 10, 10;w=60",
+      "x-ratelimit-remaining: 0",
+      expect.stringMatching(/^x-ratelimit-reset: [1-5]?\d|60$/),
+    ]);
+  });
+
+  test("answers the same over /json, on the same counters", async () => {
+    const { client, http } = await start();
+    const call = { domain: "chat", descriptors: [client1] };
+    for (let count = 0; count < 10; count++) await client.ask(call);
+    const response = await fetch(`${http}/json`, { method: "POST", body: JSON.stringify(call) });
+
+    expect(response.status).toBe(429);
+    expect(await response.json()).toMatchObject({ overallCode: "OVER_LIMIT" });
+  });
+
+  test("is healthy, and shows operators limits, counters and metrics", async () => {
+    const { client, http, debug } = await start();
+    await client.ask({ domain: "chat", descriptors: [client1] });
+    const text = async (url: string) => (await fetch(url)).text();
+
+    expect(await client.health("ratelimit")).toBe("SERVING");
+    expect(await text(`${http}/healthcheck`)).toBe("OK");
+    expect(await text(`${debug}/rlconfig`)).toContain("chat.remote_address: unit=MINUTE requests_per_unit=10");
+    expect(await text(`${debug}/counters`)).toMatch(/chat_remote_address_198\.51\.100\.1_\d+/);
+    expect(await text(`${debug}/stats`)).toContain("ratelimit.service.rate_limit.chat.remote_address.total_hits: 1\n");
+    expect(await text(`${debug}/metrics`)).toContain(
+      'ratelimit_service_rate_limit_total_hits{domain="chat",key1="remote_address"} 1\n',
+    );
+    expect(await text(`${debug}/metrics`)).toContain("process_resident_memory_bytes");
+  });
+
+  test("serves metrics where they are asked for, and none where they are disabled", async () => {
+    const port = await (await import("../support/proxy-process.ts")).freePort();
+    await start({ USE_PROMETHEUS: "true", PROMETHEUS_ADDR: `127.0.0.1:${port}`, EXTRA_TAGS: "zone:a" });
+    const disabled = await start({ DISABLE_STATS: "true" });
+
+    expect(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()).toContain('zone="a"');
+    expect(await (await fetch(`${disabled.debug}/metrics`)).text()).toContain("stats are disabled");
+  });
+});
+
+describe("several workers", () => {
+  test("admit exactly the limit together, however many clients ask", async () => {
+    const folder = await folderOf({
+      "a.yaml": "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 500}\n",
+    });
+    const { grpcPort, debug } = await start({ WORKERS: "2" }, folder);
+    const clients = Array.from({ length: 8 }, () => connectRateLimit(grpcPort));
+    onTestFinished(() => clients.forEach((client) => client.close()));
+    const call = { domain: "d", descriptors: [descriptor("k=v")] };
+    const answers = await Promise.all(clients.flatMap((client) => Array.from({ length: 100 }, () => client.ask(call))));
+
+    expect(answers.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(500);
+    expect(await (await fetch(`${debug}/stats`)).text()).toMatch(/rate_limit\.d\.k\.total_hits: 800\n/);
+    expect(await (await fetch(`${debug}/stats`)).text()).toMatch(/config_load_success: 1\n/);
+    expect(await clients[0]?.health("ratelimit")).toBe("SERVING");
+  });
+
+  test("take a new configuration", async () => {
+    const file = (requests: number) =>
+      `domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: ${requests}}\n`;
+    const folder = await folderOf({ "a.yaml": file(5) });
+    const { grpcPort } = await start({ WORKERS: "2" }, folder);
+    await writeFile(join(folder, "a.yaml"), file(7));
+
+    await expect
+      .poll(
+        async () => {
+          const clients = Array.from({ length: 6 }, () => connectRateLimit(grpcPort));
+          const asked = clients.map((each) =>
+            each.ask({ domain: "d", descriptors: [{ ...descriptor("k=v"), hitsAddend: { value: 0 } }] }),
+          );
+          const limits = (await Promise.all(asked)).map(({ statuses }) => statuses[0]?.currentLimit?.requestsPerUnit);
+          clients.forEach((each) => each.close());
+          return [...new Set(limits)];
+        },
+        { timeout: 5_000 },
+      )
+      .toEqual([7]);
+  });
+});
+
+describe("going down", () => {
+  test("turns not serving first, answers during the drain delay, then ends with 0", async () => {
+    const { client, child, http } = await start({ SHUTDOWN_DRAIN_DELAY: "700ms" });
+    expect(await client.health("ratelimit")).toBe("SERVING");
+    const exited = once(child, "exit");
+    child.kill("SIGTERM");
+
+    await expect.poll(() => client.health("ratelimit")).toBe("NOT_SERVING");
+    expect((await fetch(`${http}/healthcheck`)).status).toBe(500);
+    expect((await client.ask({ domain: "chat", descriptors: [client1] })).overallCode).toBe("OK");
+    expect(await exited).toEqual([0, null]);
+  });
+
+  test("ends at once at a second signal", async () => {
+    const { child, output } = await start({ SHUTDOWN_DRAIN_DELAY: "60s" });
+    const exited = once(child, "exit");
+    child.kill("SIGTERM");
+    await expect.poll(() => output.some((line) => line.includes("shutting down"))).toBe(true);
+    child.kill("SIGINT");
+
+    expect(await exited).toEqual([1, null]);
+  });
+
+  test.each(["1", "2"])("loses no call that is under way, with %s workers", async (workers) => {
+    const { client, child } = await start({ WORKERS: workers });
+    const ending = new AbortController();
+    const failed: unknown[] = [];
+    const asking = Array.from({ length: 20 }, async () => {
+      while (!ending.signal.aborted) {
+        const outcome = await client.outcome({ domain: "chat", descriptors: [client1] });
+        if ("code" in outcome) failed.push(outcome);
+      }
+    });
+    await client.ask({ domain: "chat", descriptors: [client1] });
+    const exited = once(child, "exit");
+    child.kill("SIGTERM");
+    await exited;
+    ending.abort();
+    await Promise.all(asking);
+
+    // Calls made after the end find nobody; none that the service had taken was dropped.
+    const dropped = failed.filter((each) => !/ECONNREFUSED|No connection established/.test(JSON.stringify(each)));
+    expect(dropped).toEqual([]);
+  });
+});
+
+test("a unix socket left behind by a killed process is taken over", async () => {
+  const folder = await folderOf({});
+  const socket = join(folder, "grpc.sock");
+  const first = await start({ GRPC_UDS: socket });
+  await first.kill();
+  const second = await start({ GRPC_UDS: socket });
+
+  expect(second.output.some((line) => line.includes(socket))).toBe(true);
+});

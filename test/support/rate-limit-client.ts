@@ -1,0 +1,59 @@
+/** grpc-js as a client of rate limit services in tests, with promises. */
+import type { RateLimitRequest } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitRequest";
+import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
+import { HealthClient, RateLimitClient } from "@gatewayproxy/ratelimit-service/transport/grpc/testing/grpc-clients";
+import { credentials, type ServiceError } from "@grpc/grpc-js";
+
+export interface RateLimitTestClient {
+  /** Rejects with the `ServiceError` of grpc-js. */
+  ask(request: RateLimitRequest): Promise<RateLimitResponse__Output>;
+  /** The answer, or the status code and its text. */
+  outcome(
+    request: RateLimitRequest,
+  ): Promise<RateLimitResponse__Output | { readonly code: number; readonly details: string }>;
+  /** `SERVING` and so on, or the error's text. */
+  health(service: string): Promise<string>;
+  close(): void;
+}
+
+/** To 127.0.0.1; every client has a connection of its own. */
+export function connectRateLimit(port: number): RateLimitTestClient {
+  const options = { "grpc.use_local_subchannel_pool": 1 };
+  const target = `127.0.0.1:${port}`;
+  const client = new RateLimitClient(target, credentials.createInsecure(), options);
+  const health = new HealthClient(target, credentials.createInsecure(), options);
+  const ask = (request: RateLimitRequest) =>
+    new Promise<RateLimitResponse__Output>((resolve, reject) => {
+      client.shouldRateLimit(request, (error, answer) => {
+        if (answer === undefined) reject(error ?? new Error("no answer"));
+        else resolve(answer);
+      });
+    });
+  return {
+    ask,
+    outcome: (request) =>
+      ask(request).catch((error: unknown) => {
+        // grpc-js rejects with nothing else.
+        const { code, details } = error as ServiceError;
+        return { code, details };
+      }),
+    health: (service) =>
+      new Promise((resolve) => {
+        health.check({ service }, (error, answer) => resolve(answer?.status ?? error?.details ?? ""));
+      }),
+    close: () => {
+      client.close();
+      health.close();
+    },
+  };
+}
+
+/** A descriptor of `key=value` pairs. */
+export function descriptor(...entries: readonly string[]) {
+  return {
+    entries: entries.map((entry) => {
+      const equals = entry.indexOf("=");
+      return { key: entry.slice(0, equals), value: entry.slice(equals + 1) };
+    }),
+  };
+}

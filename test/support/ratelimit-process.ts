@@ -1,0 +1,124 @@
+/**
+ * Rate limit services as processes of their own: ours as users run it, and the reference, with the same folder of limits
+ * and the same environment. Everything listens on free ports of 127.0.0.1.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { freePort } from "./proxy-process.ts";
+
+const mainFile = fileURLToPath(new URL("../../ratelimit-service/src/main.ts", import.meta.url));
+
+export interface RateLimitService {
+  readonly child: ChildProcess;
+  readonly grpcPort: number;
+  /** `http://127.0.0.1:PORT` of the HTTP port and of the debug port. */
+  readonly http: string;
+  readonly debug: string;
+  /** Lines of its output so far. */
+  readonly output: readonly string[];
+  /** Ends it at once. */
+  kill(): Promise<void>;
+}
+
+export type Environment = Readonly<Record<string, string>>;
+
+/** Our command line; the environment is only what is given. */
+export function spawnRateLimitService(args: readonly string[], env: Environment): ChildProcess {
+  return spawn(process.execPath, [mainFile, ...args], { stdio: ["ignore", "pipe", "pipe"], env: { ...env } });
+}
+
+/** Ours, when it says that it is ready; rejects with what it said when it ends before. */
+export async function startRateLimitService(
+  configDirectory: string,
+  env: Environment = {},
+  args: readonly string[] = [],
+): Promise<RateLimitService> {
+  const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" };
+  const child = spawnRateLimitService(["--config-dir", configDirectory, ...args], {
+    ...listen,
+    LOG_FORMAT: "json",
+    SHUTDOWN_DRAIN_DELAY: "0",
+    ...env,
+  });
+  const output = linesOf(child);
+  for (;;) {
+    const ready = output.find((line) => line.includes('"msg":"ready"'));
+    if (ready !== undefined) {
+      const { grpc, http, debug } = JSON.parse(ready) as { grpc: number; http: number; debug: number };
+      const url = (port: number) => `http://127.0.0.1:${port}`;
+      return { child, output, grpcPort: grpc, http: url(http), debug: url(debug), kill: () => kill(child) };
+    }
+    if (child.exitCode !== null) throw new Error(`the service ended: ${output.join("\n")}`);
+    await sleep(10);
+  }
+}
+
+/** The reference at `binary`, when it takes connections. */
+export async function startReference(
+  binary: string,
+  runtimeRoot: string,
+  env: Environment = {},
+): Promise<RateLimitService> {
+  const [grpcPort, httpPort, debugPort] = [await freePort(), await freePort(), await freePort()];
+  const child = spawn(binary, [], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      HOST: "127.0.0.1",
+      GRPC_HOST: "127.0.0.1",
+      DEBUG_HOST: "127.0.0.1",
+      PORT: String(httpPort),
+      GRPC_PORT: String(grpcPort),
+      DEBUG_PORT: String(debugPort),
+      USE_STATSD: "false",
+      LOG_LEVEL: "error",
+      REDIS_SOCKET_TYPE: "tcp",
+      RUNTIME_ROOT: runtimeRoot,
+      RUNTIME_SUBDIRECTORY: "",
+      RUNTIME_WATCH_ROOT: "false",
+      ...env,
+    },
+  });
+  const output = linesOf(child);
+  while (!(await takesConnections(grpcPort))) {
+    if (child.exitCode !== null) throw new Error(`the reference ended: ${output.join("\n")}`);
+    await sleep(20);
+  }
+  return {
+    child,
+    output,
+    grpcPort,
+    http: `http://127.0.0.1:${httpPort}`,
+    debug: `http://127.0.0.1:${debugPort}`,
+    kill: () => kill(child),
+  };
+}
+
+function linesOf(child: ChildProcess): string[] {
+  const lines: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream !== null) createInterface(stream).on("line", (line) => lines.push(line));
+  }
+  return lines;
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
+}
+
+function takesConnections(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.on("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on("error", () => resolve(false));
+  });
+}
