@@ -173,6 +173,23 @@ describe("a filter", () => {
       [{ type: "CORS", cors: { allowOrigins: ["*", "https://a.com"] } }],
       'filters[0].cors.allowOrigins: "*" must be the only item',
     ],
+    [
+      "an origin without scheme",
+      [{ type: "CORS", cors: { allowOrigins: ["a.com"] } }],
+      'filters[0].cors.allowOrigins[0]: found "a.com", accepted is an origin such as https://www.example.com, https://*.example.com or *',
+    ],
+    [
+      "a header twice in one list",
+      [
+        modifier({
+          add: [
+            { name: "a", value: "1" },
+            { name: "a", value: "2" },
+          ],
+        }),
+      ],
+      "filters[0].requestHeaderModifier.add: a header is named twice",
+    ],
   ])("must not have %s", (_, filters, fault) => {
     expect(rule({ filters })[0]).toBe(`spec.rules[0].${fault}`);
   });
@@ -216,12 +233,23 @@ describe("a rule", () => {
       'timeouts.request: found "10", accepted is a duration such as 500ms, 10s or 1m30s',
     ],
     [
+      "a call that may take longer than the request",
+      { timeouts: { request: "10s", backendRequest: "10001ms" } },
+      "timeouts.backendRequest: backendRequest must not be longer than request",
+    ],
+    ["no attempt", { retry: { attempts: 0 } }, "retry.attempts: found 0, accepted is an integer from 1 to 2147483647"],
+    ["a code twice", { retry: { codes: [500, 500] } }, "retry.codes: a code is named twice"],
+    [
       "an unknown field",
       { match: [] },
       'match: unknown field "match", accepted are name, matches, filters, backendRefs, timeouts, retry, sessionPersistence; did you mean "matches"?',
     ],
   ])("must not have %s", (_, faulty, fault) => {
     expect(rule(faulty)).toEqual([`spec.rules[0].${fault}`]);
+  });
+
+  test("may let a call take longer than a request without timeout", () => {
+    expect(rule({ timeouts: { request: "0s", backendRequest: "10s" } })).toEqual([]);
   });
 
   test("may rewrite the prefix that it matches by default", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compileWeighted, type Picker } from "./weighted.ts";
+import { compileWeighted, type Picker, Rotations } from "./weighted.ts";
 
 interface Ref {
   readonly name: string;
@@ -61,5 +61,33 @@ describe("compileWeighted", () => {
         }
       }),
     );
+  });
+});
+
+describe("Rotations", () => {
+  test("go on where the last snapshot left off", () => {
+    const rotations = new Rotations();
+    const names = Array.from({ length: 10 }, () => {
+      rotations.beginSnapshot();
+      return compileWeighted(refs(9, 1), rotations.of("default/r/0", [9, 1]))()?.name;
+    });
+    expect(names.filter((name) => name === "1")).toHaveLength(1);
+  });
+
+  test("start anew for other weights, and for another owner", () => {
+    const rotations = new Rotations();
+    const first = rotations.of("default/r/0", [1, 1]);
+    compileWeighted(refs(1, 1), first)();
+    expect(rotations.of("default/r/0", [1, 1])).toBe(first);
+    expect(rotations.of("default/r/0", [1, 2])).toEqual([0, 0]);
+    expect(rotations.of("default/r/1", [1, 1])).toEqual([0, 0]);
+  });
+
+  test("are forgotten when a whole snapshot has not asked for them", () => {
+    const rotations = new Rotations();
+    const first = rotations.of("default/r/0", [1, 1]);
+    rotations.beginSnapshot();
+    rotations.beginSnapshot();
+    expect(rotations.of("default/r/0", [1, 1])).not.toBe(first);
   });
 });

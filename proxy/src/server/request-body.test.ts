@@ -1,0 +1,127 @@
+import { PassThrough, type Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { RequestBody } from "./request-body.ts";
+
+function upload() {
+  const client = new PassThrough();
+  const record = { requestBytes: 0 };
+  return { client, record, body: new RequestBody({ stream: client, record }) };
+}
+
+/** What a call would send. */
+async function sent(opened: Buffer | Readable): Promise<string> {
+  return Buffer.isBuffer(opened) ? opened.toString() : (await buffer(opened)).toString();
+}
+
+describe("open", () => {
+  test("gives the body as it comes", async () => {
+    const { client, body, record } = upload();
+    const opened = body.open();
+    client.write("one ");
+    client.end("two");
+    expect(await sent(opened)).toBe("one two");
+    expect(record.requestBytes).toBe(7);
+  });
+
+  test("gives it again from its first byte, in the middle of the upload and after it", async () => {
+    const { client, body, record } = upload();
+    const first = body.open();
+    client.write("one ");
+    await turn();
+    // The call failed: the transport destroys what it was given.
+    if (!Buffer.isBuffer(first)) first.destroy();
+    const second = body.open();
+    client.end("two");
+    expect(await sent(second)).toBe("one two");
+    expect(body.isReplayable).toBe(true);
+    expect(await sent(body.open())).toBe("one two");
+    expect(record.requestBytes).toBe(7);
+  });
+
+  test("gives a body that is longer than what is kept whole, and once", async () => {
+    const { client, body } = upload();
+    const opened = body.open();
+    const long = "x".repeat(100_000);
+    client.end(long);
+    expect(await sent(opened)).toBe(long);
+    expect(body.isReplayable).toBe(false);
+  });
+
+  test("holds the client back while nobody reads", async () => {
+    const { client, body, record } = upload();
+    body.open();
+    for (let n = 0; n < 64; n++) client.write(Buffer.alloc(16 * 1024));
+    for (let n = 0; n < 10; n++) await turn();
+    expect(record.requestBytes).toBeLessThan(256 * 1024);
+    expect(client.writableNeedDrain).toBe(true);
+  });
+
+  test("lets the client finish when the call is over before its upload", async () => {
+    const { client, body } = upload();
+    const opened = body.open();
+    for (let n = 0; n < 64; n++) client.write(Buffer.alloc(16 * 1024));
+    client.end();
+    if (!Buffer.isBuffer(opened)) opened.destroy();
+    await new Promise((resolve) => client.on("end", resolve));
+    expect(client.readableEnded).toBe(true);
+  });
+
+  test("fails the call when the client breaks off", async () => {
+    const { client, body } = upload();
+    const opened = body.open();
+    client.write("one ");
+    client.destroy();
+    await expect(sent(opened)).rejects.toThrow("the client broke its upload off");
+    expect(body.isReplayable).toBe(false);
+  });
+});
+
+describe("collect", () => {
+  test("waits for the end, beside a call that reads", async () => {
+    const { client, body } = upload();
+    const whole = Promise.withResolvers<Buffer | undefined>();
+    body.collect(whole.resolve);
+    const opened = body.open();
+    client.write("one ");
+    client.end("two");
+    expect(await sent(opened)).toBe("one two");
+    expect((await whole.promise)?.toString()).toBe("one two");
+  });
+
+  test("tells at once that a body is longer than what is kept", async () => {
+    const { client, body } = upload();
+    const whole = Promise.withResolvers<Buffer | undefined>();
+    body.collect(whole.resolve);
+    client.write("x".repeat(64 * 1024 + 1));
+    expect(await whole.promise).toBeUndefined();
+  });
+
+  test("takes more where more is kept", async () => {
+    const { client, body } = upload();
+    body.keepUpTo(200_000);
+    const whole = Promise.withResolvers<Buffer | undefined>();
+    body.collect(whole.resolve);
+    client.end("x".repeat(200_000));
+    expect(await whole.promise).toHaveLength(200_000);
+  });
+});
+
+test("a small body of known length is whole before the call, any other goes as it comes", async () => {
+  const small = upload();
+  let isReady = false;
+  small.body.whenReady(["Content-Length", "3"], () => (isReady = true));
+  small.client.write("on");
+  await turn();
+  expect(isReady).toBe(false);
+  small.client.end("e");
+  await new Promise((resolve) => small.client.on("end", resolve));
+  expect([isReady, small.body.open()]).toEqual([true, Buffer.from("one")]);
+
+  for (const headers of [[], ["content-length", "70000"]]) {
+    let isAtOnce = false;
+    upload().body.whenReady(headers, () => (isAtOnce = true));
+    expect(isAtOnce).toBe(true);
+  }
+});
