@@ -1,6 +1,7 @@
 /** CEL expressions as fields of resources. */
-import { maxExpressionLength, parseExpression } from "../cel/expression.ts";
+import { maxExpressionLength, parseExpression, type Use } from "../cel/expression.ts";
 import * as z from "zod";
+import { text } from "./schema.ts";
 
 /** Text that compiles as a CEL expression over a request. */
 export const celExpression = z.unknown().transform((value, context) => {
@@ -13,5 +14,23 @@ export const celExpression = z.unknown().transform((value, context) => {
   for (const { message } of parsed.problems) context.addIssue({ code: "custom", message });
   return z.NEVER;
 });
+
+/** An expression that was read but may be wrong: then the rest of its resource can still be served. */
+export interface CheckedExpression {
+  readonly source: string;
+  /** What is wrong, each with its place in the source; empty when it is sound. */
+  readonly faults: readonly string[];
+}
+
+/** Text that is meant as an expression for `use`; what is wrong with it is told by whoever serves it. */
+export function checkedExpression(use: Use) {
+  return text(accepted, { max: maxExpressionLength }).transform((source) => checkExpression(source, use));
+}
+
+/** Checks one text; never refuses it. */
+export function checkExpression(source: string, use: Use): CheckedExpression {
+  const parsed = parseExpression(source, use);
+  return { source, faults: parsed.ok ? [] : parsed.problems.map(({ message }) => message) };
+}
 
 const accepted = `a CEL expression of 1 to ${maxExpressionLength} characters`;

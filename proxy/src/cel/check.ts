@@ -14,7 +14,7 @@ import type {
   Expr_Select,
 } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
 import { compilePattern, environment } from "./environment.ts";
-import { textByName, type Variable, variables } from "./variables.ts";
+import { claimsByName, type Phase, phases, textByName, type Variable, variables } from "./variables.ts";
 
 /** Something wrong, and the node of the syntax tree at which it stands. */
 export interface Finding {
@@ -31,9 +31,13 @@ export interface Checked {
   readonly findings: readonly Finding[];
 }
 
-/** Checks a whole expression. Never throws. */
-export function check(expr: Expr): Checked {
-  const checker = new Checker();
+/**
+ * Checks a whole expression. Never throws.
+ *
+ * @param phase when it is evaluated: what is known only later is as wrong as what does not exist.
+ */
+export function check(expr: Expr, phase: Phase): Checked {
+  const checker = new Checker(phase);
   const type = checker.typeOf(expr, { names: new Set(), macros: 0 });
   return { type, variables: [...checker.used], findings: checker.findings };
 }
@@ -53,9 +57,21 @@ const lowerCaseToken = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
 const operatorsOfTruth: readonly string[] = ["_&&_", "_||_"];
 
+/** How a message calls the moment at which a variable becomes known. */
+const phaseNames: Readonly<Record<Phase, string>> = {
+  head: "with the head of the request",
+  body: "once the body of the request has been read",
+  response: "after the response",
+};
+
 class Checker {
   readonly findings: Finding[] = [];
   readonly used = new Set<Variable>();
+  readonly #phase: Phase;
+
+  constructor(phase: Phase) {
+    this.#phase = phase;
+  }
 
   typeOf(expr: Expr, locals: Locals): CelType | undefined {
     const kind = expr.exprKind;
@@ -97,8 +113,12 @@ class Checker {
     const variable = variables.find((candidate) => isWithin(name, candidate.name));
     if (variable === undefined) {
       if (locals.names.has(name.split(".", 1)[0] ?? "")) return undefined;
-      const known = variables.map((candidate) => candidate.name).join(", ");
-      return this.#find(at, `unknown variable "${name}", known are ${known}`);
+      const known = variables.filter((candidate) => this.#isKnown(candidate)).map((candidate) => candidate.name);
+      return this.#find(at, `unknown variable "${name}", known are ${known.join(", ")}`);
+    }
+    if (!this.#isKnown(variable)) {
+      const here = phaseNames[this.#phase];
+      return this.#find(at, `${variable.name} is known ${phaseNames[variable.phase]}; this is evaluated ${here}`);
     }
     this.used.add(variable);
     if (name === variable.name) return variable.type;
@@ -109,9 +129,17 @@ class Checker {
     return this.#field(at, variable, field);
   }
 
+  #isKnown({ phase }: Variable): boolean {
+    return phases.indexOf(phase) <= phases.indexOf(this.#phase);
+  }
+
   /** One value of a map variable, by its name. */
   #field(at: Expr, variable: Variable, field: string): CelType | undefined {
-    if (variable.type !== textByName) return this.#find(at, `${variable.name} is a string and has no "${field}"`);
+    if (variable.type === claimsByName) return undefined;
+    if (variable.type !== textByName) {
+      const type = variable.type === CelScalar.STRING ? "a string" : `of type ${variable.type.name}`;
+      return this.#find(at, `${variable.name} is ${type} and has no "${field}"`);
+    }
     if (variable.name === "request.headers" && !lowerCaseToken.test(field)) {
       return this.#find(at, `"${field}" never matches, accepted are header names in lower case`);
     }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Expression, maxExpressionLength, parseExpression } from "./expression.ts";
+import { type Expression, failed, maxExpressionLength, parseExpression, type Use } from "./expression.ts";
 import type { RequestView } from "./request-view.ts";
 
 const view: RequestView = {
@@ -28,14 +28,14 @@ const view: RequestView = {
   gateway: "default/public",
 };
 
-function parsed(source: string): Expression {
-  const result = parseExpression(source);
+function parsed(source: string, use?: Use): Expression {
+  const result = parseExpression(source, use);
   if (!result.ok) throw new Error(result.problems.map((problem) => problem.message).join("; "));
   return result.value;
 }
 
-function problemsOf(source: string): readonly string[] {
-  const result = parseExpression(source);
+function problemsOf(source: string, use?: Use): readonly string[] {
+  const result = parseExpression(source, use);
   return result.ok ? [] : result.problems.map((problem) => problem.message);
 }
 
@@ -168,6 +168,123 @@ describe("an expression that can never work is refused when parsed", () => {
   test(`a source of more than ${maxExpressionLength} characters is not looked at`, () => {
     expect(problemsOf(`"${"a".repeat(maxExpressionLength)}"`)).toEqual([
       "expression has 1026 characters, at most 1024 are accepted",
+    ]);
+  });
+});
+
+const afterBody: Use = { phase: "body", gives: "text" };
+const cost: Use = { phase: "response", gives: "number" };
+
+describe("phases", () => {
+  const llm = { requestModel: "gpt-5", streaming: true, responseModel: "gpt-5-mini", inputTokens: 12, totalTokens: 42 };
+
+  test.each([
+    ["llm.requestModel", "gpt-5"],
+    ["llm.streaming", "true"],
+    ['llm.streaming ? "stream" : "whole"', "stream"],
+    ['llm.requestModel + "@" + source.address', "gpt-5@192.0.2.7"],
+  ])("%s is known once the body has been read", (source, value) => {
+    expect(parsed(source, afterBody).tryEvaluate({ ...view, llm })).toBe(value);
+  });
+
+  test.each([
+    ["llm.totalTokens", "42"],
+    ["llm.inputTokens * 3 + 1", "37"],
+    ["double(llm.totalTokens) * 0.5", "21"],
+    ['llm.responseModel == "gpt-5" ? 10 : 1', "1"],
+    ["7", "7"],
+  ])("%s is known after the response", (source, value) => {
+    expect(parsed(source, cost).tryEvaluate({ ...view, llm })).toBe(value);
+  });
+
+  test.each([
+    ["llm.outputTokens", cost],
+    ["llm.outputTokens + 1", cost],
+    ["llm.requestModel", afterBody],
+  ])("%s fails where neither side said it", (source, use) => {
+    expect(parsed(source, use).tryEvaluate({ ...view, llm: {} })).toBe(failed);
+    expect(parsed(source, use).tryEvaluate(view)).toBe(failed);
+  });
+
+  test.each([
+    [
+      "llm.totalTokens",
+      afterBody,
+      /^expression at column 1: llm\.totalTokens is known after the response; this is evaluated once/,
+    ],
+    [
+      "route + llm.requestModel",
+      undefined,
+      /column 9: llm\.requestModel is known once the body of the request has been read/,
+    ],
+    ["source.address", cost, /gives a string, accepted are int, uint and double/],
+    ["llm.totalTokens.x", cost, /llm\.totalTokens is of type int and has no "x"/],
+    ["llm.tokens", cost, /unknown variable "llm\.tokens", known are .*llm\.totalTokens$/],
+  ] as const)("%s is refused where it cannot be known, or is of no use", (source, use, message) => {
+    expect(problemsOf(source, use)).toEqual([expect.stringMatching(message)]);
+  });
+
+  test.each([
+    ["route", "head"],
+    ['unverifiedJwt.sub + "x"', "head"],
+    ["route + llm.requestModel", "body"],
+    ["size(llm.requestModel) + llm.totalTokens", "response"],
+  ])("%s can be evaluated with the %s", (source, phase) => {
+    const gives = phase === "response" ? "number" : "text";
+    expect(parsed(source, { phase: "response", gives }).phase).toBe(phase);
+  });
+});
+
+describe("a value that is not there and one that fails are told apart", () => {
+  test.each([
+    ['request.headers["x-none"]', undefined],
+    ['request.headers["x-none"] + "!"', undefined],
+    ["request.query.none", undefined],
+    ["unverifiedJwt.sub", undefined],
+    ["int(request.path)", failed],
+    ['int(request.headers["x-api-key"])', failed],
+    ['request.path.split("/")[9]', failed],
+    ['[["a"]][0]', failed],
+  ])("%s", (source, value) => {
+    expect(parsed(source).tryEvaluate(view)).toBe(value);
+  });
+});
+
+describe("claims of a token that nobody has verified", () => {
+  const token = (payload: unknown): string =>
+    ["{}", JSON.stringify(payload), "signature"].map((part) => Buffer.from(part).toString("base64url")).join(".");
+  const bearing = (authorization: string): RequestView => ({ ...view, rawHeaders: ["Authorization", authorization] });
+  const claims = { sub: "ann", tier: 2, realm: { roles: ["admin", "dev"] }, constructor: null };
+
+  test.each([
+    ["unverifiedJwt.sub", "ann"],
+    ['unverifiedJwt["sub"]', "ann"],
+    ["unverifiedJwt.tier", "2"],
+    ["unverifiedJwt.realm.roles[1]", "dev"],
+    ['"admin" in unverifiedJwt.realm.roles', "true"],
+    ['has(unverifiedJwt.org) ? "org" : "none"', "none"],
+  ])("%s", (source, value) => {
+    expect(parsed(source).evaluate(bearing(`bearer ${token(claims)}`))).toBe(value);
+  });
+
+  test.each([
+    "",
+    "Basic YTpi",
+    "Bearer ",
+    "Bearer a.b",
+    "Bearer a.b.c",
+    "Bearer a.b.c.d",
+    `Bearer ${token([1])}`,
+    `Bearer ${token("text")}`,
+    `Bearer ${token({ toString: 1 })}.more`,
+  ])("%s has none", (authorization) => {
+    expect(parsed("unverifiedJwt.sub").tryEvaluate(bearing(authorization))).toBeUndefined();
+    expect(parsed("unverifiedJwt.toString").tryEvaluate(bearing(authorization))).toBeUndefined();
+  });
+
+  test("there is no claim of another name", () => {
+    expect(problemsOf("jwt.sub")).toEqual([
+      expect.stringMatching(/unknown variable "jwt\.sub", known are .*unverifiedJwt/),
     ]);
   });
 });

@@ -1,6 +1,7 @@
 /**
- * CEL expressions over a request: what a limit's `key` is written in. All that can be known to be wrong without a
- * request is found when the expression is parsed; while serving, an expression has a value or none and never throws.
+ * CEL expressions over a request: what a limit's `key` and a descriptor are written in. All that can be known to be
+ * wrong without a request is found when the expression is parsed; while serving, an expression has a value or none and
+ * never throws.
  */
 import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from "@bufbuild/cel";
 import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
@@ -8,7 +9,7 @@ import type { Result } from "@gatewayproxy/runtime/problem";
 import { type Checked, check, textConstant } from "./check.ts";
 import { environment } from "./environment.ts";
 import type { RequestView } from "./request-view.ts";
-import { headerOf, type Variable } from "./variables.ts";
+import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 
 /** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */
 export const maxExpressionLength = 1024;
@@ -18,32 +19,53 @@ const maxRemembered = 1024;
 
 const remembered = new Map<string, Expression>();
 
+/** What an expression is for. */
+export interface Use {
+  /** When it is evaluated, which bounds what it can read. */
+  readonly phase: Phase;
+  /** What its value must be. */
+  readonly gives: "text" | "number";
+}
+
+const asKey: Use = { phase: "head", gives: "text" };
+
+/** In place of a value: the expression went wrong for this request. */
+export const failed = Symbol("the expression failed");
+
 export interface Expression {
   /** As it was written. */
   readonly source: string;
+  /** The earliest at which everything that it reads is known. */
+  readonly phase: Phase;
   /**
    * The expression's value for one request as text; numbers and booleans as CEL's `string()` writes them. Undefined
    * when it has none: a header that is absent, or any other error. Never throws.
    */
   readonly evaluate: (view: RequestView) => string | undefined;
+  /**
+   * The same, with the two reasons for having no value apart: undefined when the request lacks a header, a parameter or a
+   * claim that it reads, `failed` when anything else went wrong. Never throws.
+   */
+  readonly tryEvaluate: (view: RequestView) => string | undefined | typeof failed;
 }
 
 /**
  * Parses and checks an expression. The problem says at which column (from 1) what was found; its resource, path and
  * location are the caller's to add. Never throws.
  */
-export function parseExpression(source: string): Result<Expression> {
-  const known = remembered.get(source);
+export function parseExpression(source: string, use: Use = asKey): Result<Expression> {
+  const memo = `${use.phase} ${use.gives} ${source}`;
+  const known = remembered.get(memo);
   if (known !== undefined) return { ok: true, value: known };
-  const parsed = parseAnew(source);
+  const parsed = parseAnew(source, use);
   if (parsed.ok) {
     if (remembered.size >= maxRemembered) remembered.clear();
-    remembered.set(source, parsed.value);
+    remembered.set(memo, parsed.value);
   }
   return parsed;
 }
 
-function parseAnew(source: string): Result<Expression> {
+function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
   if (source.length > maxExpressionLength) {
     return refuse(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
   }
@@ -52,7 +74,7 @@ function parseAnew(source: string): Result<Expression> {
   const { expr, sourceInfo } = parsed;
   if (expr === undefined) return refuse("expression is empty");
 
-  const checked = check(expr);
+  const checked = check(expr, phase);
   if (checked.findings.length > 0) {
     const problems = checked.findings.map(({ node, message }) => {
       const offset = sourceInfo?.positions[node.toString()] ?? 0;
@@ -60,10 +82,20 @@ function parseAnew(source: string): Result<Expression> {
     });
     return { ok: false, problems };
   }
-  if (!hasText(checked)) {
-    return refuse(`expression gives a ${checked.type?.name ?? ""}, accepted are string, int, uint, double and bool`);
+  if (checked.type !== undefined && !typesOf[gives].includes(checked.type.name)) {
+    const accepted = `${typesOf[gives].slice(0, -1).join(", ")} and ${typesOf[gives].at(-1) ?? ""}`;
+    return refuse(`expression gives a ${checked.type.name}, accepted are ${accepted}`);
   }
-  return { ok: true, value: { source, evaluate: directRead(expr, checked) ?? evaluation(expr, checked.variables) } };
+  const tryEvaluate = directRead(expr, checked) ?? evaluation(expr, checked.variables);
+  const evaluate = (view: RequestView): string | undefined => {
+    const value = tryEvaluate(view);
+    return value === failed ? undefined : value;
+  };
+  return { ok: true, value: { source, phase: latestOf(checked.variables), evaluate, tryEvaluate } };
+}
+
+function latestOf(used: readonly Variable[]): Phase {
+  return phases.findLast((phase) => used.some((variable) => variable.phase === phase)) ?? "head";
 }
 
 function refuse(message: string): Result<never> {
@@ -103,17 +135,17 @@ function describePosition(source: string, offset: number): string {
   return before.length === 1 ? `column ${column}` : `line ${before.length}, column ${column}`;
 }
 
-const typesWithText: readonly string[] = ["string", "int", "uint", "double", "bool"];
-
-function hasText(checked: Checked): boolean {
-  return checked.type === undefined || typesWithText.includes(checked.type.name);
-}
+/** The types of CEL that can be read as what an expression is to give. */
+const typesOf: Readonly<Record<Use["gives"], readonly string[]>> = {
+  text: ["string", "int", "uint", "double", "bool"],
+  number: ["int", "uint", "double"],
+};
 
 /**
  * The commonest expressions are a lookup and need no evaluator, which would copy all headers into a map first: a
  * constant, a plain variable, one header. Undefined for all others.
  */
-function directRead(expr: Expr, checked: Checked): Expression["evaluate"] | undefined {
+function directRead(expr: Expr, checked: Checked): Expression["tryEvaluate"] | undefined {
   const constant = textConstant(expr);
   if (constant !== undefined) return () => constant;
   const [variable] = checked.variables;
@@ -121,8 +153,11 @@ function directRead(expr: Expr, checked: Checked): Expression["evaluate"] | unde
   const header = variable.name === "request.headers" ? headerName(expr) : undefined;
   if (header !== undefined) return (view) => headerOf(view.rawHeaders, header);
   if (expr.exprKind.case !== "identExpr" && expr.exprKind.case !== "selectExpr") return undefined;
-  if (checked.type?.name !== "string" || variable.type !== checked.type) return undefined;
-  return (view) => asText(variable.read(view));
+  if (checked.type?.kind !== "scalar" || variable.type !== checked.type) return undefined;
+  return (view) => {
+    const value = variable.read(view);
+    return value === undefined ? failed : (asText(value) ?? failed);
+  };
 }
 
 /** `x` of `request.headers["x"]` and `request.headers.x`; the caller knows that the map is request.headers. */
@@ -135,14 +170,23 @@ function headerName(expr: Expr): string | undefined {
 }
 
 /** Runs the planned expression over the variables that it reads. */
-function evaluation(expr: Expr, used: readonly Variable[]): Expression["evaluate"] {
+function evaluation(expr: Expr, used: readonly Variable[]): Expression["tryEvaluate"] {
   const run = plan(environment, expr);
   return (view) => {
     const bindings: Record<string, CelInput> = {};
-    for (const variable of used) bindings[variable.name] = variable.read(view);
+    for (const variable of used) {
+      const value = variable.read(view);
+      if (value !== undefined) bindings[variable.name] = value;
+    }
     const value = run(bindings);
-    return isCelError(value) ? undefined : asText(value);
+    if (isCelError(value)) return isAbsence(value.message) ? undefined : failed;
+    return asText(value) ?? failed;
   };
+}
+
+/** The library tells a map without the name asked for by its message alone. */
+function isAbsence(message: string): boolean {
+  return message.startsWith("field not found");
 }
 
 function asText(value: CelValue | CelInput): string | undefined {

@@ -13,10 +13,25 @@ export interface RequestView {
   readonly scheme: string;
   /** Names and values in turn, in any case, as node:http and node:http2 give them; pseudo-headers are ignored. */
   readonly rawHeaders: readonly string[];
-  /** Peer address of the connection, without the port. */
+  /** Where the request comes from: the peer of the connection, or what trusted proxies say of it; without the port. */
   readonly sourceAddress: string;
   /** `namespace/name` of the HTTPRoute. */
   readonly route: string;
   /** `namespace/name` of the Gateway. */
   readonly gateway: string;
+  /** What is known of an LLM request by now; absent until its body has been read. */
+  readonly llm?: LlmView;
+}
+
+/** Each field is undefined until it is known, and where the request or its response does not say. */
+export interface LlmView {
+  /** As the client asked for it. */
+  readonly requestModel?: string | undefined;
+  /** Whether the client asked for a stream. */
+  readonly streaming?: boolean | undefined;
+  /** The model that answered, by its own word. */
+  readonly responseModel?: string | undefined;
+  readonly inputTokens?: number | undefined;
+  readonly outputTokens?: number | undefined;
+  readonly totalTokens?: number | undefined;
 }

@@ -1,19 +1,28 @@
-/**
- * The variables of an expression: their names, their types, and how each is read from a request. A variable that a
- * later phase can know (`jwt`, `llm`) is one more row of this table.
- */
+/** The variables of an expression: their names, their types, since when each is known, and how it is read. */
 import { type CelInput, CelScalar, type CelType, mapType } from "@bufbuild/cel";
-import type { RequestView } from "./request-view.ts";
+import { unverifiedClaims } from "./jwt.ts";
+import type { LlmView, RequestView } from "./request-view.ts";
+
+/** When something of a request is known: with its head, once its body has been read, after its response. */
+export type Phase = "head" | "body" | "response";
+
+/** In the order of time. */
+export const phases: readonly Phase[] = ["head", "body", "response"];
 
 export interface Variable {
   /** In full, as an expression writes it: `request.headers`. */
   readonly name: string;
   readonly type: CelType;
-  readonly read: (view: RequestView) => CelInput;
+  readonly phase: Phase;
+  /** Undefined where this request has none: an expression that reads it has no value then. */
+  readonly read: (view: RequestView) => CelInput | undefined;
 }
 
-/** Type of the variables that hold a value by name. */
+/** Type of the variables that hold a text by name. */
 export const textByName = mapType(CelScalar.STRING, CelScalar.STRING);
+
+/** Type of the claims of a token, whose values are whatever its issuer made them. */
+export const claimsByName = mapType(CelScalar.STRING, CelScalar.DYN);
 
 /** Every variable there is; none is a prefix of another. */
 export const variables: readonly Variable[] = [
@@ -21,15 +30,38 @@ export const variables: readonly Variable[] = [
   text("request.path", (view) => pathOf(view.path)),
   text("request.host", (view) => hostOf(view.authority)),
   text("request.scheme", (view) => view.scheme),
-  { name: "request.headers", type: textByName, read: (view) => headersOf(view.rawHeaders) },
-  { name: "request.query", type: textByName, read: (view) => queryOf(view.path) },
+  { name: "request.headers", type: textByName, phase: "head", read: (view) => headersOf(view.rawHeaders) },
+  { name: "request.query", type: textByName, phase: "head", read: (view) => queryOf(view.path) },
+  // Anyone can write such a token: the name says so wherever it is used.
+  { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
   text("source.address", (view) => view.sourceAddress),
   text("route", (view) => view.route),
   text("gateway", (view) => view.gateway),
+  llm("requestModel", CelScalar.STRING, "body", ({ requestModel }) => requestModel),
+  llm("streaming", CelScalar.BOOL, "body", ({ streaming }) => streaming),
+  llm("responseModel", CelScalar.STRING, "response", ({ responseModel }) => responseModel),
+  llm("inputTokens", CelScalar.INT, "response", ({ inputTokens }) => integer(inputTokens)),
+  llm("outputTokens", CelScalar.INT, "response", ({ outputTokens }) => integer(outputTokens)),
+  llm("totalTokens", CelScalar.INT, "response", ({ totalTokens }) => integer(totalTokens)),
 ];
 
 function text(name: string, read: (view: RequestView) => string): Variable {
-  return { name, type: CelScalar.STRING, read };
+  return { name, type: CelScalar.STRING, phase: "head", read };
+}
+
+function llm(name: string, type: CelType, phase: Phase, read: (view: LlmView) => CelInput | undefined): Variable {
+  return { name: `llm.${name}`, type, phase, read: ({ llm: view }) => (view === undefined ? undefined : read(view)) };
+}
+
+/** CEL's integers have 64 bits. */
+function integer(value: number | undefined): bigint | undefined {
+  return value === undefined ? undefined : BigInt(value);
+}
+
+/** The token of `Authorization: Bearer …` (RFC 6750 §2.1). */
+function bearerOf({ rawHeaders }: RequestView): string | undefined {
+  const value = headerOf(rawHeaders, "authorization");
+  return value?.slice(0, 7).toLowerCase() === "bearer " ? value.slice(7).trim() : undefined;
 }
 
 /**
