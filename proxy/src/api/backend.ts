@@ -16,6 +16,10 @@ const host = leaf<string>("a host name or an IP address", (value) => {
 const tls = strictObject({
   /** Server name to send and to verify; default: the host. */
   hostname: preciseHostname.optional(),
+  /** A Secret of the Backend's own namespace; the authorities of its key `ca.crt` are trusted, and no others. */
+  caRef: strictObject({ name: objectName }).optional(),
+  /** A Secret of the Backend's own namespace, of type kubernetes.io/tls: shown to a server that asks for one. */
+  clientCertificateRef: strictObject({ name: objectName }).optional(),
 });
 
 const staticBackend = strictObject({ host, port: portNumber, tls: tls.optional() });
@@ -58,6 +62,7 @@ export const backendSchema = strictResource({
 
 export type Backend = Immutable<z.output<typeof backendSchema>>;
 export type StaticBackend = Immutable<z.output<typeof staticBackend>>;
+export type BackendTls = Immutable<z.output<typeof tls>>;
 export type AiBackend = Immutable<z.output<typeof aiBackend>>;
 
 /** Adds an issue unless exactly one of the fields is set. */

@@ -59,9 +59,15 @@ const localEntry = strictObject({
   mode: z.enum(["Enforce", "Shadow"]).default("Enforce"),
 }).superRefine(checkAmount);
 
+const fallbackEntry = strictObject({
+  ...amount,
+  /** The amounts are of all replicas together: each counts its share, rounded up. */
+  shareAcrossReplicas: z.boolean().default(false),
+}).superRefine(checkAmount);
+
 const rateLimit = strictObject({
   local: list(localEntry, { min: 1, max: 16 }).optional(),
-  global: globalRateLimit(strictObject(amount).superRefine(checkAmount)).optional(),
+  global: globalRateLimit(fallbackEntry).optional(),
 })
   .refine(({ local, global }) => local !== undefined || global !== undefined, {
     error: "found neither, required is local or global",
@@ -77,4 +83,6 @@ export const proxyPolicySchema = strictResource({
 
 export type ProxyPolicy = Immutable<z.output<typeof proxyPolicySchema>>;
 export type PolicyTargetRef = ProxyPolicy["spec"]["targetRefs"][number];
+export type GlobalRateLimit = NonNullable<ProxyPolicy["spec"]["traffic"]["rateLimit"]["global"]>;
+export type FallbackEntry = NonNullable<GlobalRateLimit["fallback"]>[number];
 export type LocalEntry = ProxyPolicy["spec"]["traffic"]["rateLimit"]["local"][number];

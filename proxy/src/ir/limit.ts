@@ -19,6 +19,8 @@ export interface LocalLimit {
   /** On top of `amount`, full at start; 0 for tokens. */
   readonly burst: number;
   readonly unit: LimitUnit;
+  /** Length of the window in units; absent: 1. */
+  readonly unitCount?: number;
   /** CEL source; one counter per value. Absent: one counter for all. */
   readonly key?: string;
   /** `Shadow` counts, logs and shows, and never refuses. */

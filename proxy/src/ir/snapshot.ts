@@ -7,6 +7,7 @@
  * resets a budget (docs/adr/0002).
  */
 import type { Filter } from "./filter.ts";
+import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
 import type { Match } from "./match.ts";
 
@@ -15,7 +16,7 @@ export interface Snapshot {
   readonly generation: number;
   /** Sorted by address and port; one socket address each. */
   readonly binds: readonly Bind[];
-  /** Every backend that some rule names, by its key. */
+  /** Every backend that some rule names, as a target or to count its global limits, by its key. */
   readonly backends: Readonly<Record<BackendKey, Backend>>;
 }
 
@@ -116,6 +117,8 @@ export interface RouteRule {
   readonly retry?: RetryPolicy;
   /** Every limit that applies here: of the rule, the route, the listener and the Gateway, in that order. */
   readonly limits: readonly LocalLimit[];
+  /** Global limits in the same order; absent where there are none. */
+  readonly globalLimits?: readonly GlobalLimit[];
 }
 
 /** Gateway API `HTTPRouteTimeouts`. Milliseconds; 0 means that there is none. */
@@ -147,7 +150,7 @@ export type BackendRef =
   /** Takes its share of the traffic and answers it with 500. */
   | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
 
-/** `Service/namespace/name:port` or `Backend/namespace/name`. */
+/** `Service/namespace/name:port`, `Backend/namespace/name`, or `address/host:port` of a rate limit service. */
 export type BackendKey = string;
 
 export interface Backend {
@@ -174,6 +177,17 @@ export interface Endpoint {
 export interface UpstreamTls {
   /** Server name to send and to verify; the endpoint's host when absent. */
   readonly hostname?: string;
+  /** PEM certificates of the authorities to trust; absent: those that Node brings. */
+  readonly authorities?: string;
+  /** Shown to a server that asks for one. */
+  readonly clientCertificate?: ClientCertificate;
+}
+
+export interface ClientCertificate {
+  /** PEM, the client's own certificate first. */
+  readonly chain: string;
+  /** PEM */
+  readonly privateKey: Secret;
 }
 
 /** What an LLM backend needs beyond an endpoint. */

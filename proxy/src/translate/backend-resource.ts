@@ -1,5 +1,10 @@
 /** A Backend resource as a backend: one address, and for an LLM provider its defaults and credentials. */
-import type { AiBackend as AiSpec, Backend as BackendResource, StaticBackend } from "../api/backend.ts";
+import type {
+  AiBackend as AiSpec,
+  Backend as BackendResource,
+  BackendTls as TlsSpec,
+  StaticBackend,
+} from "../api/backend.ts";
 import { type Secret, secretValue } from "../api/secret.ts";
 import type { AiBackend, Backend, UpstreamTls } from "../ir/snapshot.ts";
 import { nameKey } from "./object-names.ts";
@@ -19,15 +24,24 @@ const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
 /** Resolves a Backend. @param secrets by `namespace/name` */
 export function resolveBackendResource(resource: BackendResource, secrets: ReadonlyMap<string, Secret>): Resolution {
   if (resource.spec.static !== undefined) {
-    return { kind: "resolved", backend: staticBackend(resource, resource.spec.static) };
+    return staticBackend(resource, resource.spec.static, secrets);
   }
   if (resource.spec.ai !== undefined) return aiBackend(resource, resource.spec.ai, secrets);
   // The parser has refused such a Backend; the type does not know.
   return notFound(resource, "has neither static nor ai");
 }
 
-function staticBackend(resource: BackendResource, { host, port, tls }: StaticBackend): Backend {
-  return { ...identity(resource), endpoints: [endpoint(host, port)], ...tlsFields(tls) };
+function staticBackend(
+  resource: BackendResource,
+  { host, port, tls }: StaticBackend,
+  secrets: ReadonlyMap<string, Secret>,
+): Resolution {
+  const transport = readTls(resource, tls, secrets);
+  if (transport.kind === "unresolved") return transport;
+  return {
+    kind: "resolved",
+    backend: { ...identity(resource), endpoints: [endpoint(host, port)], ...transport.fields },
+  };
 }
 
 function aiBackend(resource: BackendResource, spec: AiSpec, secrets: ReadonlyMap<string, Secret>): Resolution {
@@ -47,8 +61,9 @@ function aiBackend(resource: BackendResource, spec: AiSpec, secrets: ReadonlyMap
     ...(credentials.apiKey === undefined ? {} : { apiKey: { secret: credentials.apiKey } }),
   };
   const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
-  const tls = isTls ? tlsFields(spec.tls ?? {}) : {};
-  return { kind: "resolved", backend: { ...identity(resource), endpoints, ...tls, ai } };
+  const transport = readTls(resource, isTls ? (spec.tls ?? {}) : undefined, secrets);
+  if (transport.kind === "unresolved") return transport;
+  return { kind: "resolved", backend: { ...identity(resource), endpoints, ...transport.fields, ai } };
 }
 
 type Credentials =
@@ -83,7 +98,36 @@ function endpoint(host: string, port: number): Backend["endpoints"][number] {
   return { name: "backend", host, port };
 }
 
-function tlsFields(tls: { readonly hostname?: string | undefined } | undefined): { readonly tls?: UpstreamTls } {
-  if (tls === undefined) return {};
-  return { tls: tls.hostname === undefined ? {} : { hostname: tls.hostname } };
+type Transport =
+  | { readonly kind: "known"; readonly fields: { readonly tls?: UpstreamTls } }
+  | Extract<Resolution, { kind: "unresolved" }>;
+
+/** How the backend is connected to; nothing where in plain text. */
+function readTls(
+  resource: BackendResource,
+  spec: TlsSpec | undefined,
+  secrets: ReadonlyMap<string, Secret>,
+): Transport {
+  if (spec === undefined) return { kind: "known", fields: {} };
+  const { hostname, caRef, clientCertificateRef } = spec;
+  const missing: string[] = [];
+  const pem = (name: string, key: string): string => {
+    const secret = secrets.get(`${resource.metadata.namespace}/${name}`);
+    const value = secret === undefined ? undefined : secretValue(secret, key);
+    if (value?.startsWith("-----BEGIN ") === true) return value;
+    missing.push(`Secret ${resource.metadata.namespace}/${name}, which has no ${key} in PEM`);
+    return "";
+  };
+  const tls: UpstreamTls = {
+    ...(hostname !== undefined && { hostname }),
+    ...(caRef !== undefined && { authorities: pem(caRef.name, "ca.crt") }),
+    ...(clientCertificateRef !== undefined && {
+      clientCertificate: {
+        chain: pem(clientCertificateRef.name, "tls.crt"),
+        privateKey: { secret: pem(clientCertificateRef.name, "tls.key") },
+      },
+    }),
+  };
+  const [fault] = missing;
+  return fault === undefined ? { kind: "known", fields: { tls } } : notFound(resource, `refers to ${fault}`);
 }

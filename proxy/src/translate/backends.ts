@@ -9,13 +9,32 @@ import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { resolveBackendResource } from "./backend-resource.ts";
 import { indexByName } from "./object-names.ts";
-import { referencePermissions } from "./reference-grants.ts";
+import { type Referrer, referencePermissions } from "./reference-grants.ts";
 import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
 
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
+/** Values of a Service port's `appProtocol` (KEP-3726) that are plain HTTP/1.1 to us; absent means that too. */
+const httpProtocols = ["http"];
+
 export function backendResolver(resources: ResourceSet): ResolveBackend {
+  const resolve = referenceResolver(resources, httpProtocols);
+  return (route, ref) => {
+    const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
+    return resolve(from, ref);
+  };
+}
+
+/**
+ * Follows a reference of any object to a backend.
+ *
+ * @param appProtocols what a Service's port may say of itself.
+ */
+export function referenceResolver(
+  resources: ResourceSet,
+  appProtocols: readonly string[],
+): (from: Referrer, ref: BackendReference) => Resolution {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
@@ -28,7 +47,7 @@ export function backendResolver(resources: ResourceSet): ResolveBackend {
     if (group === "" && kind === "Service") {
       const service = services.get(key);
       if (service === undefined || port === undefined) return missing(`Service ${key}`);
-      return resolveService(service, port, slices.get(key) ?? []);
+      return resolveService(service, port, slices.get(key) ?? [], appProtocols);
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);
@@ -37,9 +56,8 @@ export function backendResolver(resources: ResourceSet): ResolveBackend {
     return undefined;
   }
 
-  return (route, ref) => {
-    const namespace = ref.namespace ?? route.metadata.namespace;
-    const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
+  return (from, ref) => {
+    const namespace = ref.namespace ?? from.namespace;
     const { group, kind, name } = ref;
     const resolution = resolveReference(namespace, ref);
     if (resolution === undefined) {

@@ -1,20 +1,19 @@
 /** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
-import type { LocalLimit } from "../ir/limit.ts";
 import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "./object-names.ts";
-import { targetKey } from "./policies.ts";
+import { type Limits, noLimits, type PolicyState, targetKey } from "./policies.ts";
 import type { RouteState } from "./routes.ts";
 
-type Limits = ReadonlyMap<string, readonly LocalLimit[]>;
+type LimitsByTarget = ReadonlyMap<string, Limits>;
 
 /** One bind per socket address, sorted by address (none first) and port; Gateways with one address share it. */
 export function buildBinds(
   gateways: Iterable<GatewayState>,
   routes: readonly RouteState[],
-  limits: Limits,
+  limits: LimitsByTarget,
 ): readonly Bind[] {
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
   for (const { addresses, listeners } of gateways) {
@@ -34,16 +33,21 @@ export function buildBinds(
     .map(({ address, port, listeners }) => ({ ...(address === undefined ? {} : { address }), port, listeners }));
 }
 
-/** Every backend that a served rule names, by its key in sorted order. */
-export function collectBackends(routes: readonly RouteState[]): Readonly<Record<string, Backend>> {
+/** Every backend that a served rule names, and every service of a policy's, by its key in sorted order. */
+export function collectBackends(
+  routes: readonly RouteState[],
+  policies: readonly PolicyState[],
+): Readonly<Record<string, Backend>> {
   const attached = routes.filter(({ parents }) => parents.some(({ attachments }) => attachments.length > 0));
-  const backends = attached.flatMap(({ rules }) => rules.flatMap((rule) => rule.backends));
+  const targets = attached.flatMap(({ rules }) => rules.flatMap((rule) => rule.backends));
+  const services = policies.flatMap(({ global }) => global?.service ?? []);
+  const backends = [...services, ...targets];
   return Object.fromEntries(
     backends.sort((a, b) => compareText(a.key, b.key)).map((backend) => [backend.key, backend]),
   );
 }
 
-function buildListener(state: ListenerState, routes: readonly RouteState[], limits: Limits): Listener {
+function buildListener(state: ListenerState, routes: readonly RouteState[], limits: LimitsByTarget): Listener {
   const { gateway, listener, key } = state;
   const { namespace, name } = gateway.metadata;
   return {
@@ -65,15 +69,15 @@ function findAttachment({ parents }: RouteState, listenerKey: string): Attachmen
   return parents.flatMap(({ attachments }) => attachments).find(({ listener }) => listener.key === listenerKey);
 }
 
-function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attachment, limits: Limits): Route {
+function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attachment, limits: LimitsByTarget): Route {
   const { namespace, name, creationTimestamp } = route.metadata;
   const routeName = nameKey(route);
   const gatewayName = nameKey(listener.gateway);
-  const limitsAt = (target: string) => limits.get(target) ?? [];
+  const limitsAt = (target: string) => limits.get(target) ?? noLimits;
   const shared = [
-    ...limitsAt(targetKey("HTTPRoute", routeName)),
-    ...limitsAt(targetKey("Gateway", gatewayName, listener.listener.name)),
-    ...limitsAt(targetKey("Gateway", gatewayName)),
+    limitsAt(targetKey("HTTPRoute", routeName)),
+    limitsAt(targetKey("Gateway", gatewayName, listener.listener.name)),
+    limitsAt(targetKey("Gateway", gatewayName)),
   ];
   return {
     key: routeName,
@@ -85,8 +89,14 @@ function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attac
     rules: rules.map(({ rule, invalid }): RouteRule => {
       // What is answered with 500 whatever it asks for must not use up a budget.
       if (invalid.length > 0) return { ...rule, limits: [] };
-      const own = rule.name === undefined ? [] : limitsAt(targetKey("HTTPRoute", routeName, rule.name));
-      return { ...rule, limits: [...own, ...shared] };
+      const own = rule.name === undefined ? noLimits : limitsAt(targetKey("HTTPRoute", routeName, rule.name));
+      const all = [own, ...shared];
+      const globalLimits = all.flatMap(({ global }) => global);
+      return {
+        ...rule,
+        limits: all.flatMap(({ local }) => local),
+        ...(globalLimits.length > 0 && { globalLimits }),
+      };
     }),
   };
 }

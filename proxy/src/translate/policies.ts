@@ -3,8 +3,10 @@
  * nowhere else: a target that does not exist, is not ours or serves nothing leaves it unattached, and says so.
  */
 import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
+import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { JudgedGateways } from "./gateways.ts";
+import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { localLimits } from "./limits.ts";
 import { sortByAge } from "./object-names.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
@@ -25,37 +27,61 @@ export interface PolicyState {
   readonly policy: ProxyPolicy;
   /** In the order of the targetRefs. */
   readonly targets: readonly TargetState[];
+  /** Undefined where the policy has no global part. */
+  readonly global: GlobalState | undefined;
+}
+
+/** What a policy, or several, put on one place. */
+export interface Limits {
+  readonly local: readonly LocalLimit[];
+  readonly global: readonly GlobalLimit[];
 }
 
 export interface AttachedPolicies {
   readonly policies: readonly PolicyState[];
   /** Limits by target, oldest policy first: `HTTPRoute/namespace/name`, `Gateway/namespace/name#listener`. */
-  readonly limits: ReadonlyMap<string, readonly LocalLimit[]>;
+  readonly limits: ReadonlyMap<string, Limits>;
+}
+
+export interface PolicyContext {
+  readonly gateways: JudgedGateways;
+  readonly routes: readonly RouteState[];
+  readonly translateGlobal: TranslateGlobal;
+  /** Replicas of the proxy that share what is to be shared; at least 1. */
+  readonly readyReplicas: number;
 }
 
 export function attachPolicies(
   policies: readonly ProxyPolicy[],
-  gateways: JudgedGateways,
-  routes: readonly RouteState[],
+  { gateways, routes, translateGlobal, readyReplicas }: PolicyContext,
 ): AttachedPolicies {
   const routesByName = indexRoutes(routes);
-  const limits = new Map<string, LocalLimit[]>();
+  const limits = new Map<string, Limits>();
   const states = sortByAge(policies).map((policy): PolicyState => {
     const { namespace } = policy.metadata;
+    const global = translateGlobal(policy);
     const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
-      limits.set(target, [...(limits.get(target) ?? []), ...localLimits(policy, target)]);
+      const { local, global: globals } = limits.get(target) ?? noLimits;
+      const own = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
+      limits.set(target, {
+        local: [...local, ...localLimits(policy, target)],
+        global: own === undefined ? globals : [...globals, own],
+      });
       const unattached =
         targetRef.kind === "Gateway"
           ? judgeGatewayTarget(name, targetRef, gateways)
           : judgeRouteTarget(name, targetRef, routesByName.get(name));
       return { targetRef, unattached };
     });
-    return { policy, targets };
+    return { policy, targets, global };
   });
   return { policies: states, limits };
 }
+
+/** Of a place that no policy names. */
+export const noLimits: Limits = { local: [], global: [] };
 
 /** Names a target in limits: kind, `namespace/name`, and the section if there is one. */
 export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?: string): string {

@@ -1,56 +1,75 @@
 /** Status of ProxyPolicies, one ancestor per target, so that each target's outcome is told by itself. */
+import { renderPath } from "../api/issue.ts";
 import { controllerName, gatewayGroup } from "../api/names.ts";
-import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { AncestorStatus, PolicyCondition, PolicyStatus } from "../api/status.ts";
-import { observed } from "./finding.ts";
+import { joinMessages, observed } from "./finding.ts";
 import type { PolicyState, TargetState } from "./policies.ts";
 
-export function policyStatus({ policy, targets }: PolicyState): PolicyStatus {
-  const { namespace, name } = policy.metadata;
-  return { namespace, name, ancestors: targets.map((target) => ancestorStatus(policy, target)) };
+export function policyStatus(state: PolicyState): PolicyStatus {
+  const { namespace, name } = state.policy.metadata;
+  return { namespace, name, ancestors: state.targets.map((target) => ancestorStatus(state, target)) };
 }
 
-function ancestorStatus(policy: ProxyPolicy, target: TargetState): AncestorStatus {
+function ancestorStatus(state: PolicyState, target: TargetState): AncestorStatus {
   const { kind, name, sectionName } = target.targetRef;
-  const { namespace } = policy.metadata;
+  const { namespace } = state.policy.metadata;
   const ref = { group: gatewayGroup, kind, namespace, name };
   return {
     ancestorRef: sectionName === undefined ? ref : { ...ref, sectionName },
     controllerName,
-    conditions: [acceptedCondition(policy), attachedCondition(policy, target)],
+    conditions: [acceptedCondition(state), attachedCondition(state, target)],
   };
 }
 
-/** What of a policy this version does not enforce. */
-export function unenforced(policy: ProxyPolicy): string | undefined {
-  const { global } = policy.spec.traffic.rateLimit;
-  return global === undefined ? undefined : "spec.traffic.rateLimit.global is not enforced by this version";
-}
-
-function acceptedCondition(policy: ProxyPolicy): PolicyCondition {
-  const generation = observed(policy.metadata.generation);
-  const fault = unenforced(policy);
-  if (fault === undefined) {
+function acceptedCondition(state: PolicyState): PolicyCondition {
+  const generation = observed(state.policy.metadata.generation);
+  const findings = state.global?.findings ?? [];
+  if (findings.length === 0) {
     return { type: "Accepted", status: "True", reason: "Valid", message: "policy is accepted", ...generation };
   }
-  if (countEntries(policy) === 0) {
-    return { type: "Accepted", status: "False", reason: "Invalid", message: fault, ...generation };
+  const message = joinMessages(
+    findings.map((finding) => ({ message: `${renderPath(finding.path)}: ${finding.message}` })),
+  );
+  if (enforcedParts(state).length === 0) {
+    return { type: "Accepted", status: "False", reason: "Invalid", message, ...generation };
   }
-  return { type: "Accepted", status: "True", reason: "PartiallyValid", message: fault, ...generation };
+  return { type: "Accepted", status: "True", reason: "PartiallyValid", message, ...generation };
 }
 
-function attachedCondition(policy: ProxyPolicy, { unattached }: TargetState): PolicyCondition {
-  const generation = observed(policy.metadata.generation);
+function attachedCondition(state: PolicyState, { unattached }: TargetState): PolicyCondition {
+  const generation = observed(state.policy.metadata.generation);
   if (unattached !== undefined) return { type: "Attached", status: "False", ...unattached, ...generation };
-  const entries = countEntries(policy);
-  if (entries === 0) {
+  const parts = enforcedParts(state);
+  if (parts.length === 0) {
     const message = "nothing of the policy is enforced";
     return { type: "Attached", status: "False", reason: "Pending", message, ...generation };
   }
-  const message = entries === 1 ? "its local entry is enforced" : `all ${entries} local entries are enforced`;
+  const message = enforcedMessage(state, parts);
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
 }
 
-function countEntries({ spec }: ProxyPolicy): number {
-  return spec.traffic.rateLimit.local.length;
+function enforcedMessage({ policy, global }: PolicyState, parts: readonly string[]): string {
+  const { local } = policy.spec.traffic.rateLimit;
+  if (global !== undefined) {
+    const [only, other] = parts;
+    const isOne = other === undefined && /^(?:1 (?!of)|the )/.test(only ?? "");
+    return `${parts.join(" and ")} ${isOne ? "is" : "are"} enforced`;
+  }
+  return local.length === 1 ? "its local entry is enforced" : `all ${local.length} local entries are enforced`;
+}
+
+/** What of a policy decides about requests, in words; empty when nothing does. */
+function enforcedParts({ policy, global }: PolicyState): readonly string[] {
+  const { local, global: spec } = policy.spec.traffic.rateLimit;
+  const parts = local.length === 0 ? [] : [`${local.length} local ${local.length === 1 ? "entry" : "entries"}`];
+  if (global?.limit === undefined || spec === undefined) return parts;
+  if (global.service !== undefined) {
+    const sound = global.limit.descriptors.length;
+    const all = spec.descriptors.length;
+    const count = sound === all ? String(all) : `${sound} of ${all}`;
+    return [...parts, `${count} global ${all === 1 ? "descriptor" : "descriptors"}`];
+  }
+  if (spec.failureMode === "Closed") return [...parts, "the refusal of every request by failureMode Closed"];
+  const count = spec.fallback?.length ?? 0;
+  return [...parts, `${count} fallback ${count === 1 ? "entry" : "entries"}`];
 }

@@ -5,7 +5,6 @@ import { problemsFrom } from "./finding.ts";
 import { ourClasses, parametersFinding } from "./gateway-classes.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { PolicyState } from "./policies.ts";
-import { unenforced } from "./policy-status.ts";
 import type { RouteState } from "./routes.ts";
 
 export function classProblems({ GatewayClass }: ResourceSet): readonly ResourceProblem[] {
@@ -26,12 +25,10 @@ export function routeProblems({ route, parents, rules }: RouteState): readonly R
   return problemsFrom(resourceKey(route), [...refusals, ...ofRules]);
 }
 
-export function policyProblems({ policy, targets }: PolicyState): readonly ResourceProblem[] {
+export function policyProblems({ policy, targets, global }: PolicyState): readonly ResourceProblem[] {
   const key = resourceKey(policy);
-  const fault = unenforced(policy);
   const problems = targets.flatMap(({ unattached }, index) =>
     unattached === undefined ? [] : [resourceProblem(key, ["spec", "targetRefs", index], unattached.message)],
   );
-  if (fault === undefined) return problems;
-  return [...problems, resourceProblem(key, ["spec", "traffic", "rateLimit", "global"], fault)];
+  return [...problems, ...problemsFrom(key, global?.findings ?? [])];
 }

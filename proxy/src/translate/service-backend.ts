@@ -10,11 +10,13 @@ export type Resolution =
   | { readonly kind: "resolved"; readonly backend: Backend }
   | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
 
-/** Protocols of `appProtocol` (KEP-3726) that are plain HTTP/1.1 to us; absent means that too. */
-const servedAppProtocols = ["http"];
-
 /** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
-export function resolveService(service: Service, port: number, slices: readonly EndpointSlice[]): Resolution {
+export function resolveService(
+  service: Service,
+  port: number,
+  slices: readonly EndpointSlice[],
+  appProtocols: readonly string[],
+): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
     // May lead anywhere, the proxy's own admin server included (CVE-2021-25740); a Backend says it openly.
@@ -28,8 +30,8 @@ export function resolveService(service: Service, port: number, slices: readonly 
     return { kind: "unresolved", reason: "BackendNotFound", message };
   }
   const { appProtocol } = servicePort;
-  if (appProtocol !== undefined && !servedAppProtocols.includes(appProtocol)) {
-    const accepted = servedAppProtocols.join(", ");
+  if (appProtocol !== undefined && !appProtocols.includes(appProtocol)) {
+    const accepted = appProtocols.join(", ");
     const message = `${name} has appProtocol ${appProtocol} on port ${port}, served is ${accepted}`;
     return { kind: "unresolved", reason: "UnsupportedProtocol", message };
   }

@@ -162,7 +162,9 @@ describe("for every configuration", () => {
     holds((translation) => {
       const rules = allRules(translation);
       const enforced = new Set(
-        rules.flatMap(({ rule }) => rule.limits.map(({ policy, target }) => `${policy} ${target}`)),
+        rules
+          .flatMap(({ rule }) => [...rule.limits, ...(rule.globalLimits ?? [])])
+          .map(({ policy, target }) => `${policy} ${target}`),
       );
       const attached = new Set<string>();
       for (const { namespace, name, ancestors } of translation.statuses.proxyPolicies) {

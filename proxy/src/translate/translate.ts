@@ -10,6 +10,7 @@ import { buildBinds, collectBackends } from "./binds.ts";
 import { gatewayClassStatuses } from "./gateway-classes.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 import { judgeGateways } from "./gateways.ts";
+import { globalTranslator } from "./global-limits.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
@@ -24,17 +25,23 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   readonly problems: readonly ResourceProblem[];
 }
 
-/** Never throws, and gives the same for the same resources in any order. */
-export function translate(resources: ResourceSet): Translation {
+/**
+ * Never throws, and gives the same for the same resources in any order.
+ *
+ * @param readyReplicas of the proxy, this one included; they share the limits that say so.
+ */
+export function translate(resources: ResourceSet, readyReplicas = 1): Translation {
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const gateways = judgeGateways(resources);
   const { routes, problems: parentProblems } = judgeRoutes(resources, gateways);
-  const { policies, limits } = attachPolicies(resources.ProxyPolicy, gateways, routes);
+  const translateGlobal = globalTranslator(resources);
+  const context = { gateways, routes, translateGlobal, readyReplicas };
+  const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
   const gatewayStates = [...gateways.ours.values()];
 
   return {
     binds: buildBinds(gatewayStates, routes, limits),
-    backends: collectBackends(routes),
+    backends: collectBackends(routes, policies),
     statuses: {
       gatewayClasses: gatewayClassStatuses(resources.GatewayClass),
       gateways: gatewayStates.map((state) => gatewayStatus(state, routes)),

@@ -69,5 +69,5 @@ export function pickEndpoint(pools: readonly EndpointPool[], random: () => numbe
 }
 
 function poolKey(backend: BackendKey, endpoint: Endpoint, tls: UpstreamTls | undefined): string {
-  return `${backend} ${endpoint.name} ${endpoint.host}:${endpoint.port} ${tls === undefined ? "" : `tls ${tls.hostname ?? ""}`}`;
+  return `${backend} ${endpoint.name} ${endpoint.host}:${endpoint.port} ${tls === undefined ? "" : JSON.stringify(tls)}`;
 }

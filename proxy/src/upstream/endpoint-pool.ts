@@ -3,6 +3,7 @@
  * time; free ones wait on a stack, so the warmest is used first and the others age out (undici closes a socket that
  * has been idle, and opens it again on use).
  */
+import type { SecureContextOptions } from "node:tls";
 import { Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import type { UpstreamFailure } from "./failure.ts";
@@ -90,7 +91,7 @@ export class EndpointPool implements CallOwner {
       maxHeaderSize: 64 * 1024,
       connect: {
         timeout: this.#options.connectTimeoutMs,
-        ...(this.#tls?.hostname === undefined ? {} : { servername: this.#tls.hostname }),
+        ...(this.#tls === undefined ? {} : tlsOptions(this.#tls)),
       },
     });
     this.#connections.add(client);
@@ -126,4 +127,17 @@ export class EndpointPool implements CallOwner {
       call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
     }
   }
+}
+
+/** As node:tls names them; what is absent has node's default. */
+function tlsOptions({
+  hostname,
+  authorities,
+  clientCertificate,
+}: UpstreamTls): SecureContextOptions & { servername?: string } {
+  return {
+    ...(hostname !== undefined && { servername: hostname }),
+    ...(authorities !== undefined && { ca: authorities }),
+    ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
+  };
 }

@@ -1,0 +1,153 @@
+/**
+ * The global part of a ProxyPolicy in the form the data path enforces. A descriptor with a fault is left out and told;
+ * the others are enforced. A service that cannot be found keeps its limits in force without an endpoint, so that their
+ * failure mode decides: to drop them would open what is to be closed.
+ */
+import type { FieldPath } from "../api/issue.ts";
+import { proxyGroup } from "../api/names.ts";
+import type { FallbackEntry, GlobalRateLimit, ProxyPolicy } from "../api/proxy-policy.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import type { GlobalDescriptor, GlobalLimit } from "../ir/global-limit.ts";
+import type { LocalLimit } from "../ir/limit.ts";
+import type { Backend } from "../ir/snapshot.ts";
+import { referenceResolver } from "./backends.ts";
+import type { Finding } from "./finding.ts";
+import { nameKey } from "./object-names.ts";
+
+/** The global part of a policy, before it is put on a target. */
+export interface GlobalState {
+  /** Undefined when no descriptor is sound, or nothing would decide in place of a service that does not exist. */
+  readonly limit: Omit<GlobalLimit, "id" | "target" | "fallback"> | undefined;
+  /** The policy's service; undefined where it does not exist: the failure mode decides then. */
+  readonly service: Backend | undefined;
+  readonly findings: readonly Finding<"Invalid">[];
+}
+
+/** Reads the global part of a policy; undefined where it has none. */
+export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
+
+/** A gRPC service says so in one of these ways, or says nothing (KEP-3726). */
+const grpcProtocols = ["grpc", "kubernetes.io/h2c"];
+
+const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
+
+export function globalTranslator(resources: ResourceSet): TranslateGlobal {
+  const resolve = referenceResolver(resources, grpcProtocols);
+
+  function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
+    if (address !== undefined) return serviceAt(policy, address);
+    // The parser let exactly one of them through.
+    if (backendRef === undefined) return "names no service";
+    const from = { group: proxyGroup, kind: policy.kind, namespace: policy.metadata.namespace };
+    const resolution = resolve(from, backendRef);
+    return resolution.kind === "unresolved" ? resolution.message : resolution.backend;
+  }
+
+  return (policy) => {
+    const { global } = policy.spec.traffic.rateLimit;
+    if (global === undefined) return undefined;
+    const { descriptors, findings } = soundDescriptors(global);
+    const found = findService(policy, global);
+    if (typeof found === "string") {
+      const message = `${found}; until that changes, failureMode ${global.failureMode} decides`;
+      findings.push({ reason: "Invalid", message, path: [...globalPath, "backendRef"] });
+    }
+    const service = typeof found === "string" ? undefined : found;
+    const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;
+    const settings = { mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode };
+    const key = service?.key ?? missingKey(policy, global);
+    const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
+    const decides = service !== undefined || standsIn(global);
+    return { limit: descriptors.length === 0 || !decides ? undefined : limit, service, findings };
+  };
+}
+
+/** Whether anything is decided while the service does not exist. */
+function standsIn({ failureMode, fallback }: GlobalRateLimit): boolean {
+  return failureMode === "Closed" || (failureMode === "Local" && fallback !== undefined);
+}
+
+function soundDescriptors(global: GlobalRateLimit): {
+  readonly descriptors: readonly GlobalDescriptor[];
+  readonly findings: Finding<"Invalid">[];
+} {
+  const findings: Finding<"Invalid">[] = [];
+  const find = (faults: readonly string[], ...path: FieldPath): void => {
+    for (const message of faults) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
+  };
+  const descriptors = global.descriptors.flatMap(
+    ({ unit, entries, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
+      const before = findings.length;
+      entries.forEach(({ expression }, place) => {
+        find(expression.faults, "descriptors", index, "entries", place, "expression");
+      });
+      find(cost?.faults ?? [], "descriptors", index, "cost");
+      if (findings.length > before) return [];
+      return [
+        {
+          index,
+          counts: unit === "Tokens" ? "tokens" : "requests",
+          entries: entries.map(({ name, expression }) => ({ key: name, expression: expression.source })),
+          ...(cost !== undefined && { cost: cost.source }),
+          ...(limitOverride !== undefined && { limitOverride }),
+        },
+      ];
+    },
+  );
+  return { descriptors, findings };
+}
+
+/** `127.0.0.1:8081` or `[::1]:8081`. */
+function serviceAt({ metadata: { namespace } }: ProxyPolicy, address: string): Backend {
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
+  const endpoints = [{ name: address, host, port: Number(address.slice(colon + 1)) }];
+  return { key: `address/${address}`, kind: "Backend", namespace, name: address, endpoints };
+}
+
+function missingKey(policy: ProxyPolicy, { backendRef }: GlobalRateLimit): string {
+  const { kind = "Service", namespace = policy.metadata.namespace, name = "", port } = backendRef ?? {};
+  return `${kind}/${namespace}/${name}${port === undefined ? "" : `:${port}`}`;
+}
+
+/**
+ * The global limit of a policy at one of its targets.
+ *
+ * @param readyReplicas of the proxy, among which a shared fallback is divided; at least 1.
+ */
+export function globalLimitAt(
+  policy: ProxyPolicy,
+  { limit }: GlobalState,
+  target: string,
+  readyReplicas: number,
+): GlobalLimit | undefined {
+  if (limit === undefined) return undefined;
+  const entries = policy.spec.traffic.rateLimit.global?.fallback ?? [];
+  const fallback = entries.map((entry, index) => fallbackLimit(entry, index, limit, target, readyReplicas));
+  return { id: `${limit.policy} ${target}`, target, ...limit, fallback };
+}
+
+/** The identity is by the whole amount: replicas that come and go must not give anyone a fresh budget. */
+function fallbackLimit(
+  { requests, tokens, unit, burst = 0, shareAcrossReplicas }: FallbackEntry,
+  entry: number,
+  { policy, mode }: Pick<GlobalLimit, "policy" | "mode">,
+  target: string,
+  readyReplicas: number,
+): LocalLimit {
+  const counts = tokens === undefined ? "requests" : "tokens";
+  // The parser let exactly one of them through.
+  const amount = requests ?? tokens ?? 1;
+  const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
+  return {
+    counter: `${policy} ${target} fallback ${entry} ${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`,
+    policy,
+    entry,
+    target,
+    counts,
+    amount: Math.ceil(amount / share),
+    burst: Math.ceil(burst / share),
+    unit,
+    mode,
+  };
+}
