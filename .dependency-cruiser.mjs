@@ -21,10 +21,10 @@ const proxy = {
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
   llm: { layers: ["ir"], packages: [], core: ["zlib", "stream"] },
-  policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto"] },
+  policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto", "http2"] },
   upstream: { layers: ["ir"], packages: ["undici"] },
   telemetry: { layers: ["ir"], packages: ["pino", "prom-client"] },
-  server: { layers: ["ir", "routing", "filters", "policy", "llm", "upstream", "telemetry"], packages: [] },
+  server: { layers: ["ir", "cel", "routing", "filters", "policy", "llm", "upstream", "telemetry"], packages: [] },
 };
 
 /** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */

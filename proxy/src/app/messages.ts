@@ -10,6 +10,7 @@ export interface WorkerStart {
   readonly worker: number;
   readonly counters: SharedArrayBuffer;
   readonly listenAddress: string | undefined;
+  readonly trustedHops: number;
   /** False for a worker alone. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;

@@ -49,6 +49,7 @@ export class Proxy {
         counters: memory,
         listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
+        trustedHops: settings.trustedHops,
         logFilter: settings.logLevel,
         accessLog: settings.accessLog,
       },

@@ -55,6 +55,13 @@ export const proxySettings = {
     default: ":15021",
     help: "Where a readiness probe asks GET /healthz/ready.",
   },
+  trustedHops: {
+    kind: integer(0, 16),
+    flag: "trusted-hops",
+    env: "TRUSTED_HOPS",
+    default: "0",
+    help: "Proxies between clients and this one whose X-Forwarded-For is believed for source.address in expressions.",
+  },
   drainTimeout: {
     kind: duration(0, 3_600_000),
     flag: "drain-timeout",

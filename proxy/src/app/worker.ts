@@ -8,6 +8,7 @@ import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { DataPlane } from "../server/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
+import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
@@ -29,6 +30,7 @@ const logs = new Logs({
   bindings: { worker: start.worker },
 });
 const log = logs.logger("proxy::server");
+const globalLimitMetrics = new GlobalLimitMetrics(logs.logger("proxy::ratelimit"));
 const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLineDropped() });
 const logAccess = createAccessLog({
   mode: start.accessLog,
@@ -43,6 +45,8 @@ const dataPlane = new DataPlane({
   createRequestId: randomUUID,
   counters: new CounterTable(start.counters, start.worker),
   listenAddress: start.listenAddress,
+  trustedHops: start.trustedHops,
+  globalLimits: globalLimitMetrics,
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,
   observer: {
@@ -67,7 +71,11 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     }
     case "collectMetrics":
-      say({ kind: "metrics", request: message.request, metrics: metrics.snapshot() });
+      say({
+        kind: "metrics",
+        request: message.request,
+        metrics: [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
+      });
       return;
     case "drain":
       await dataPlane.drain();

@@ -14,6 +14,7 @@ import type {
   Timeouts,
 } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import type { GlobalLimiter, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
 import { compileWeighted, type Picker, type Rotations } from "../routing/weighted.ts";
 import type { BackendHandle } from "../upstream/backends.ts";
@@ -29,6 +30,8 @@ export interface CompiledRule {
   /** Port of the listener, as the Gateway names it. */
   readonly listenerPort: number;
   readonly limits: LimitSet;
+  /** Undefined where none applies. */
+  readonly globalLimits: GlobalLimitSet | undefined;
   /** Of the rule; backend references have none. */
   readonly cors: Cors | undefined;
   readonly timeouts: Timeouts | undefined;
@@ -63,6 +66,7 @@ export interface BackendTarget {
 export interface RuleContext {
   readonly backends: ReadonlyMap<BackendKey, BackendHandle>;
   readonly counters: CounterTable;
+  readonly globalLimiter: GlobalLimiter;
   readonly rotations: Rotations;
   readonly listenerPort: number;
 }
@@ -78,6 +82,7 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     gateway: `${listener.gateway.namespace}/${listener.gateway.name}`,
     listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
+    globalLimits: context.globalLimiter.compile(rule.globalLimits),
     cors: filters.cors,
     timeouts: rule.timeouts,
     retry: rule.retry,

@@ -2,8 +2,12 @@
  * The part of a worker that serves: takes snapshots, keeps one listening socket per bind, and hands every request to
  * the rules of the snapshot that is in force when it begins. Connections, pools and counters outlive snapshots.
  */
+import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
+import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
+import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { readPreflight } from "../filters/cors.ts";
 import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
@@ -30,9 +34,13 @@ export interface DataPlaneObserver {
   mirrored(backend: string, outcome: MirrorOutcome): void;
 }
 
-export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "finished" | "mirrored"> {
+export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "finished" | "mirrored" | "trustedHops"> {
   readonly observer: DataPlaneObserver;
   readonly counters: CounterTable;
+  /** As `ExchangeServices.trustedHops`; absent: 0. */
+  readonly trustedHops?: number;
+  /** Hears of rate limit services; absent: nobody does. */
+  readonly globalLimits?: GlobalLimitObserver;
   /** Where a bind without an address listens; absent: every address of the machine. */
   readonly listenAddress: string | undefined;
   /** Other workers listen on the same ports. */
@@ -67,12 +75,15 @@ export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #backends = new Backends({ maxConnections: maxConnectionsPerEndpoint, connectTimeoutMs, idleTimeoutMs });
   readonly #rotations = new Rotations();
+  readonly #globalLimiter: GlobalLimiter;
   readonly #binds = new Map<string, OpenBind>();
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<BindServer, Promise<void>>();
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
+    const { clock, random, counters, globalLimits = silentObserver } = options;
+    this.#globalLimiter = new GlobalLimiter({ clock, random, counters, observer: globalLimits });
   }
 
   /**
@@ -82,7 +93,13 @@ export class DataPlane {
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
     const backends = this.#backends.reconcile(snapshot.backends);
     this.#rotations.beginSnapshot();
-    const shared = { backends, counters: this.#options.counters, rotations: this.#rotations };
+    this.#globalLimiter.prepare(globalLimitsOf(snapshot), snapshot.backends);
+    const shared = {
+      backends,
+      counters: this.#options.counters,
+      globalLimiter: this.#globalLimiter,
+      rotations: this.#rotations,
+    };
     const failures: BindFailure[] = [];
     const wanted = new Set(snapshot.binds.map(bindName));
     for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
@@ -109,6 +126,13 @@ export class DataPlane {
   async drain(): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
     await Promise.all(this.#retired.values());
+    // Charges follow the answers that they are for.
+    await this.#globalLimiter.drain();
+  }
+
+  /** The rate limit services of this worker, for operators. */
+  rateLimitServices(): readonly ServiceState[] {
+    return this.#globalLimiter.state();
   }
 
   /** Breaks off whatever is left. */
@@ -116,6 +140,7 @@ export class DataPlane {
     for (const { server } of this.#binds.values()) server.destroy();
     for (const server of this.#retired.keys()) server.destroy();
     this.#backends.destroy();
+    this.#globalLimiter.close();
   }
 
   async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
@@ -137,10 +162,11 @@ export class DataPlane {
   }
 
   #servicesOf(bind: string): ExchangeServices {
-    const { clock, random, createRequestId, observer, faulted } = this.#options;
+    const { clock, random, createRequestId, observer, faulted, trustedHops = 0 } = this.#options;
     return {
       clock,
       random,
+      trustedHops,
       createRequestId,
       faulted,
       started: () => observer.requestStarted(bind),
@@ -214,6 +240,12 @@ function isMisdirected(routes: RouteIndex<CompiledRule>, listener: Listener | un
 
 function isSameRule(a: ClientValidation | undefined, b: ClientValidation | undefined): boolean {
   return a?.mode === b?.mode && a?.authorities === b?.authorities;
+}
+
+/** Every global limit of a snapshot; one that several rules share comes several times. */
+function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
+  const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
+  return routes.flatMap(({ rules }) => rules.flatMap(({ globalLimits }) => globalLimits ?? []));
 }
 
 /** `address:port` */

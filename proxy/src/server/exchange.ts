@@ -4,25 +4,31 @@
  * once, when the client has everything or has gone.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { RequestView } from "../cel/request-view.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
 import { forwardRequestHeaders, requestIdOf } from "../filters/forwarded.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
+import { clientAddress } from "../filters/client-address.ts";
 import { isName } from "../filters/hop-by-hop.ts";
 import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
+import { maxAiRequestBytes } from "../llm/ai-request.ts";
+import { type LlmRequest, readLlmRequest } from "../llm/llm-request.ts";
 import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
-import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { GlobalAdmission, GlobalLimitSet, GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
+import { Admitted } from "./admission.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
-import { setLimitHeaders } from "./limit-headers.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
 import {
+  bodyTooLarge,
   internalFault,
   invalidBackend,
+  limitUndecided,
   noReadyEndpoint,
   originNotAllowed,
   type OwnAnswer,
@@ -36,6 +42,8 @@ export interface ExchangeServices extends MirrorServices {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
+  /** Proxies in front whose word about the client's address is taken. */
+  readonly trustedHops: number;
   readonly createRequestId: () => string;
   /** Called once per exchange, first. */
   readonly started: () => void;
@@ -51,7 +59,11 @@ export class Exchange implements DownstreamEvents {
   readonly #record: RequestRecord;
   readonly #startMs: number;
   #rule: CompiledRule | undefined;
-  #admission: Allowed | undefined;
+  #body: RequestBody | undefined;
+  #admission: Admitted | undefined;
+  #globalPass: GlobalPass | undefined;
+  /** The client has what it gets, or has gone. */
+  #isClosed = false;
   #forwarding: Forwarding | undefined;
 
   constructor(services: ExchangeServices, downstream: Downstream) {
@@ -71,9 +83,7 @@ export class Exchange implements DownstreamEvents {
     try {
       this.#route(match);
     } catch (error) {
-      this.#services.faulted(error, this.#record);
-      this.#forwarding?.stop();
-      this.#answer(internalFault);
+      this.#fault(error);
     }
   }
 
@@ -81,6 +91,13 @@ export class Exchange implements DownstreamEvents {
   refuse(answer: OwnAnswer, listener: string | undefined): void {
     this.#record.listener = listener;
     this.#answer(answer);
+  }
+
+  #fault(error: unknown): void {
+    this.#services.faulted(error, this.#record);
+    if (this.#isClosed) return;
+    this.#forwarding?.stop();
+    this.#answer(internalFault);
   }
 
   #route(match: RouteMatch<CompiledRule> | undefined): void {
@@ -93,7 +110,9 @@ export class Exchange implements DownstreamEvents {
     this.#record.route = rule.route;
     this.#record.rule = rule.rule;
     if (this.#answersPreflight(rule)) return;
-    if (this.#admit(rule)) this.#direct(rule, match.match);
+    this.#body = this.#takeBody(rule);
+    if (rule.limits.isEmpty && rule.globalLimits === undefined) this.#direct(rule, match.match);
+    else this.#limit(rule, match.match);
   }
 
   onDrain(): void {
@@ -101,6 +120,7 @@ export class Exchange implements DownstreamEvents {
   }
 
   onClose(completed: boolean): void {
+    this.#isClosed = true;
     if (!completed) this.#record.reason ??= "ClientDisconnect";
     if (this.#forwarding === undefined) this.#finish();
     else this.#forwarding.close(() => this.#finish());
@@ -117,32 +137,88 @@ export class Exchange implements DownstreamEvents {
     return true;
   }
 
-  /** @returns whether the request may go on; otherwise it has been answered. */
-  #admit(rule: CompiledRule): boolean {
-    if (rule.limits.isEmpty) return true;
-    const { head, connection } = this.#downstream;
-    const admission = rule.limits.admit(
-      {
-        method: head.method,
-        path: head.path,
-        authority: head.authority,
-        scheme: head.scheme,
-        rawHeaders: head.rawHeaders,
-        sourceAddress: connection.sourceAddress,
-        route: rule.route,
-        gateway: rule.gateway,
-      },
-      this.#services.clock.monotonicMs(),
-    );
-    this.#record.decisions = admission.decisions;
-    if (admission.kind === "allowed") {
-      this.#admission = admission;
-      return true;
+  /** Asks the limits, the local ones first: they cost nothing and give back what a global one refuses. */
+  #limit(rule: CompiledRule, match: Match): void {
+    const { clock } = this.#services;
+    const view = this.#viewOf(rule);
+    const local = rule.limits.isEmpty ? undefined : rule.limits.admit(view, clock.monotonicMs());
+    if (local !== undefined) this.#record.decisions = local.decisions;
+    if (local?.kind === "denied") {
+      const { status, rawHeaders, body } = deniedResponse(local);
+      this.#record.reason = "RateLimited";
+      this.#respondWithCors(status, [...rawHeaders], body);
+      return;
     }
-    const { status, rawHeaders, body } = deniedResponse(admission);
+    this.#admission = new Admitted(clock, local, undefined);
+    if (rule.globalLimits === undefined) {
+      this.#direct(rule, match);
+      return;
+    }
+    this.#askGlobal(rule.globalLimits, view, (admission) => {
+      if (this.#isClosed || !this.#passes(admission)) return;
+      this.#globalPass = admission.pass;
+      this.#admission = new Admitted(clock, local, admission.pass);
+      this.#direct(rule, match);
+    });
+  }
+
+  /** Reads the body first where a limit is about what it asks for. */
+  #askGlobal(limits: GlobalLimitSet, view: RequestView, done: (admission: GlobalAdmission) => void): void {
+    if (!limits.needsBody) {
+      limits.admit(view, this.#guarded(done));
+      return;
+    }
+    const admit = this.#guarded((llm: LlmRequest) => limits.admit({ ...view, llm }, this.#guarded(done)));
+    if (this.#body === undefined) {
+      admit({});
+      return;
+    }
+    this.#body.keepUpTo(maxAiRequestBytes);
+    this.#body.collect((whole) => {
+      // What cannot be read must not get past the limit.
+      if (whole === undefined) this.#answer(bodyTooLarge);
+      else admit(readLlmRequest(whole));
+    });
+  }
+
+  /** Answers where a global limit lets the request go no further. */
+  #passes(admission: GlobalAdmission): admission is Extract<GlobalAdmission, { kind: "allowed" }> {
+    this.#record.globalDecisions = admission.decisions;
+    if (admission.kind === "allowed") return true;
+    if (admission.kind === "undecided") {
+      this.#answer(limitUndecided);
+      return false;
+    }
     this.#record.reason = "RateLimited";
-    this.#respondWithCors(status, [...rawHeaders], body);
+    this.#admission?.refund();
+    this.#respondWithCors(429, [...admission.headers], admission.body);
     return false;
+  }
+
+  /** What happens later than `serve` fails as well as what happens within it. */
+  #guarded<Value>(action: (value: Value) => void): (value: Value) => void {
+    return (value) => {
+      try {
+        action(value);
+      } catch (error) {
+        this.#fault(error);
+      }
+    };
+  }
+
+  #viewOf({ route, gateway }: CompiledRule): RequestView {
+    const { head, connection } = this.#downstream;
+    const { method, path, authority, scheme, rawHeaders } = head;
+    return {
+      method,
+      path,
+      authority,
+      scheme,
+      rawHeaders,
+      sourceAddress: clientAddress(rawHeaders, connection.sourceAddress, this.#services.trustedHops),
+      route,
+      gateway,
+    };
   }
 
   /** Finds whose turn it is. */
@@ -161,7 +237,7 @@ export class Exchange implements DownstreamEvents {
     const { scheme, authority, path } = this.#downstream.head;
     const { listenerPort } = rule;
     const headers = ["location", redirectLocation(redirect, { scheme, authority, path, match, listenerPort })];
-    if (this.#admission !== undefined) setLimitHeaders(headers, this.#admission);
+    this.#admission?.setHeaders(headers);
     filters.editResponse?.(headers);
     this.#respondWithCors(redirect.statusCode, headers, "");
   }
@@ -184,11 +260,11 @@ export class Exchange implements DownstreamEvents {
       retry: rule.retry,
       admission: this.#admission,
       editResponse: this.#responseEditor(rule, target),
-      readsUsage: target.ai !== undefined || rule.limits.countsTokens,
+      readsUsage: target.ai !== undefined || rule.limits.countsTokens || rule.globalLimits?.countsTokens === true,
       answer: (answer) => this.#answer(answer),
     });
     this.#forwarding = forwarding;
-    const request = this.#outgoingRequest(rule, target, match);
+    const request = this.#outgoingRequest(target, match);
     mirrorRequest(this.#services, target.mirrors, request);
     if (target.ai !== undefined) {
       prepareProviderRequest(target.ai, request, (prepared) => {
@@ -200,8 +276,8 @@ export class Exchange implements DownstreamEvents {
   }
 
   /** What the filters make of the request. */
-  #outgoingRequest({ retry }: CompiledRule, { filters, authority }: BackendTarget, match: Match) {
-    const { head, connection, upgrade, body: stream } = this.#downstream;
+  #outgoingRequest({ filters, authority }: BackendTarget, match: Match) {
+    const { head, connection, upgrade } = this.#downstream;
     const headers = forwardRequestHeaders(head.rawHeaders, {
       host: filters.hostname ?? authority ?? head.authority,
       authority: head.authority,
@@ -209,11 +285,18 @@ export class Exchange implements DownstreamEvents {
       sourceAddress: connection.sourceAddress,
       requestId: this.#record.requestId,
     });
+    this.#globalPass?.addBackendHeaders(headers);
     filters.editRequest?.(headers);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
-    const body = stream === undefined ? undefined : new RequestBody({ stream, record: this.#record });
-    if (retry !== undefined) body?.keepUpTo(largeBodyBytes);
-    return { method: head.method, path, headers, body, upgrade } satisfies OutgoingRequest;
+    return { method: head.method, path, headers, body: this.#body, upgrade } satisfies OutgoingRequest;
+  }
+
+  #takeBody({ retry }: CompiledRule): RequestBody | undefined {
+    const { body: stream } = this.#downstream;
+    if (stream === undefined) return undefined;
+    const body = new RequestBody({ stream, record: this.#record });
+    if (retry !== undefined) body.keepUpTo(largeBodyBytes);
+    return body;
   }
 
   /** CORS first: what a ResponseHeaderModifier says is said with more intent. */
@@ -227,20 +310,20 @@ export class Exchange implements DownstreamEvents {
 
   #answer(answer: OwnAnswer): void {
     this.#record.reason = answer.reason;
-    this.#admission?.lease.refund(this.#services.clock.monotonicMs());
+    this.#admission?.refund();
     const headers = ["content-type", "text/plain"];
-    if (this.#admission !== undefined) setLimitHeaders(headers, this.#admission);
+    this.#admission?.setHeaders(headers);
     this.#respondWithCors(answer.status, headers, answer.body);
   }
 
   /** A script that may read the backend's answers may read ours too; without this a browser tells it nothing at all. */
-  #respondWithCors(status: number, headers: string[], body: string): void {
+  #respondWithCors(status: number, headers: string[], body: Buffer | string): void {
     const cors = this.#rule?.cors;
     if (cors !== undefined) setCorsHeaders(cors, this.#downstream.head.rawHeaders, headers);
     this.#respond(status, headers, body);
   }
 
-  #respond(status: number, headers: string[], body: string): void {
+  #respond(status: number, headers: string[], body: Buffer | string): void {
     this.#record.status = status;
     this.#record.responseBytes = body.length;
     headers.push("x-request-id", this.#record.requestId);
@@ -283,6 +366,7 @@ export function newRecord(
     usage: undefined,
     usageUnread: undefined,
     decisions: noDecisions,
+    globalDecisions: noGlobalDecisions,
   };
 }
 
@@ -296,3 +380,4 @@ function fieldOf(rawHeaders: readonly string[], name: string): string | undefine
 }
 
 const noDecisions: RequestRecord["decisions"] = [];
+const noGlobalDecisions: RequestRecord["globalDecisions"] = [];

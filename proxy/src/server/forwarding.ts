@@ -10,12 +10,12 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
-import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { pickEndpoint } from "../upstream/backends.ts";
 import type { UpstreamCall } from "../upstream/call.ts";
 import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { Admitted } from "./admission.ts";
 import type { BackendTarget } from "./compiled-rule.ts";
 import type { Downstream } from "./downstream.ts";
 import { failureAnswer, type OwnAnswer, requestTimeout } from "./own-answers.ts";
@@ -34,7 +34,7 @@ export interface ForwardingOptions {
   readonly target: BackendTarget;
   readonly timeouts: Timeouts | undefined;
   readonly retry: RetryPolicy | undefined;
-  readonly admission: Allowed | undefined;
+  readonly admission: Admitted | undefined;
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;

@@ -36,6 +36,12 @@ export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllo
 export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
 /** The body must be read before it goes on, and is compressed. */
 export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
+/** A rate limit service does not answer, and the policy says to let nothing pass meanwhile. */
+export const limitUndecided: OwnAnswer = {
+  status: 503,
+  reason: "RateLimitServiceFailure",
+  body: "the rate limit service does not answer",
+};
 export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body: "internal error" };
 
 /** What a client is told of a backend that failed before its answer began. */

@@ -16,19 +16,18 @@ import {
   type ResponseHead,
   type UsageReader,
 } from "../llm/usage-reader.ts";
-import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { FailureReason, RequestRecord } from "../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { Admitted } from "./admission.ts";
 import type { Downstream } from "./downstream.ts";
-import { setLimitHeaders } from "./limit-headers.ts";
 import { joinTunnel } from "./tunnel.ts";
 
 export interface RelayOptions {
   readonly clock: Clock;
   readonly downstream: Downstream;
   readonly record: RequestRecord;
-  readonly admission: Allowed | undefined;
+  readonly admission: Admitted | undefined;
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
@@ -95,7 +94,7 @@ export class ResponseRelay implements ResponseSink {
     record.status = status;
     record.endpoint = call.address;
     record.upstreamMs = clock.monotonicMs() - this.#sentMs;
-    if (admission !== undefined) setLimitHeaders(headers, admission);
+    admission?.setHeaders(headers);
     editResponse?.(headers);
   }
 
@@ -175,14 +174,14 @@ export class ResponseRelay implements ResponseSink {
   }
 
   #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, admission, clock } = this.#options;
+    const { record, admission } = this.#options;
     this.#isSettled = true;
     if (outcome?.kind === "counted") {
       record.usage = outcome.usage;
-      admission?.lease.charge(outcome.usage.total, clock.monotonicMs());
+      admission?.charge(outcome.usage);
     } else {
       if (outcome !== undefined) record.usageUnread = outcome.reason;
-      if (record.status >= 500) admission?.lease.refund(clock.monotonicMs());
+      if (record.status >= 500) admission?.refund();
     }
     this.#onSettled?.();
     this.#onSettled = undefined;

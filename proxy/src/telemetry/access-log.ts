@@ -8,6 +8,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
+import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
 import type { RequestRecord } from "./request-record.ts";
 
@@ -51,8 +52,9 @@ function createStamp(clock: Clock): () => string {
   };
 }
 
-function isDeniedOrFailed({ reason, status, decisions }: RequestRecord): boolean {
-  return reason !== undefined || status >= 500 || decisions.some(({ outcome }) => outcome !== "allowed");
+function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
+  if (reason !== undefined || status >= 500) return true;
+  return [...decisions, ...globalDecisions].some(({ outcome }) => outcome !== "allowed");
 }
 
 /** In the order of the line: what was asked, where it went, what came of it. `undefined` is left out of the line. */
@@ -90,6 +92,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     usageUnread: record.usageUnread,
     deniedBy: entriesWith("denied", decisions),
     shadowDeniedBy: entriesWith("shadowDenied", decisions),
+    globalLimits: globalOutcomes(record.globalDecisions),
     msg: "request",
   };
 }
@@ -103,6 +106,12 @@ function entriesWith(outcome: LimitDecision["outcome"], decisions: readonly Limi
     entries.push(`${limit.policy}#${limit.entry} ${limit.target}`);
   }
   return entries;
+}
+
+/** `policy target: outcome by whom`, as in `default/chat HTTPRoute/default/chat: denied by service`; absent for none. */
+function globalOutcomes(decisions: readonly GlobalDecision[]): string[] | undefined {
+  if (decisions.length === 0) return undefined;
+  return decisions.map(({ limit, outcome, by }) => `${limit.policy} ${limit.target}: ${outcome} by ${by}`);
 }
 
 function withoutQuery(path: string): string {

@@ -74,6 +74,12 @@ export const requestMetrics = {
     help: "What each entry of each policy decided: `allowed`, `denied`, or `shadow_denied` (it would have denied, but only watches). `counts` is `requests` or `tokens`.",
     labels: ["policy", "entry", "target", "counts", "decision"],
   },
+  globalLimitDecisions: {
+    name: "gateway_proxy_global_limit_decisions_total",
+    type: "counter",
+    help: "What became of requests under a global limit: `allowed`, `denied` or `shadow_denied`, and who decided: the `service`, the `cache` of its refusals, the policy's `fallback`, limits `learned` from the service, the `failureMode`, or nobody, for `none` of its descriptors applied.",
+    labels: ["policy", "target", "decision", "by"],
+  },
   tokens: {
     name: "gateway_proxy_llm_tokens_total",
     type: "counter",
@@ -97,6 +103,47 @@ export const requestMetrics = {
     type: "counter",
     help: "Lines of the access log that were dropped because nobody read the output fast enough.",
     labels: [],
+  },
+} as const satisfies MetricTable;
+
+/** Counted by the workers, about the services that count global limits. `service` is as in a policy. */
+export const globalLimitMetrics = {
+  calls: {
+    name: "gateway_proxy_global_limit_calls_total",
+    type: "counter",
+    help: "Calls of a rate limit service, charges included: `ok`, `over_limit`, or why there was no answer to go by: `timeout`, `unavailable`, `rejected`, `garbage`, `unknown`.",
+    labels: ["service", "outcome"],
+  },
+  callDuration: {
+    name: "gateway_proxy_global_limit_call_duration_seconds",
+    type: "histogram",
+    help: "How long a call of a rate limit service took, well or not.",
+    labels: ["service"],
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
+  },
+  openBreakers: {
+    name: "gateway_proxy_global_limit_breakers_open",
+    type: "gauge",
+    help: "Workers that ask a rate limit service nothing because it is away.",
+    labels: ["service"],
+  },
+  breakerChanges: {
+    name: "gateway_proxy_global_limit_breaker_changes_total",
+    type: "counter",
+    help: "How often a worker's breaker went `open` or `closed`.",
+    labels: ["service", "state"],
+  },
+  bufferedCharges: {
+    name: "gateway_proxy_global_limit_charges_buffered",
+    type: "gauge",
+    help: "Charges of tokens that wait for their rate limit service to come back.",
+    labels: ["service"],
+  },
+  droppedCharges: {
+    name: "gateway_proxy_global_limit_charges_dropped_total",
+    type: "counter",
+    help: "Charges of tokens that never reached their rate limit service: too many waited (`overflow`), one waited too long (`expired`), or the service did not take it (`rejected`).",
+    labels: ["service", "reason"],
   },
 } as const satisfies MetricTable;
 
@@ -141,4 +188,4 @@ export const processMetrics = {
 } as const satisfies MetricTable;
 
 /** All of them, in the order of the docs and of the exposition. */
-export const metricTable: MetricTable = { ...requestMetrics, ...processMetrics };
+export const metricTable: MetricTable = { ...requestMetrics, ...globalLimitMetrics, ...processMetrics };

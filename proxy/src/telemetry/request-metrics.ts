@@ -6,6 +6,7 @@ import {
   type Families,
   type MetricsSnapshot,
 } from "@gatewayproxy/runtime/metrics";
+import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { BoundedLabel } from "./bounded-label.ts";
@@ -48,6 +49,7 @@ export class RequestMetrics {
     families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000);
     if (record.endpoint !== undefined) this.#upstream(backend, record.endpoint, record);
     for (const decision of record.decisions) this.#decided(decision);
+    for (const decision of record.globalDecisions) this.#globallyDecided(decision);
     if (record.usage !== undefined) this.#used(route, backend, record.usage);
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }
@@ -83,6 +85,11 @@ export class RequestMetrics {
       this.#decisions.set(limit, cells);
     }
     cells[outcome].value++;
+  }
+
+  #globallyDecided({ limit, outcome, by }: GlobalDecision): void {
+    const decision = outcome === "shadowDenied" ? "shadow_denied" : outcome;
+    this.#families.globalLimitDecisions.cell(limit.policy, limit.target, decision, by).value++;
   }
 
   #used(route: string, backend: string, { input = 0, output = 0, total, model = "", estimated }: TokenUsage): void {

@@ -2,6 +2,7 @@
  * What is known of one finished request: filled in by the server as the request goes, handed once to the access log
  * and the metrics when the last byte has left (or the client has).
  */
+import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
 import type { TokenUsage, UncountedReason } from "../ir/usage.ts";
 
@@ -18,6 +19,8 @@ export type FailureReason =
   /** The backend has no ready endpoint (503). */
   | "NoReadyEndpoint"
   | "RateLimited"
+  /** A global limit with `failureMode: Closed` whose service failed (503). */
+  | "RateLimitServiceFailure"
   /** No connection to the endpoint could be made (503). */
   | "UpstreamConnectFailure"
   /** The endpoint broke off before its answer began (502), or in the middle of it. */
@@ -70,4 +73,6 @@ export interface RequestRecord {
   usageUnread: UncountedReason | undefined;
   /** One per entry that was evaluated; empty when none applies. Shared by the requests of a rule: never mutated. */
   decisions: readonly LimitDecision[];
+  /** One per global limit that was asked; empty when none applies. */
+  globalDecisions: readonly GlobalDecision[];
 }

@@ -41,7 +41,7 @@ export interface LimitState {
  * The budget of an entry. Tokens: the whole budget comes back at a window's end, however far the last charge overshot.
  */
 export function budgetOf(limit: LocalLimit): Budget {
-  const windowMs = unitMs[limit.unit];
+  const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
   if (limit.counts === "tokens") return { capacity: limit.amount, givenBack: Infinity, windowMs };
   return { capacity: limit.amount + limit.burst, givenBack: limit.amount, windowMs };
 }

@@ -29,6 +29,7 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     usage: undefined,
     usageUnread: undefined,
     decisions: [],
+    globalDecisions: [],
     ...record,
   };
 }

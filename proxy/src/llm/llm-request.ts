@@ -1,0 +1,29 @@
+/** What an LLM request asks for, read from its body; the body is left as it is. */
+import { JsonMembers, memberPaths } from "./json-members.ts";
+
+export interface LlmRequest {
+  /** Undefined where the body names none. */
+  readonly requestModel?: string | undefined;
+  /** Whether a stream is asked for; undefined where the body is no JSON object. */
+  readonly streaming?: boolean | undefined;
+}
+
+const paths = memberPaths("model", "stream");
+
+/** Never throws; of a member that comes twice the last counts, as JSON parsers have it. */
+export function readLlmRequest(body: Buffer): LlmRequest {
+  const values = new Map<string, unknown>();
+  const reader = new JsonMembers(paths, ({ path, value }) => values.set(path, parsed(value)));
+  reader.push(body);
+  if (reader.end === undefined) return {};
+  const model = values.get("model");
+  return { requestModel: typeof model === "string" ? model : undefined, streaming: values.get("stream") === true };
+}
+
+function parsed(value: Buffer | undefined): unknown {
+  try {
+    return value === undefined ? undefined : JSON.parse(value.toString());
+  } catch {
+    return undefined;
+  }
+}

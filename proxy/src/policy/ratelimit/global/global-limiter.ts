@@ -1,0 +1,235 @@
+/**
+ * The global limits of a worker: its services, with connections, breakers and charges that outlive snapshots, and the
+ * sets of limits that apply to each rule of the snapshot in force.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { RequestView } from "../../../cel/request-view.ts";
+import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
+import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
+import type { TokenUsage } from "../../../ir/usage.ts";
+import type { CounterTable } from "../counter-table.ts";
+import type { LimitView, Refusal } from "./answer-headers.ts";
+import { BoundedCache } from "./bounded-cache.ts";
+import { Http2UnaryClient } from "./http2-unary-client.ts";
+import { LearnedLimits } from "./learned-limits.ts";
+import { type GateServices, LimitGate, nearest, type Passed, type Verdict } from "./limit-gate.ts";
+import type { GlobalLimitObserver } from "./observer.ts";
+import { ServiceClient, type ServiceState } from "./service-client.ts";
+import type { Endpoints } from "./unary-client.ts";
+
+export interface GlobalLimiterOptions {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  /** Of the worker: fallback counters are exact over all workers. */
+  readonly counters: CounterTable;
+  readonly observer: GlobalLimitObserver;
+}
+
+/** Refusals that are remembered at once. */
+const maxRefusals = 10_000;
+/** A service that no limit names any more is kept for requests that began before. */
+const retirementMs = 60_000;
+
+export class GlobalLimiter {
+  readonly #options: GlobalLimiterOptions;
+  readonly #gateServices: GateServices;
+  readonly #services = new Map<string, ServiceClient>();
+  readonly #retired = new Set<ServiceClient>();
+  /** By limit of the snapshot, since all rules under a policy share one. */
+  #gates = new WeakMap<GlobalLimit, LimitGate>();
+
+  constructor(options: GlobalLimiterOptions) {
+    const { clock, counters } = options;
+    this.#options = options;
+    this.#gateServices = {
+      clock,
+      counters,
+      learned: new LearnedLimits(),
+      refusals: new BoundedCache<Refusal>(maxRefusals),
+    };
+  }
+
+  /** Makes ready for the limits of a snapshot: connects to new services, retires those that none of them names. */
+  prepare(limits: readonly GlobalLimit[], backends: Readonly<Record<BackendKey, Backend>>): void {
+    const wanted = new Set(limits.map(({ service }) => service));
+    for (const [key, service] of this.#services) {
+      if (wanted.has(key)) continue;
+      this.#services.delete(key);
+      this.#retire(service);
+    }
+    for (const key of wanted) this.#open(key, backends[key] ?? nowhere);
+    this.#gates = new WeakMap();
+  }
+
+  /** The limits of one rule, all of them among those prepared; undefined for none. */
+  compile(limits: readonly GlobalLimit[] = []): GlobalLimitSet | undefined {
+    if (limits.length === 0) return undefined;
+    return new GlobalLimitSet(
+      limits.map((limit) => this.#gateOf(limit)),
+      this.#options.clock,
+    );
+  }
+
+  /** Every service that is in use, for operators. */
+  state(): readonly ServiceState[] {
+    return Array.from(this.#services.values(), (service) => service.state());
+  }
+
+  /** Resolves when the charges under way have arrived; those for a service that is away are given up. */
+  async drain(): Promise<void> {
+    await Promise.all([...this.#services.values(), ...this.#retired].map((service) => service.idle()));
+  }
+
+  /** Closes every connection now. */
+  close(): void {
+    for (const service of [...this.#services.values(), ...this.#retired]) service.close();
+    this.#services.clear();
+    this.#retired.clear();
+  }
+
+  #open(key: string, endpoints: Endpoints): ServiceClient {
+    let service = this.#services.get(key);
+    if (service === undefined) {
+      const { clock, random, observer } = this.#options;
+      service = new ServiceClient({ key, client: new Http2UnaryClient({ clock, random }), clock, observer });
+      this.#services.set(key, service);
+    }
+    service.update(endpoints);
+    return service;
+  }
+
+  #retire(service: ServiceClient): void {
+    this.#retired.add(service);
+    this.#options.clock.setTimer(retirementMs, () => {
+      this.#retired.delete(service);
+      service.close();
+    });
+  }
+
+  #gateOf(limit: GlobalLimit): LimitGate {
+    const known = this.#gates.get(limit);
+    if (known !== undefined) return known;
+    const service = this.#services.get(limit.service) ?? this.#open(limit.service, nowhere);
+    const gate = new LimitGate(limit, service, this.#gateServices);
+    this.#gates.set(limit, gate);
+    return gate;
+  }
+}
+
+/** Of a service that does not exist. */
+const nowhere: Endpoints = { endpoints: [] };
+
+/** The outcome of one request at the global limits; `decisions` has one item per limit. */
+export type GlobalAdmission =
+  | { readonly kind: "allowed"; readonly pass: GlobalPass; readonly decisions: readonly GlobalDecision[] }
+  | {
+      readonly kind: "denied";
+      /** Flat, content type included. */
+      readonly headers: readonly string[];
+      readonly body: Buffer | string;
+      readonly decisions: readonly GlobalDecision[];
+    }
+  /** A service failed, and the limit's failure mode is `Closed`. */
+  | { readonly kind: "undecided"; readonly decisions: readonly GlobalDecision[] };
+
+/** The global limits of one rule. */
+export class GlobalLimitSet {
+  readonly #gates: readonly LimitGate[];
+  readonly #clock: Clock;
+  /** Some expression asks for the body of the request. */
+  readonly needsBody: boolean;
+  /** Whether responses must be read for their token usage. */
+  readonly countsTokens: boolean;
+
+  constructor(gates: readonly LimitGate[], clock: Clock) {
+    this.#gates = gates;
+    this.#clock = clock;
+    this.needsBody = gates.some((gate) => gate.needsBody);
+    this.countsTokens = gates.some((gate) => gate.countsTokens);
+  }
+
+  /**
+   * Decides one request; `done` hears of it once, perhaps at once, at the latest after the longest timeout of the limits,
+   * which are all asked at the same time.
+   */
+  admit(view: RequestView, done: (admission: GlobalAdmission) => void): void {
+    const verdicts: Verdict[] = [];
+    let open = this.#gates.length;
+    for (let at = 0; at < this.#gates.length; at++) {
+      this.#gates[at]?.decide(view, (verdict) => {
+        verdicts[at] = verdict;
+        open--;
+        if (open === 0) done(this.#conclude(view, verdicts));
+      });
+    }
+  }
+
+  #conclude(view: RequestView, verdicts: readonly Verdict[]): GlobalAdmission {
+    const decisions: GlobalDecision[] = [];
+    const passes: GatePass[] = [];
+    let denied: Verdict | undefined;
+    for (let at = 0; at < verdicts.length; at++) {
+      const verdict = verdicts[at];
+      const gate = this.#gates[at];
+      if (verdict === undefined || gate === undefined) continue;
+      const isEnforced = gate.limit.mode === "Enforce";
+      const isPassed = verdict.kind === "passed";
+      const outcome = isPassed ? "allowed" : isEnforced ? "denied" : "shadowDenied";
+      decisions.push({ limit: gate.limit, outcome, by: verdict.by });
+      if (isPassed) passes.push({ gate, verdict });
+      // A refusal says more than a failure.
+      else if (isEnforced && (denied === undefined || denied.kind === "undecided")) denied = verdict;
+    }
+    const pass = new GlobalPass(passes, view, this.#clock);
+    if (denied === undefined) return { kind: "allowed", pass, decisions };
+    pass.refund();
+    if (denied.kind === "refused") return { kind: "denied", headers: denied.headers, body: denied.body, decisions };
+    return { kind: "undecided", decisions };
+  }
+}
+
+interface GatePass {
+  readonly gate: LimitGate;
+  readonly verdict: Passed;
+}
+
+/** What a request that passed takes along: headers for both sides, and the budgets that its response is charged to. */
+export class GlobalPass {
+  readonly #passes: readonly GatePass[];
+  readonly #view: RequestView;
+  readonly #clock: Clock;
+  /** What the client is told; undefined where nothing is known. */
+  readonly view: LimitView | undefined;
+
+  constructor(passes: readonly GatePass[], view: RequestView, clock: Clock) {
+    this.#passes = passes;
+    this.#view = view;
+    this.#clock = clock;
+    // A limit that only watches does not show.
+    this.view = nearest(
+      passes.flatMap(({ gate, verdict }) => (gate.limit.mode === "Enforce" ? (verdict.view ?? []) : [])),
+    );
+  }
+
+  /** Puts what the services want the backend to see onto a request; `headers` is flat. */
+  addBackendHeaders(headers: string[]): void {
+    for (const { verdict } of this.#passes) {
+      if (verdict.backendHeaders.length > 0) headers.push(...verdict.backendHeaders);
+    }
+  }
+
+  /** Charges the tokens of the response; the services hear of it on their own time. */
+  charge(usage: TokenUsage): void {
+    if (this.#passes.length === 0) return;
+    const { input: inputTokens, output: outputTokens, total: totalTokens, model: responseModel } = usage;
+    const llm = { ...this.#view.llm, inputTokens, outputTokens, totalTokens, responseModel };
+    const view = { ...this.#view, llm };
+    for (const { gate, verdict } of this.#passes) gate.charge(verdict, view, usage);
+  }
+
+  /** Gives back what in-process counters have counted; a service keeps what it has. */
+  refund(): void {
+    for (const { verdict } of this.#passes) verdict.lease?.refund(this.#clock.monotonicMs());
+  }
+}

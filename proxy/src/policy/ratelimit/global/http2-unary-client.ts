@@ -1,0 +1,67 @@
+/**
+ * Unary gRPC calls over node:http2, to whichever endpoint of the service is open and least busy. A call that an endpoint
+ * has provably not begun goes to another one, or to the same by a new connection, once.
+ */
+import { type ConnectionOptions, Http2Connection, type PendingCall } from "./http2-connection.ts";
+import { type CallOutcome, callFailure, type Endpoints, type UnaryClient } from "./unary-client.ts";
+
+export class Http2UnaryClient implements UnaryClient {
+  readonly #options: ConnectionOptions;
+  /** By address and TLS settings. */
+  #byEndpoint: ReadonlyMap<string, Http2Connection> = new Map();
+  #connections: readonly Http2Connection[] = [];
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** Connects to what is new at once, so that no call waits for it; what is gone finishes its calls and closes. */
+  update({ endpoints, tls }: Endpoints): void {
+    const kept = new Map<string, Http2Connection>();
+    for (const endpoint of endpoints) {
+      const key = `${endpoint.host} ${endpoint.port} ${tls === undefined ? "" : JSON.stringify(tls)}`;
+      if (kept.has(key)) continue;
+      kept.set(key, this.#byEndpoint.get(key) ?? new Http2Connection(endpoint, tls, this.#options));
+    }
+    for (const [key, connection] of this.#byEndpoint) if (!kept.has(key)) connection.retire();
+    this.#byEndpoint = kept;
+    this.#connections = [...kept.values()];
+  }
+
+  call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void {
+    const first = this.#pick();
+    if (first === undefined) {
+      done(
+        callFailure("unavailable", this.#connections.length === 0 ? "the service has no endpoint" : "no connection"),
+      );
+      return;
+    }
+    const deadlineMs = this.#options.clock.monotonicMs() + timeoutMs;
+    const again: PendingCall = { path, message, deadlineMs, done, returned: done };
+    first.send({
+      ...again,
+      returned: (failure) => {
+        const second = this.#pick();
+        if (second === undefined) done(failure);
+        else second.send(again);
+      },
+    });
+  }
+
+  close(): void {
+    for (const connection of this.#connections) connection.close();
+  }
+
+  /** Of two open endpoints drawn at random the less busy one; else one that is opening; else none. */
+  #pick(): Http2Connection | undefined {
+    const [only, other] = this.#connections;
+    if (other === undefined) return only === undefined || only.state === "lost" ? undefined : only;
+    const open = this.#connections.filter(({ state }) => state === "open");
+    if (open.length === 0) return this.#connections.find(({ state }) => state === "opening");
+    const { random } = this.#options;
+    const first = Math.floor(random() * open.length);
+    const second = (first + 1 + Math.floor(random() * Math.max(1, open.length - 1))) % open.length;
+    const [a, b] = [open[first], open[second]];
+    return a !== undefined && b !== undefined && b.inFlight < a.inFlight ? b : a;
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Decides about requests under one global limit: by an earlier refusal that still lasts, by the service, or, where that
+ * fails, by what its failure mode puts in its place.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { RequestView } from "../../../cel/request-view.ts";
+import type { GlobalDecider, GlobalLimit } from "../../../ir/global-limit.ts";
+import type { TokenUsage } from "../../../ir/usage.ts";
+import type { CounterTable } from "../counter-table.ts";
+import { deniedResponse } from "../denied-response.ts";
+import { limitHeaders } from "../headers.ts";
+import { type Admission, compileLimits, type Lease, type LimitSet } from "../local-limiter.ts";
+import {
+  backendHeaders,
+  earliestResetMs,
+  latestResetMs,
+  type LimitView,
+  type Refusal,
+  refusalHeaders,
+  viewOfPass,
+} from "./answer-headers.ts";
+import type { BoundedCache } from "./bounded-cache.ts";
+import { chargesOf, type PlannedCall, questionsOf, type TokenCharge } from "./calls.ts";
+import {
+  type CompiledDescriptor,
+  chargeOf,
+  compileDescriptor,
+  describeRequest,
+  keyOf,
+  type RequestDescriptor,
+} from "./descriptors.ts";
+import type { LearnedLimits } from "./learned-limits.ts";
+import type { RateLimitAnswer } from "./messages.ts";
+import type { Answer, ServiceClient } from "./service-client.ts";
+
+/** What the gates of a worker share. */
+export interface GateServices {
+  readonly clock: Clock;
+  readonly counters: CounterTable;
+  readonly learned: LearnedLimits;
+  /** Refusals that still last, by the descriptors that they are about. */
+  readonly refusals: BoundedCache<Refusal>;
+}
+
+/** What one limit says of a request. */
+export type Verdict = Passed | Refused | Undecided;
+
+export interface Passed {
+  readonly kind: "passed";
+  readonly by: GlobalDecider;
+  /** For headers; undefined where nothing is known. */
+  readonly view: LimitView | undefined;
+  /** For the backend, flat. */
+  readonly backendHeaders: readonly string[];
+  /** Of the counters that stood in for the service. */
+  readonly lease: Lease | undefined;
+  /** Token budgets that the response is charged to. */
+  readonly descriptors: readonly RequestDescriptor[];
+}
+
+export interface Refused {
+  readonly kind: "refused";
+  readonly by: GlobalDecider;
+  /** Flat. */
+  readonly headers: readonly string[];
+  readonly body: Buffer | string;
+}
+
+/** The service failed, and the failure mode lets nothing pass. */
+export interface Undecided {
+  readonly kind: "undecided";
+  readonly by: "failureMode";
+}
+
+/** A refusal is remembered to its reset, but no longer than this: someone may have raised the limit. */
+const longestMemoryMs = 60_000;
+
+const nothing: readonly never[] = [];
+
+export class LimitGate {
+  readonly limit: GlobalLimit;
+  readonly needsBody: boolean;
+  /** Whether responses must be read for their token usage. */
+  readonly countsTokens: boolean;
+  readonly #services: GateServices;
+  readonly #client: ServiceClient;
+  readonly #descriptors: readonly CompiledDescriptor[];
+  readonly #fallback: LimitSet;
+
+  constructor(limit: GlobalLimit, client: ServiceClient, services: GateServices) {
+    this.limit = limit;
+    this.#client = client;
+    this.#services = services;
+    this.#descriptors = limit.descriptors.map(compileDescriptor);
+    this.#fallback = compileLimits(limit.fallback, services.counters);
+    this.needsBody = this.#descriptors.some(({ needsBody }) => needsBody);
+    this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
+  }
+
+  /** Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over. */
+  decide(view: RequestView, done: (verdict: Verdict) => void): void {
+    const descriptors: RequestDescriptor[] = [];
+    let hasFailed = false;
+    for (const compiled of this.#descriptors) {
+      const described = describeRequest(compiled, view);
+      if (described === "failed") hasFailed = true;
+      else if (described !== "absent") descriptors.push(described);
+    }
+    if (descriptors.length === 0) {
+      done(hasFailed ? this.#standIn(view, descriptors) : passed("none", descriptors));
+      return;
+    }
+    const refused = this.#recall(descriptors);
+    if (refused !== undefined) done(refused);
+    else this.#ask(view, descriptors, done);
+  }
+
+  /** Charges what a response has used to the token budgets of a request that passed. */
+  charge({ by, descriptors, lease }: Passed, view: RequestView, usage: TokenUsage): void {
+    lease?.charge(usage.total, this.#services.clock.monotonicMs());
+    const charges: TokenCharge[] = [];
+    for (const descriptor of descriptors) {
+      if (descriptor.compiled.descriptor.counts !== "tokens") continue;
+      const hits = chargeOf(descriptor.compiled, view, usage.total);
+      if (hits !== undefined && hits > 0) charges.push({ descriptor, hits });
+    }
+    if (charges.length === 0) return;
+    for (const { method, call } of chargesOf(this.limit, charges, by === "service")) this.#client.charge(method, call);
+  }
+
+  #ask(view: RequestView, descriptors: readonly RequestDescriptor[], done: (verdict: Verdict) => void): void {
+    const questions = questionsOf(this.limit, descriptors);
+    const [question] = questions;
+    if (question === undefined) {
+      done(passed("none", descriptors));
+    } else if (questions.length === 1) {
+      this.#client.ask(question.method, question.call, this.limit.timeoutMs, (answer) => {
+        done(this.#judge(view, descriptors, questions, [answer]));
+      });
+    } else this.#askAll(view, descriptors, questions, done);
+  }
+
+  #askAll(
+    view: RequestView,
+    descriptors: readonly RequestDescriptor[],
+    questions: readonly PlannedCall[],
+    done: (verdict: Verdict) => void,
+  ): void {
+    const answers: Answer[] = [];
+    let open = questions.length;
+    questions.forEach(({ method, call }, at) => {
+      this.#client.ask(method, call, this.limit.timeoutMs, (answer) => {
+        answers[at] = answer;
+        open--;
+        if (open === 0) done(this.#judge(view, descriptors, questions, answers));
+      });
+    });
+  }
+
+  /** A refusal decides, whatever became of the other calls; then a failure; only where all answers agree it passes. */
+  #judge(
+    view: RequestView,
+    descriptors: readonly RequestDescriptor[],
+    questions: readonly PlannedCall[],
+    answers: readonly Answer[],
+  ): Verdict {
+    const nowMs = this.#services.clock.monotonicMs();
+    const good: RateLimitAnswer[] = [];
+    for (let at = 0; at < answers.length; at++) {
+      const answer = answers[at];
+      if (answer?.kind !== "answered") continue;
+      this.#learn(questions[at], answer.answer, nowMs);
+      if (answer.answer.overallCode === "OVER_LIMIT") return this.#refuse(descriptors, answer.answer, nowMs);
+      good.push(answer.answer);
+    }
+    const [first] = good;
+    if (first === undefined || good.length < answers.length) return this.#standIn(view, descriptors);
+    return {
+      kind: "passed",
+      by: "service",
+      view: nearest(good.map(viewOfPass)),
+      backendHeaders: good.length === 1 ? backendHeaders(first) : good.flatMap(backendHeaders),
+      lease: undefined,
+      descriptors,
+    };
+  }
+
+  /** Only what could ever be used: a fallback of the policy's own comes before what is learned. */
+  #learn(question: PlannedCall | undefined, { statuses }: RateLimitAnswer, nowMs: number): void {
+    if (question === undefined || this.limit.failureMode !== "Local" || !this.#fallback.isEmpty) return;
+    this.#services.learned.learn(this.limit, question.about, statuses, nowMs);
+  }
+
+  #refuse(descriptors: readonly RequestDescriptor[], answer: RateLimitAnswer, nowMs: number): Refused {
+    const latest = latestResetMs(answer.statuses);
+    const refusal: Refusal = { answer, resetAtMs: latest === undefined ? undefined : nowMs + latest };
+    const lastsMs = earliestResetMs(answer.statuses);
+    if (lastsMs !== undefined && lastsMs > 0) {
+      const untilMs = nowMs + Math.min(lastsMs, longestMemoryMs);
+      this.#services.refusals.set(this.#memoryKey(descriptors), refusal, untilMs);
+    }
+    return this.#refused("service", refusal, nowMs);
+  }
+
+  #recall(descriptors: readonly RequestDescriptor[]): Refused | undefined {
+    const { refusals, clock } = this.#services;
+    if (refusals.isEmpty) return undefined;
+    const nowMs = clock.monotonicMs();
+    const refusal = refusals.get(this.#memoryKey(descriptors), nowMs);
+    return refusal === undefined ? undefined : this.#refused("cache", refusal, nowMs);
+  }
+
+  /** All descriptors together: one that was over its limit need not have been the one that refused. */
+  #memoryKey(descriptors: readonly RequestDescriptor[]): string {
+    let key = "";
+    for (const descriptor of descriptors) key += `${keyOf(this.limit.id, descriptor)} ×${descriptor.hits}\n`;
+    return key;
+  }
+
+  #refused(by: "service" | "cache", refusal: Refusal, nowMs: number): Refused {
+    const headers = refusalHeaders(refusal, nowMs, this.limit.envoyRatelimitedHeader === "Always");
+    return { kind: "refused", by, headers, body: refusal.answer.rawBody ?? "rate limit exceeded" };
+  }
+
+  /** The service has failed. */
+  #standIn(view: RequestView, descriptors: readonly RequestDescriptor[]): Verdict {
+    const { failureMode } = this.limit;
+    if (failureMode === "Closed") return { kind: "undecided", by: "failureMode" };
+    if (failureMode === "Open") return passed("failureMode", descriptors);
+    const { clock, counters, learned } = this.#services;
+    const nowMs = clock.monotonicMs();
+    if (!this.#fallback.isEmpty) return locally("fallback", this.#fallback.admit(view, nowMs), descriptors);
+    const limits = learned.limitsOf(this.limit, descriptors, nowMs);
+    if (limits.length === 0) return passed("failureMode", descriptors);
+    return locally("learned", compileLimits(limits, counters).admit(view, nowMs), descriptors);
+  }
+}
+
+function passed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): Passed {
+  return { kind: "passed", by, view: undefined, backendHeaders: nothing, lease: undefined, descriptors };
+}
+
+/** What in-process counters decided; it looks like any local limit to the client. */
+function locally(by: GlobalDecider, admission: Admission, descriptors: readonly RequestDescriptor[]): Verdict {
+  if (admission.kind === "denied") {
+    const { rawHeaders, body } = deniedResponse(admission);
+    return { kind: "refused", by, headers: rawHeaders, body };
+  }
+  const { state, lease } = admission;
+  const view = state && {
+    limitHeaders: limitHeaders(state),
+    otherHeaders: nothing,
+    share: state.remaining / Math.max(1, state.limit),
+  };
+  return { kind: "passed", by, view, backendHeaders: nothing, lease, descriptors };
+}
+
+/** The limit headers of the one nearest to exhaustion, and all the other headers. */
+export function nearest(views: readonly LimitView[]): LimitView | undefined {
+  const [first, ...rest] = views;
+  if (first === undefined || rest.length === 0) return first;
+  const closest = views.reduce((a, b) => ((b.share ?? Infinity) < (a.share ?? Infinity) ? b : a));
+  return { ...closest, otherHeaders: views.flatMap(({ otherHeaders }) => otherHeaders) };
+}

@@ -1,0 +1,32 @@
+/** Who hears of what happens between us and rate limit services: metrics and the log. `service` is a service's key. */
+import type { FailureCause } from "./unary-client.ts";
+
+export interface GlobalLimitObserver {
+  /** One call ended after `durationMs`. */
+  called(service: string, outcome: "ok" | "overLimit" | FailureCause, durationMs: number): void;
+  /** The breaker of this worker opened or closed; `cause` says why it opened. */
+  breakerChanged(service: string, isOpen: boolean, cause: string): void;
+  /** The service refuses calls as such, or answers nonsense; told once until it answers a call well. */
+  misbehaved(service: string, message: string): void;
+  /** How many charges of this worker wait for the service now. */
+  chargesBuffered(service: string, count: number): void;
+  chargeDropped(service: string, reason: DropReason): void;
+}
+
+/** Why a charge never reached its service. */
+export type DropReason =
+  /** Too many were waiting. */
+  | "overflow"
+  /** It waited too long to still mean anything. */
+  | "expired"
+  /** The service refused it. */
+  | "rejected";
+
+/** For whoever does not care. */
+export const silentObserver: GlobalLimitObserver = {
+  called: () => undefined,
+  breakerChanged: () => undefined,
+  misbehaved: () => undefined,
+  chargesBuffered: () => undefined,
+  chargeDropped: () => undefined,
+};

@@ -1,0 +1,245 @@
+/**
+ * One rate limit service as the limits of this worker use it: questions that a request waits for, guarded by a breaker,
+ * and charges that nobody waits for, kept while the service is away. Outlives snapshots.
+ *
+ * A charge is delivered at least once, as far as it is not dropped: one that has timed out may have arrived and is sent
+ * again, because a budget that runs dry a little early harms nobody, one that nobody fills does.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { WireError } from "@gatewayproxy/protos/wire-reader";
+import { Breaker } from "./breaker.ts";
+import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
+import type { GlobalLimitObserver } from "./observer.ts";
+import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
+import { type CallFailure, type CallOutcome, callFailure, type Endpoints, type UnaryClient } from "./unary-client.ts";
+
+/** The methods of a service; the last two are Limitador's own. */
+export const methods = {
+  shouldRateLimit: "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+  checkRateLimit: "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit",
+  report: "/kuadrant.service.ratelimit.v1.RateLimitService/Report",
+} as const;
+
+export type Method = keyof typeof methods;
+
+export type Answer = { readonly kind: "answered"; readonly answer: RateLimitAnswer } | CallFailure;
+
+export interface ServiceClientOptions {
+  /** The service's key. */
+  readonly key: string;
+  readonly client: UnaryClient;
+  readonly clock: Clock;
+  readonly observer: GlobalLimitObserver;
+}
+
+/** What an operator sees of a service. */
+export interface ServiceState {
+  readonly service: string;
+  readonly breaker: "closed" | "open";
+  /** Why it is open; absent while it is closed. */
+  readonly cause?: string;
+  readonly chargesBuffered: number;
+}
+
+interface Charge {
+  readonly path: string;
+  readonly message: Buffer;
+  /** Monotonic time of the response that it is for. */
+  readonly madeMs: number;
+}
+
+/** Off the path of responses there is time; a service that does not answer within it is away. */
+const chargeTimeoutMs = 5_000;
+const maxBuffered = 10_000;
+/** A charge that arrives later than this would be taken from a window that its request had no part in. */
+const maxChargeAgeMs = 300_000;
+const maxChargesInFlight = 64;
+/** Between attempts while single charges fail and the breaker is closed. */
+const retryPauseMs = 500;
+
+const breakerIsOpen = callFailure("unavailable", "the breaker is open");
+
+export class ServiceClient {
+  readonly #options: ServiceClientOptions;
+  readonly #breaker: Breaker;
+  readonly #buffered: Charge[] = [];
+  #chargesInFlight = 0;
+  #retry: Timer | undefined;
+  #isMisbehaving = false;
+  #cause = "";
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: ServiceClientOptions) {
+    const { key, clock, observer } = options;
+    this.#options = options;
+    this.#breaker = new Breaker({
+      clock,
+      onChange: (isOpen, cause) => {
+        this.#cause = cause;
+        observer.breakerChanged(key, isOpen, cause);
+        if (!isOpen) this.#sendBuffered();
+        else this.#tellIdle();
+      },
+      onProbeWanted: () => {
+        // Else the next request that asks makes the probe.
+        if (this.#buffered.length === 0 || !this.#breaker.takeProbe()) return;
+        if (!this.#sendNext()) this.#breaker.returnProbe();
+      },
+    });
+  }
+
+  /** The service is there from now on. */
+  update(endpoints: Endpoints): void {
+    this.#options.client.update(endpoints);
+  }
+
+  /**
+   * Asks for a decision. `done` hears of it once, at the latest after `timeoutMs`; at once while the breaker is open. In
+   * that case the question may still go out, for the service to count and for the breaker to learn from.
+   */
+  ask(method: Method, call: RateLimitCall, timeoutMs: number, done: (answer: Answer) => void): void {
+    if (!this.#breaker.isOpen) {
+      this.#call(methods[method], encodeRateLimitCall(call), timeoutMs, done);
+      return;
+    }
+    done(breakerIsOpen);
+    if (this.#breaker.takeProbe()) this.#call(methods[method], encodeRateLimitCall(call), timeoutMs, () => undefined);
+  }
+
+  /** Has the service count what has been used already; kept and sent later while it is away. */
+  charge(method: Method, call: RateLimitCall): void {
+    const charge = { path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() };
+    if (this.#breaker.isOpen || this.#buffered.length > 0) this.#keep(charge);
+    else this.#send(charge);
+  }
+
+  state(): ServiceState {
+    const { isOpen } = this.#breaker;
+    return {
+      service: this.#options.key,
+      breaker: isOpen ? "open" : "closed",
+      ...(isOpen && { cause: this.#cause }),
+      chargesBuffered: this.#buffered.length,
+    };
+  }
+
+  /** Resolves when no charge is under way and none can be sent; charges that wait for an absent service are given up. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+      this.#tellIdle();
+    });
+  }
+
+  close(): void {
+    this.#breaker.close();
+    this.#retry?.cancel();
+    this.#options.client.close();
+    this.#onIdle?.();
+  }
+
+  #nowMs(): number {
+    return this.#options.clock.monotonicMs();
+  }
+
+  #call(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void): void {
+    const startMs = this.#nowMs();
+    this.#options.client.call(path, message, timeoutMs, (outcome) => {
+      const answer = readAnswer(outcome);
+      this.#learn(answer, startMs);
+      done(answer);
+    });
+  }
+
+  #learn(answer: Answer, startMs: number): void {
+    const { key, observer } = this.#options;
+    const durationMs = this.#nowMs() - startMs;
+    if (answer.kind === "answered") {
+      this.#isMisbehaving = false;
+      observer.called(key, answer.answer.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
+      this.#breaker.succeeded();
+      return;
+    }
+    observer.called(key, answer.cause, durationMs);
+    if (answer.cause !== "timeout" && answer.cause !== "unavailable" && !this.#isMisbehaving) {
+      this.#isMisbehaving = true;
+      observer.misbehaved(key, answer.message);
+    }
+    // A refusal of the call as such says that the service is there.
+    if (answer.cause === "rejected") this.#breaker.succeeded();
+    else this.#breaker.failed(answer.message);
+  }
+
+  #send(charge: Charge): void {
+    this.#chargesInFlight++;
+    this.#call(charge.path, charge.message, chargeTimeoutMs, (answer) => {
+      this.#chargesInFlight--;
+      if (answer.kind === "failed") this.#failed(charge, answer);
+      if (!this.#breaker.isOpen) this.#sendBuffered();
+      this.#tellIdle();
+    });
+  }
+
+  #failed(charge: Charge, { cause }: CallFailure): void {
+    if (cause === "timeout" || cause === "unavailable") this.#keep(charge);
+    // The overall code of a charge decides nothing: it has been counted.
+    else if (cause !== "unknown") this.#drop("rejected");
+  }
+
+  #keep(charge: Charge): void {
+    const { key, observer } = this.#options;
+    if (this.#buffered.length >= maxBuffered) {
+      this.#buffered.shift();
+      this.#drop("overflow");
+    }
+    this.#buffered.push(charge);
+    observer.chargesBuffered(key, this.#buffered.length);
+    if (this.#breaker.isOpen || this.#retry !== undefined) return;
+    this.#retry = this.#options.clock.setTimer(retryPauseMs, () => {
+      this.#retry = undefined;
+      if (!this.#breaker.isOpen) this.#sendBuffered();
+    });
+  }
+
+  #drop(reason: "overflow" | "expired" | "rejected"): void {
+    this.#options.observer.chargeDropped(this.#options.key, reason);
+  }
+
+  #sendBuffered(): void {
+    // While a retry is awaited the last attempt has just failed.
+    if (this.#retry !== undefined) return;
+    while (this.#buffered.length > 0 && this.#chargesInFlight < maxChargesInFlight && !this.#breaker.isOpen) {
+      if (!this.#sendNext()) return;
+    }
+  }
+
+  /** @returns whether the next charge could be tried. */
+  #sendNext(): boolean {
+    const { key, observer } = this.#options;
+    const oldestMs = this.#nowMs() - maxChargeAgeMs;
+    let charge = this.#buffered.shift();
+    for (; charge !== undefined && charge.madeMs < oldestMs; charge = this.#buffered.shift()) this.#drop("expired");
+    observer.chargesBuffered(key, this.#buffered.length);
+    if (charge === undefined) return false;
+    this.#send(charge);
+    return this.#retry === undefined;
+  }
+
+  #tellIdle(): void {
+    if (this.#onIdle === undefined || this.#chargesInFlight > 0) return;
+    if (this.#buffered.length === 0 || this.#breaker.isOpen) this.#onIdle();
+  }
+}
+
+function readAnswer(outcome: CallOutcome): Answer {
+  if (outcome.kind === "failed") return outcome;
+  try {
+    const answer = decodeRateLimitAnswer(outcome.message);
+    if (answer.overallCode === "UNKNOWN")
+      return callFailure("unknown", "the service answered with overall code UNKNOWN");
+    return { kind: "answered", answer };
+  } catch (error) {
+    if (error instanceof WireError) return callFailure("garbage", `an answer that cannot be read: ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,46 @@
+/** What an admitted request holds of the limits that it is under, and what they tell the client. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { TokenUsage } from "../ir/usage.ts";
+import type { GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
+import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
+import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
+
+export class Admitted {
+  readonly #clock: Clock;
+  readonly #local: Allowed | undefined;
+  readonly #global: GlobalPass | undefined;
+
+  constructor(clock: Clock, local: Allowed | undefined, global: GlobalPass | undefined) {
+    this.#clock = clock;
+    this.#local = local;
+    this.#global = global;
+  }
+
+  /**
+   * Puts the state of the limit nearest to exhaustion on an answer, in place of what the backend says of limits of its
+   * own. Edits `headers` (flat) in place; without effect where nothing is enforced.
+   */
+  setHeaders(headers: string[]): void {
+    const state = this.#local?.state;
+    const view = this.#global?.view;
+    if (view !== undefined && view.otherHeaders.length > 0) headers.push(...view.otherHeaders);
+    const localShare = state === undefined ? Infinity : state.remaining / state.limit;
+    const isGlobalNearer = view?.share !== undefined && view.share < localShare;
+    const chosen = isGlobalNearer ? view.limitHeaders : state === undefined ? undefined : limitHeaders(state);
+    if (chosen === undefined) return;
+    for (let i = headers.length - 2; i >= 0; i -= 2) if (isLimitHeader(headers[i] ?? "")) headers.splice(i, 2);
+    headers.push(...chosen);
+  }
+
+  /** Charges the tokens of the answer. */
+  charge(usage: TokenUsage): void {
+    this.#local?.lease.charge(usage.total, this.#clock.monotonicMs());
+    this.#global?.charge(usage);
+  }
+
+  /** Gives back what this replica has counted; what a rate limit service has counted stays counted. */
+  refund(): void {
+    this.#local?.lease.refund(this.#clock.monotonicMs());
+    this.#global?.refund();
+  }
+}

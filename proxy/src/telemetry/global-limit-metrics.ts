@@ -1,0 +1,45 @@
+/** Counts what happens between one worker and its rate limit services, and logs what changes, once per change. */
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { createFamilies, type Families, type MetricsSnapshot, takeSnapshot } from "@gatewayproxy/runtime/metrics";
+import { globalLimitMetrics } from "./metric-table.ts";
+
+/** How a call ended, as the label says it. */
+const outcomeLabels: Readonly<Record<string, string>> = { overLimit: "over_limit" };
+
+export class GlobalLimitMetrics {
+  readonly #families: Families<typeof globalLimitMetrics> = createFamilies(globalLimitMetrics);
+  readonly #log: Logger;
+
+  /** @param log of module `proxy::ratelimit`. */
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  called(service: string, outcome: string, durationMs: number): void {
+    this.#families.calls.cell(service, outcomeLabels[outcome] ?? outcome).value++;
+    this.#families.callDuration.cell(service).observe(durationMs / 1_000);
+  }
+
+  breakerChanged(service: string, isOpen: boolean, cause: string): void {
+    this.#families.openBreakers.cell(service).value += isOpen ? 1 : -1;
+    this.#families.breakerChanges.cell(service, isOpen ? "open" : "closed").value++;
+    if (isOpen) this.#log.warn({ service, cause }, "rate limit service is away; failure modes decide");
+    else this.#log.info({ service }, "rate limit service is back");
+  }
+
+  misbehaved(service: string, message: string): void {
+    this.#log.warn({ service, cause: message }, "rate limit service answers what cannot be used; failure modes decide");
+  }
+
+  chargesBuffered(service: string, count: number): void {
+    this.#families.bufferedCharges.cell(service).value = count;
+  }
+
+  chargeDropped(service: string, reason: string): void {
+    this.#families.droppedCharges.cell(service, reason).value++;
+  }
+
+  snapshot(): MetricsSnapshot {
+    return takeSnapshot(this.#families);
+  }
+}

@@ -1,0 +1,311 @@
+/** Global limits through the door, against a service whose answers are written here. */
+import { describe, expect, test } from "vitest";
+import { answering, echo, startBackend, type Echo } from "../support/backend.ts";
+import { ask, byAddress, globalPolicy, serveUnder, tokensByUser } from "../support/global-policy.ts";
+import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
+
+const over = {
+  code: "OVER_LIMIT",
+  currentLimit: { requestsPerUnit: 10, unit: "MINUTE" },
+  limitRemaining: 0,
+  durationUntilReset: { seconds: 42 },
+} as const;
+const fine = {
+  code: "OK",
+  currentLimit: { requestsPerUnit: 10, unit: "MINUTE" },
+  limitRemaining: 7,
+  durationUntilReset: { seconds: 42 },
+} as const;
+const allow: Script = () => ({ overallCode: "OK", statuses: [fine] });
+const refuse: Script = () => ({ overallCode: "OVER_LIMIT", statuses: [over] });
+
+/** An LLM backend whose every answer cost `tokens`. */
+function costing(tokens: number): Parameters<typeof startBackend>[0] {
+  return (request, response) => {
+    request.resume();
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(
+      JSON.stringify({
+        model: "mock-1",
+        usage: { prompt_tokens: 1, completion_tokens: tokens - 1, total_tokens: tokens },
+      }),
+    );
+  };
+}
+
+describe("the service decides", () => {
+  test("an allowed request goes on, and tells the service's limit in Envoy's format", async () => {
+    const service = await startScriptedService(allow);
+    const backend = await startBackend(answering(200, "hello"));
+    const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
+    const answer = await ask(gateway);
+    expect([answer.status, answer.body]).toEqual([200, "hello"]);
+    expect(answer.limit).toEqual(["10, 10;w=60", "7", "42"]);
+    expect(service.calls[0]?.request).toMatchObject({
+      domain: "chat",
+      descriptors: [{ entries: [{ key: "remote_address", value: "127.0.0.1" }], limit: null }],
+      hitsAddend: 1,
+    });
+    expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "allowed", by: "service" }]);
+  });
+
+  test("a refused request is not forwarded, and nothing but the service marks it", async () => {
+    const service = await startScriptedService(refuse);
+    const backend = await startBackend();
+    const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
+    const answer = await ask(gateway);
+    expect([answer.status, answer.body]).toEqual([429, "rate limit exceeded"]);
+    expect(answer.limit).toEqual(["10, 10;w=60", "0", "42"]);
+    expect(answer.headers.get("retry-after")).toBe("42");
+    expect(answer.headers.get("content-type")).toBe("text/plain");
+    expect(answer.headers.has("x-envoy-ratelimited")).toBe(false);
+    expect(backend.requests).toHaveLength(0);
+    expect(gateway.records[0]).toMatchObject({
+      reason: "RateLimited",
+      globalDecisions: [{ outcome: "denied", by: "service" }],
+    });
+  });
+
+  test("envoyRatelimitedHeader: Always marks a global refusal", async () => {
+    const service = await startScriptedService(refuse);
+    const gateway = await serveUnder(
+      await startBackend(),
+      globalPolicy(`address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: Always, ${byAddress}`),
+    );
+    expect((await ask(gateway)).headers.get("x-envoy-ratelimited")).toBe("true");
+  });
+
+  test("headers and body of the service go to the client, its request headers to the backend", async () => {
+    const service = await startScriptedService((_call, number) =>
+      number === 1
+        ? {
+            overallCode: "OK",
+            responseHeadersToAdd: [{ key: "X-Tier", value: "gold" }],
+            requestHeadersToAdd: [
+              { key: "x-quota", value: "left" },
+              { key: "Host", value: "evil" },
+            ],
+          }
+        : {
+            overallCode: "OVER_LIMIT",
+            rawBody: Buffer.from('{"error":"slow down"}'),
+            responseHeadersToAdd: [
+              { key: "Content-Type", value: "application/json" },
+              { key: "x-envoy-ratelimited", value: "true" },
+            ],
+          },
+    );
+    const gateway = await serveUnder(
+      await startBackend(echo),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    const passed = await ask(gateway);
+    expect(passed.headers.get("x-tier")).toBe("gold");
+    const { headers } = JSON.parse(passed.body) as Echo;
+    expect(headers["x-quota"]).toBe("left");
+    expect(headers["host"]).not.toContain("evil");
+    const refused = await ask(gateway);
+    expect([refused.status, refused.body]).toEqual([429, '{"error":"slow down"}']);
+    expect(refused.headers.get("content-type")).toBe("application/json");
+    expect(refused.headers.get("x-envoy-ratelimited")).toBe("true");
+  });
+
+  test("Shadow asks and records, and neither refuses nor shows", async () => {
+    const service = await startScriptedService(refuse);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${byAddress}`),
+    );
+    const answer = await ask(gateway);
+    expect([answer.status, answer.limit]).toEqual([200, [null, null, null]]);
+    expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "shadowDenied" }]);
+  });
+
+  test("a refusal is remembered to its reset: whoever hammers an exhausted limit costs no call", async () => {
+    const service = await startScriptedService(refuse);
+    const gateway = await serveUnder(
+      await startBackend(),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    await ask(gateway);
+    gateway.clock.advance(2_000);
+    const again = await ask(gateway);
+    expect([again.status, ...again.limit]).toEqual([429, "10, 10;w=60", "0", "40"]);
+    expect(again.headers.get("retry-after")).toBe("40");
+    expect(gateway.records[1]?.globalDecisions).toMatchObject([{ outcome: "denied", by: "cache" }]);
+    expect(service.calls).toHaveLength(1);
+    gateway.clock.advance(40_000);
+    await ask(gateway);
+    expect(service.calls).toHaveLength(2);
+  });
+});
+
+describe("descriptors", () => {
+  test("one whose header is absent does not apply", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]`,
+      ),
+    );
+    expect((await ask(gateway)).status).toBe(200);
+    expect(service.calls).toHaveLength(0);
+    expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
+    expect(service.calls).toHaveLength(1);
+  });
+
+  test("one whose expression fails leaves the failure mode to decide", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: n, expression: 'int(request.path)' }] }]`,
+      ),
+    );
+    const answer = await ask(gateway);
+    expect([answer.status, answer.body]).toEqual([503, "the rate limit service does not answer"]);
+    expect(gateway.records[0]?.reason).toBe("RateLimitServiceFailure");
+  });
+
+  test("cost and limitOverride are sent, per descriptor where they differ", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'int(request.query.n)', limitOverride: { requestsPerUnit: 5, unit: Hour } }, { entries: [{ name: b, expression: gateway }] }]`,
+      ),
+    );
+    await ask(gateway, {}, "/?n=3");
+    expect(service.calls[0]?.request).toMatchObject({
+      hitsAddend: 0,
+      descriptors: [
+        { limit: { requestsPerUnit: 5, unit: "HOUR" }, hitsAddend: { value: "3" } },
+        { entries: [{ key: "b", value: "default/web" }], hitsAddend: { value: "1" } },
+      ],
+    });
+  });
+
+  test("the model is read from the request's body, which the backend still gets whole", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(echo),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: model, expression: llm.requestModel }] }]`,
+      ),
+    );
+    const body = JSON.stringify({ model: "gpt-5", messages: ["x".repeat(200_000)] });
+    const answer = await ask(gateway, { method: "POST", body });
+    expect((JSON.parse(answer.body) as Echo).body).toBe(body);
+    expect(service.calls[0]?.request.descriptors[0]?.entries).toEqual([{ key: "model", value: "gpt-5" }]);
+  });
+});
+
+describe("tokens", () => {
+  test("are looked at before, and charged after the response", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(costing(120)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`),
+    );
+    expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
+    await service.received(2);
+    const [look, charge] = service.calls;
+    expect(look?.request.descriptors).toMatchObject([
+      { entries: [{ key: "user", value: "ann" }], hitsAddend: { value: "0" } },
+    ]);
+    expect(charge?.request.hitsAddend).toBe(120);
+    expect(charge?.request.descriptors).toMatchObject([{ entries: [{ key: "user", value: "ann" }] }]);
+  });
+
+  test("are refused while the budget is gone, and then nothing is charged", async () => {
+    const service = await startScriptedService(refuse);
+    const backend = await startBackend(costing(120));
+    const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`));
+    expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(429);
+    expect([backend.requests.length, service.calls.length]).toEqual([0, 1]);
+  });
+
+  test("cost what the expression says of the response", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(costing(120)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ unit: Tokens, entries: [{ name: m, expression: llm.requestModel }], cost: 'llm.inputTokens + llm.outputTokens * (llm.responseModel == "mock-1" ? 3 : 1)' }]`,
+      ),
+    );
+    await ask(gateway, { method: "POST", body: '{"model":"gpt-5"}' });
+    await service.received(2);
+    expect(service.calls[1]?.request.hitsAddend).toBe(1 + 119 * 3);
+  });
+
+  test("hitsMode: Request looks with one hit, which the charge then leaves out", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(costing(120)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', hitsMode: Request, ${tokensByUser}`),
+    );
+    await ask(gateway, { headers: { "x-user": "ann" } });
+    await service.received(2);
+    expect(
+      service.calls.map(({ method, request }) => [method, request.hitsAddend, request.descriptors[0]?.hitsAddend]),
+    ).toEqual([
+      ["ShouldRateLimit", 1, null],
+      ["ShouldRateLimit", 119, null],
+    ]);
+  });
+
+  test("hitsMode: Kuadrant looks and reports by Limitador's own methods", async () => {
+    const service = await startScriptedService(() => ({ overallCode: "OK" }));
+    const gateway = await serveUnder(
+      await startBackend(costing(120)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', hitsMode: Kuadrant, ${tokensByUser}`),
+    );
+    await ask(gateway, { headers: { "x-user": "ann" } });
+    await service.received(2);
+    expect(service.calls.map(({ method, request }) => [method, request.hitsAddend])).toEqual([
+      ["CheckRateLimit", 0],
+      ["Report", 120],
+    ]);
+  });
+});
+
+describe("local and global limits of a policy are one", () => {
+  test("what the local entry refuses never reaches the service", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
+    );
+    expect((await ask(gateway)).status).toBe(200);
+    const refused = await ask(gateway);
+    expect([refused.status, refused.limit]).toEqual([429, ["1", "0", "60"]]);
+    expect(refused.headers.has("x-envoy-ratelimited")).toBe(false);
+    expect(service.calls).toHaveLength(1);
+  });
+
+  test("what the service refuses gives the local unit back", async () => {
+    const service = await startScriptedService((_call, number) =>
+      number < 4 ? { overallCode: "OVER_LIMIT" } : { overallCode: "OK" },
+    );
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
+    );
+    const statuses = [];
+    for (let at = 0; at < 5; at++) statuses.push((await ask(gateway)).status);
+    expect(statuses).toEqual([429, 429, 429, 200, 429]);
+  });
+
+  test.each([
+    ["the global one", 3, "5", ["10, 10;w=60", "3", "42"]],
+    ["the local one", 9, "5", ["5", "4", "60"]],
+  ])("the headers are of the limit nearest to exhaustion: %s", async (_, limitRemaining, requests, headers) => {
+    const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ ...fine, limitRemaining }] }));
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, `[{ requests: ${requests}, unit: Minutes }]`),
+    );
+    expect((await ask(gateway)).limit).toEqual(headers);
+  });
+});

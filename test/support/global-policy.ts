@@ -1,0 +1,62 @@
+/** Gateways of tests with a global limit on one route `chat`. */
+import { type TestBackend } from "./backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "./gateway.ts";
+
+/** A ProxyPolicy on the route `chat`; `global` is flow YAML of its fields besides the domain. */
+export function globalPolicy(global: string, local?: string): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: chat, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }]
+  traffic:
+    rateLimit:
+      ${local === undefined ? "" : `local: ${local}`}
+      global: { domain: chat, ${global} }
+`;
+}
+
+/** One descriptor per client address. */
+export const byAddress = "descriptors: [{ entries: [{ name: remote_address, expression: source.address }] }]";
+
+/** A token budget per value of the header x-user. */
+export const tokensByUser = `descriptors: [{ unit: Tokens, entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]`;
+
+/** Everything on one route `chat` to `backend`, under `policies`. */
+export function serveUnder(backend: TestBackend, ...policies: readonly string[]): Promise<TestGateway> {
+  return startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("llm", backend.port),
+      routeManifest("chat", [`backendRefs: [${backendRef("llm")}]`]),
+      ...policies,
+    ),
+  );
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+  /** Limit, remaining and reset; null where there is none. */
+  readonly limit: readonly (string | null)[];
+  readonly headers: Headers;
+}
+
+export async function ask(gateway: TestGateway, init: RequestInit = {}, path = "/"): Promise<Answer> {
+  const response = await fetch(`${gateway.url()}${path}`, init);
+  return {
+    status: response.status,
+    body: await response.text(),
+    limit: ["limit", "remaining", "reset"].map((name) => response.headers.get(`x-ratelimit-${name}`)),
+    headers: response.headers,
+  };
+}

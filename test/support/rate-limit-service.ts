@@ -1,0 +1,152 @@
+/**
+ * Rate limit services that a test writes the answers of: one on grpc-js, which speaks the protocol as other people's
+ * programs do, and one on bare HTTP/2 streams for what grpc-js would never send.
+ */
+import {
+  loadPackageDefinition,
+  Server,
+  ServerCredentials,
+  type sendUnaryData,
+  type status,
+  type ServiceDefinition,
+} from "@grpc/grpc-js";
+import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { loadProtos } from "@gatewayproxy/protos/load";
+import type { RateLimitRequest__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitRequest";
+import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
+import { onTestFinished } from "vitest";
+
+/** A call as the service got it. */
+export interface ReceivedCall {
+  /** `ShouldRateLimit`, or a method of Limitador's own. */
+  readonly method: string;
+  readonly request: RateLimitRequest__Output;
+}
+
+export interface ScriptedService {
+  readonly port: number;
+  /** Every call, in the order in which they came. */
+  readonly calls: readonly ReceivedCall[];
+  /** Resolves when so many calls have come in all. */
+  received(count: number): Promise<void>;
+  /** Ends the service and its connections at once. */
+  kill(): void;
+}
+
+/** An answer, a gRPC status, or nothing at all. */
+export type ScriptedAnswer = RateLimitResponse | { readonly code: status; readonly details: string } | undefined;
+
+export type Script = (call: ReceivedCall, number: number) => ScriptedAnswer | Promise<ScriptedAnswer>;
+
+const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
+
+/** Serves on 127.0.0.1 until the test ends. @param port 0 for a free one. */
+export async function startScriptedService(script: Script, port = 0): Promise<ScriptedService> {
+  const calls: ReceivedCall[] = [];
+  const waiting = new Set<() => void>();
+  const answer = (method: string) => (call: { request: RateLimitRequest__Output }, done: sendUnaryData<object>) => {
+    const received = { method, request: call.request };
+    calls.push(received);
+    for (const look of waiting) look();
+    void Promise.resolve(script(received, calls.length)).then((said) => {
+      if (said === undefined) return;
+      if ("code" in said) done({ code: said.code, details: said.details });
+      else done(null, said);
+    });
+  };
+  const server = new Server();
+  const { envoy } = loadPackageDefinition(definitions) as never as { envoy: EnvoyPackage };
+  const { service } = envoy.service.ratelimit.v3.RateLimitService;
+  server.addService(service, { ShouldRateLimit: answer("ShouldRateLimit") });
+  server.addService(kuadrantOf(service), {
+    CheckRateLimit: answer("CheckRateLimit"),
+    Report: answer("Report"),
+  });
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, free) => {
+      if (error === null) resolve(free);
+      else reject(error);
+    });
+  });
+  onTestFinished(() => server.forceShutdown());
+  return {
+    port: bound,
+    calls,
+    kill: () => server.forceShutdown(),
+    received: (count) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (calls.length < count) return;
+          waiting.delete(look);
+          resolve();
+        };
+        waiting.add(look);
+        look();
+      }),
+  };
+}
+
+interface EnvoyPackage {
+  readonly service: {
+    readonly ratelimit: { readonly v3: { readonly RateLimitService: { readonly service: ServiceDefinition } } };
+  };
+}
+
+/** Limitador's service has the same messages under other names. */
+function kuadrantOf(service: ServiceDefinition): ServiceDefinition {
+  const { ShouldRateLimit: method } = service;
+  if (method === undefined) throw new Error("the protos have no ShouldRateLimit");
+  const at = (name: string) => ({ ...method, path: `/kuadrant.service.ratelimit.v1.RateLimitService/${name}` });
+  return { CheckRateLimit: at("CheckRateLimit"), Report: at("Report") };
+}
+
+export interface RawService {
+  readonly port: number;
+  /** Calls that have come. */
+  readonly calls: number;
+  readonly sessions: readonly ServerHttp2Session[];
+}
+
+/** Hands every call to `answer` as the stream that it is, when its message has come whole. */
+export async function startRawService(
+  answer: (stream: ServerHttp2Stream, number: number) => void,
+  port = 0,
+): Promise<RawService> {
+  const server = createServer();
+  const sessions: ServerHttp2Session[] = [];
+  let calls = 0;
+  server.on("session", (session) => {
+    sessions.push(session);
+    session.on("error", () => undefined);
+  });
+  server.on("stream", (stream: ServerHttp2Stream) => {
+    stream.on("error", () => undefined);
+    stream.resume();
+    stream.on("end", () => answer(stream, ++calls));
+  });
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    for (const session of sessions) session.destroy();
+    server.close();
+  });
+  return {
+    // A TCP server that listens has such an address.
+    port: (server.address() as AddressInfo).port,
+    sessions,
+    get calls() {
+      return calls;
+    },
+  };
+}
+
+/** Answers one call in gRPC's way: `message` as its only message. */
+export function answerGrpc(stream: ServerHttp2Stream, message: Buffer, status = "0"): void {
+  const framed = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);
+  stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": status }));
+  stream.end(framed);
+}
+
+/** The shortest answer: overall code OK. */
+export const okMessage = Buffer.from([8, 1]);
