@@ -2,8 +2,9 @@
  * `npm run bench`: this proxy and Envoy side by side on one machine, by CPU time per request. docs/benchmarks.md holds
  * the last full run and explains the method; `--help` lists the options.
  */
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { startBackends, type BackendPorts } from "./backend.ts";
 import type { BenchCase } from "./cases.ts";
@@ -33,21 +34,25 @@ async function main(options: BenchOptions): Promise<void> {
   });
   const folder = mkdtempSync(join(tmpdir(), "gateway-proxy-bench-"));
   const running: RunningProgram[] = [];
+  const [loadBefore = 0] = loadavg();
   try {
     const results = await compare(chosen, options, folder, running);
     const table = renderTable(results, chosen[0]?.name ?? "");
     console.log(`\n${table}`);
-    if (options.isFull) {
-      writeSection(
-        join(import.meta.dirname, "../../docs/benchmarks.md"),
-        "proxy",
-        describeRun(chosen, options) + table,
-      );
-    }
+    if (options.isQuick) console.log("\nA quick run shows that everything runs; its figures mean nothing.");
+    if (options.isFull) publish(describeRun(chosen, options, loadBefore) + table);
   } finally {
     await Promise.all(running.map((program) => program.stop()));
     rmSync(folder, { recursive: true });
   }
+}
+
+/** Puts the text into the page of benchmarks, in the form that `npm run format` would give it. */
+function publish(text: string): void {
+  const repository = join(import.meta.dirname, "../..");
+  const page = join(repository, "docs/benchmarks.md");
+  writeSection(page, "proxy", text);
+  execFileSync(join(repository, "node_modules/.bin/biome"), ["format", "--write", page], { cwd: repository });
 }
 
 /** Starts everything, adding it to `running` for the caller to stop, and runs the cases one after the other. */

@@ -5,15 +5,20 @@ import { describeCommit, describeMachine } from "./machine.ts";
 import type { BenchOptions } from "./options.ts";
 import type { Peer } from "./peers/peer.ts";
 
-/** The text above the table of a full run, dated today. */
-export function describeRun(peers: readonly Peer[], options: BenchOptions): string {
+/**
+ * The text above the table of a full run, dated today.
+ *
+ * @param loadBefore the machine's load average before the run: what it did besides.
+ */
+export function describeRun(peers: readonly Peer[], options: BenchOptions, loadBefore: number): string {
   const threads = options.workers === 1 ? "one worker thread" : `${options.workers} worker threads`;
   return `
 ## The proxy and Envoy
 
 Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}.
 
-- Machine: ${describeMachine()}. Load generator, backend and proxy share it.
+- Machine: ${describeMachine()}. Load generator, backend and proxy share it; its load
+  average before the run was ${loadBefore.toFixed(1)}.
 - Versions: ${[...peers.map((peer) => peer.version()), ...toolVersions()].join("; ")}.
 - Setting: every peer with ${threads}, access log off, everything else at its default, all on 127.0.0.1. The
   backend is nginx with a fixed answer of 1 KiB; event streams come from a small Node server.

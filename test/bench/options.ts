@@ -8,6 +8,8 @@ export interface BenchOptions {
   readonly seconds: number;
   readonly warmUpSeconds: number;
   readonly workers: number;
+  /** The figures are of programs that have not warmed up and are not to be believed. */
+  readonly isQuick: boolean;
   /** Names of the peers to run; the first is the one that others are compared with. */
   readonly peers: readonly string[];
   /** Whether this is the whole comparison, whose table belongs into the docs. */
@@ -47,6 +49,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
     seconds: values.quick ? 1 : positive("--seconds", values.seconds),
     warmUpSeconds: values.quick ? 1 : 4,
     workers: positive("--workers", values.workers),
+    isQuick: values.quick,
     peers: values.peers.split(","),
     isFull: args.length === 0,
   };

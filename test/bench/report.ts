@@ -58,7 +58,9 @@ function ratios(own: readonly Sample[], base: readonly Sample[]): readonly numbe
  * it, so that several benchmarks keep their tables on one page.
  */
 export function writeSection(page: string, name: string, text: string): void {
-  const before = existsSync(page) ? readFileSync(page, "utf8") : "# Benchmarks\n";
+  const before = existsSync(page)
+    ? readFileSync(page, "utf8")
+    : "# Benchmarks\n\nEach section is written by the command that it names.\n";
   writeFileSync(page, replaceSection(before, name, text));
 }
 
