@@ -6,7 +6,7 @@ import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { CurrentLimit } from "../limiter/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
-import type { DescriptorLevel, DescriptorNode, Rule } from "./rule.ts";
+import type { DescriptorLevel, DescriptorNode, RateLimitConfig, Rule } from "./rule.ts";
 import { headerPolicy } from "./header-policy.ts";
 import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "./unit.ts";
 
@@ -24,11 +24,25 @@ export function buildDomain(spec: DomainSpec): BuiltDomain {
   return builder.problems.length > 0 ? { problems: builder.problems } : { level, problems: [] };
 }
 
-/** One level that holds the nodes of several; their composite keys are known to differ. */
-export function mergeLevels(levels: readonly DescriptorLevel[]): DescriptorLevel {
+/**
+ * Puts the domains of several files, by key, together; files of one domain are merged, their top-level keys differ. In the
+ * order of the keys, so that the order of wildcards does not depend on which file changed last.
+ */
+export function assembleDomains(
+  files: ReadonlyMap<string, { readonly domain: string; readonly level: DescriptorLevel }>,
+): RateLimitConfig {
+  const domains = new Map<string, DescriptorLevel>();
+  for (const [, { domain, level }] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const present = domains.get(domain);
+    domains.set(domain, present === undefined ? level : mergeLevels(present, level));
+  }
+  return { domains };
+}
+
+function mergeLevels(a: DescriptorLevel, b: DescriptorLevel): DescriptorLevel {
   return {
-    byComposite: new Map(levels.flatMap((level) => [...level.byComposite])),
-    wildcards: levels.flatMap((level) => level.wildcards),
+    byComposite: new Map([...a.byComposite, ...b.byComposite]),
+    wildcards: [...a.wildcards, ...b.wildcards],
   };
 }
 

@@ -93,7 +93,7 @@ export const configSettings = {
     kind: duration,
     env: "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
     default: "3s",
-    help: "Longest time that one attempt to connect to the xDS server takes.",
+    help: "Pause between two attempts to connect to an xDS server that cannot be reached.",
   },
   xdsClientAdditionalHeaders: {
     kind: optional(pairs(":")),
@@ -126,7 +126,7 @@ export const configSettings = {
     kind: duration,
     env: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL",
     default: "10s",
-    help: "Pause after the first failure of the xDS stream; it doubles with each further one.",
+    help: "Pause after the xDS server ended the stream; it doubles with each further time.",
   },
   xdsBackoffMaxInterval: {
     kind: duration,

@@ -1,0 +1,42 @@
+/**
+ * What only one file may have: its domain or, where domains are merged, each of its top-level keys. Conflicts are told in
+ * the reference's words.
+ */
+import type { SourceLocation } from "@gatewayproxy/runtime/problem";
+import type { ConfigProblem } from "./config-problem.ts";
+import type { DomainSpec } from "./descriptor-spec.ts";
+
+export interface Claim {
+  readonly name: string;
+  /** What to say when another has it. */
+  readonly conflict: string;
+  readonly location?: SourceLocation;
+}
+
+/** All that a file claims. */
+export function claimsOf(spec: DomainSpec, mergesDomains: boolean): readonly Claim[] {
+  if (!mergesDomains) {
+    return [{ name: spec.domain, conflict: `duplicate domain '${spec.domain}' in config file`, ...placeOf(spec) }];
+  }
+  return spec.descriptors.map((descriptor) => {
+    const composite = descriptor.value === "" ? descriptor.key : `${descriptor.key}_${descriptor.value}`;
+    const conflict = `duplicate descriptor composite key '${spec.domain}.${composite}'`;
+    return { name: `${spec.domain}\n${composite}`, conflict, ...placeOf(descriptor) };
+  });
+}
+
+/** Who has what. */
+export class ClaimBook {
+  readonly #owners = new Map<string, string>();
+
+  /** Enters all claims of `key`, or none and returns a problem for each that another has. */
+  take(key: string, claims: readonly Claim[]): readonly ConfigProblem[] {
+    const taken = claims.filter(({ name }) => (this.#owners.get(name) ?? key) !== key);
+    if (taken.length === 0) for (const { name } of claims) this.#owners.set(name, key);
+    return taken.map((claim) => ({ message: claim.conflict, resource: key, ...placeOf(claim) }));
+  }
+}
+
+function placeOf({ location }: { readonly location?: SourceLocation }): { readonly location?: SourceLocation } {
+  return location === undefined ? {} : { location };
+}

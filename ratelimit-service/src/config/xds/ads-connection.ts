@@ -1,0 +1,125 @@
+/** One aggregated stream to an xDS server, on grpc-js; from the attempt to connect to its end. */
+import { readFileSync } from "node:fs";
+import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
+import type { DiscoveryResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryResponse";
+import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
+import { loadProtos } from "@gatewayproxy/protos/load";
+import {
+  type ChannelCredentials,
+  type ClientDuplexStream,
+  credentials,
+  loadPackageDefinition,
+  Metadata,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
+
+export interface XdsServer {
+  /** `host:port`. */
+  readonly address: string;
+  /** Absent: plain text. */
+  readonly tls?: XdsTls;
+  /** Sent with the stream. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** Largest response that is taken; absent: 4 MiB. */
+  readonly maxMessageBytes?: number;
+}
+
+/** Paths of PEM files, read with every connection, so that renewed ones are used. */
+export interface XdsTls {
+  readonly certificateFile?: string;
+  readonly keyFile?: string;
+  /** Trusted in place of the system's authorities. */
+  readonly authoritiesFile?: string;
+  /** The name that the server's certificate must carry, in place of its host. */
+  readonly serverName?: string;
+}
+
+/** Called in this order, none within `openAdsConnection` and none after `close`. */
+export interface AdsEvents {
+  /** `send` may be called from here on; what is sent waits until the server is reached. */
+  readonly onOpen: () => void;
+  readonly onResponse: (response: DiscoveryResponse__Output) => void;
+  /** Once; the connection is closed. `wasReached` tells a server that ended the stream from one that is not there. */
+  readonly onEnd: (reason: string, wasReached: boolean) => void;
+}
+
+export interface AdsConnection {
+  readonly send: (request: DiscoveryRequest) => void;
+  readonly close: () => void;
+}
+
+type AdsStream = ClientDuplexStream<DiscoveryRequest, DiscoveryResponse__Output>;
+
+/** Begins to connect. Certificates that cannot be read end the connection with the reason. */
+export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConnection {
+  let isOver = false;
+  let stream: AdsStream | undefined;
+  let closeClient = (): void => undefined;
+
+  function end(reason: string, wasReached: boolean): void {
+    if (isOver) return;
+    close();
+    events.onEnd(reason, wasReached);
+  }
+
+  function close(): void {
+    isOver = true;
+    stream?.cancel();
+    closeClient();
+  }
+
+  function connect(): void {
+    if (isOver) return;
+    try {
+      const client = newClient(server);
+      closeClient = () => client.close();
+      stream = client.streamAggregatedResources(streamMetadata(server));
+    } catch (error) {
+      end(error instanceof Error ? error.message : String(error), false);
+      return;
+    }
+    stream.on("data", (response: DiscoveryResponse__Output) => {
+      if (!isOver) events.onResponse(response);
+    });
+    stream.on("error", ({ code, details, message }: ServiceError) => {
+      end(details === "" ? message : details, code !== status.UNAVAILABLE);
+    });
+    stream.on("end", () => end("the stream ended", true));
+    events.onOpen();
+  }
+
+  process.nextTick(connect);
+  return {
+    send: (request) => {
+      if (!isOver) stream?.write(request);
+    },
+    close,
+  };
+}
+
+function newClient(server: XdsServer) {
+  // The generated types say what the loader makes of exactly this file.
+  const { envoy } = loadPackageDefinition(
+    loadProtos("envoy/service/discovery/v3/discovery.proto"),
+  ) as unknown as ProtoGrpcType;
+  const { maxMessageBytes, tls } = server;
+  return new envoy.service.discovery.v3.AggregatedDiscoveryService(server.address, channelCredentials(tls), {
+    "grpc.keepalive_time_ms": 30_000,
+    "grpc.use_local_subchannel_pool": 1,
+    ...(maxMessageBytes === undefined ? {} : { "grpc.max_receive_message_length": maxMessageBytes }),
+    ...(tls?.serverName === undefined ? {} : { "grpc.ssl_target_name_override": tls.serverName }),
+  });
+}
+
+function channelCredentials(tls: XdsTls | undefined): ChannelCredentials {
+  if (tls === undefined) return credentials.createInsecure();
+  const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
+  return credentials.createSsl(read(tls.authoritiesFile), read(tls.keyFile), read(tls.certificateFile));
+}
+
+function streamMetadata({ headers }: XdsServer): Metadata {
+  const metadata = new Metadata();
+  for (const [name, value] of headers) metadata.set(name, value);
+  return metadata;
+}
