@@ -1,5 +1,6 @@
 /** Requests whose head cannot be accepted: the client is told why, and so are the access log and the metrics. */
 import { connect } from "node:http2";
+import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
 import { gatewayManifest, startGateway } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
@@ -23,6 +24,26 @@ test.each([
       sourceAddress: "127.0.0.1",
     },
   ]);
+});
+
+test.each([
+  ["a method that is none", "G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
+  ["a target that no parser takes", "GET ..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400],
+  ["two lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400],
+  ["a head that is too long", `GET / HTTP/1.1\r\nHost: a\r\nx: ${"y".repeat(65 * 1024)}\r\n\r\n`, 431],
+])("%s, which Node refuses before us", async (_case, request, status) => {
+  const gateway = await startGateway(gatewayManifest());
+  expect((await rawHttp(gateway.url(), request)).status).toBe(status);
+  expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", sourceAddress: "127.0.0.1" }]);
+});
+
+test("a client that leaves in the middle of its head was not refused", async () => {
+  const gateway = await startGateway(gatewayManifest());
+  const { hostname, port } = new URL(gateway.url());
+  const socket = connectSocket(Number(port), hostname);
+  socket.end("GET / HTTP/1.1\r\nHo");
+  await new Promise((resolve) => socket.resume().on("close", resolve));
+  expect(gateway.records).toEqual([]);
 });
 
 test("on HTTP/2 too", async () => {

@@ -11,7 +11,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Connection, TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
-import { createHttp1Server } from "./http1-server.ts";
+import { createHttp1Server, headFaultOf } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
 import { judgeProxyHeader } from "./proxy-protocol.ts";
@@ -171,9 +171,17 @@ export class BindServer {
   #handToHttp1(socket: Socket, connection: Connection): void {
     this.#connections.set(socket, connection);
     socket.once("close", () => this.#connections.delete(socket));
+    socket.once("error", (error) => this.#tellUnparsed(error, connection));
     this.#serveHttp1.call(this.#http1, socket);
     // By the look at its first bytes.
     if (socket.isPaused()) socket.resume();
+  }
+
+  /** Nothing is known of the request, but that there was one. */
+  #tellUnparsed(error: Error, connection: Connection): void {
+    const fault = headFaultOf(error);
+    if (fault === undefined) return;
+    this.#options.onRefused({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
   }
 
   #track(socket: Socket): void {

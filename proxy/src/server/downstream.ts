@@ -15,7 +15,7 @@ export interface RequestReceiver {
   readonly onRefused: (refused: RefusedRequest) => void;
 }
 
-/** What can be said of a request whose head could not be accepted. */
+/** What can be said of a request whose head could not be accepted; empty where it could not even be read. */
 export interface RefusedRequest {
   readonly connection: Connection;
   readonly httpVersion: string;

@@ -40,6 +40,29 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
   return server;
 }
 
+/**
+ * What Node's parser, or its watch over slow heads, found wrong with the head of a request; nothing for every other
+ * error of a connection. Node answers such a request itself, and then destroys the socket with the error.
+ */
+export function headFaultOf(error: NodeJS.ErrnoException): HeadFault | undefined {
+  const status = statusByCode[error.code ?? ""];
+  return status === undefined ? undefined : { status, message: error.message };
+}
+
+/** By llhttp's and Node's error codes; those that only a body can have are left out, for its request is known. */
+const statusByCode: Readonly<Record<string, HeadFault["status"]>> = {
+  HPE_INVALID_METHOD: 400,
+  HPE_INVALID_URL: 400,
+  HPE_INVALID_VERSION: 400,
+  HPE_INVALID_CONSTANT: 400,
+  HPE_INVALID_HEADER_TOKEN: 400,
+  HPE_INVALID_CONTENT_LENGTH: 400,
+  HPE_UNEXPECTED_CONTENT_LENGTH: 400,
+  HPE_INVALID_TRANSFER_ENCODING: 400,
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
 interface RequestKind {
   readonly awaitsContinue: boolean;
   readonly upgrade: string | undefined;

@@ -16,7 +16,7 @@ export type Scheme = "http" | "https";
 
 /** Why a request is refused before anything looks at it. */
 export interface HeadFault {
-  readonly status: 400 | 414 | 431;
+  readonly status: 400 | 408 | 414 | 431;
   /** Told to the client: names the rule, repeats nothing of the request. */
   readonly message: string;
 }
