@@ -8,6 +8,7 @@ import {
   backendRef,
   gatewayManifest,
   manifests,
+  policyManifest,
   routeManifest,
   startGateway,
   type TestGateway,
@@ -72,6 +73,25 @@ describe("requests", () => {
       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
     );
     expect(answer.status).toBe(404);
+    expect(answer.head.toLowerCase()).toContain("connection: close");
+  });
+
+  test("a client that expects 100 Continue and is over a limit is refused without having sent its body", async () => {
+    const { port } = await startBackend();
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest(),
+        backendManifest("b", port),
+        routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+        policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]),
+      ),
+    );
+    await (await fetch(gateway.url())).text();
+    const answer = await rawHttp(
+      gateway.url(),
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+    );
+    expect(answer.status).toBe(429);
     expect(answer.head.toLowerCase()).toContain("connection: close");
   });
 

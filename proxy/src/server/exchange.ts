@@ -110,7 +110,6 @@ export class Exchange implements DownstreamEvents {
     this.#record.route = rule.route;
     this.#record.rule = rule.rule;
     if (this.#answersPreflight(rule)) return;
-    this.#body = this.#takeBody(rule);
     if (rule.limits.isEmpty && rule.globalLimits === undefined) this.#direct(rule, match.match);
     else this.#limit(rule, match.match);
   }
@@ -169,12 +168,13 @@ export class Exchange implements DownstreamEvents {
       return;
     }
     const admit = this.#guarded((llm: LlmRequest) => limits.admit({ ...view, llm }, this.#guarded(done)));
-    if (this.#body === undefined) {
+    const body = this.#takeBody();
+    if (body === undefined) {
       admit({});
       return;
     }
-    this.#body.keepUpTo(maxAiRequestBytes);
-    this.#body.collect((whole) => {
+    body.keepUpTo(maxAiRequestBytes);
+    body.collect((whole) => {
       // What cannot be read must not get past the limit.
       if (whole === undefined) this.#answer(bodyTooLarge);
       else admit(readLlmRequest(whole));
@@ -288,15 +288,17 @@ export class Exchange implements DownstreamEvents {
     this.#globalPass?.addBackendHeaders(headers);
     filters.editRequest?.(headers);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
-    return { method: head.method, path, headers, body: this.#body, upgrade } satisfies OutgoingRequest;
+    return { method: head.method, path, headers, body: this.#takeBody(), upgrade } satisfies OutgoingRequest;
   }
 
-  #takeBody({ retry }: CompiledRule): RequestBody | undefined {
+  /** Not before it is needed: a client that awaits `100 Continue` is told to go on by this, and not if it is refused. */
+  #takeBody(): RequestBody | undefined {
+    if (this.#body !== undefined) return this.#body;
     const { body: stream } = this.#downstream;
     if (stream === undefined) return undefined;
-    const body = new RequestBody({ stream, record: this.#record });
-    if (retry !== undefined) body.keepUpTo(largeBodyBytes);
-    return body;
+    this.#body = new RequestBody({ stream, record: this.#record });
+    if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
+    return this.#body;
   }
 
   /** CORS first: what a ResponseHeaderModifier says is said with more intent. */
