@@ -67,6 +67,11 @@ describe("the access log", () => {
     expect(logged({})[0]?.endsWith(end)).toBe(true);
   });
 
+  test("tells of calls where there was more than one", () => {
+    expect(logged({ calls: 3 })[0]).toContain('"endpoint":"10.0.0.1:8080","calls":3,');
+    expect(logged({ calls: 1 })[0]).not.toContain("calls");
+  });
+
   test("keeps the query out, which may hold a key", () => {
     expect(logged({ path: "/v1/models?api_key=secret" })[0]).not.toContain("secret");
     expect(fieldsOf({ path: "/v1/models?api_key=secret" })["path"]).toBe("/v1/models");

@@ -42,6 +42,19 @@ describe("RequestMetrics", () => {
     );
   });
 
+  test("counts calls beyond the first of each request, and what came of copies", async () => {
+    const metrics = afterEnding({ calls: 3 }, { calls: 1 }, { calls: 2 }, { calls: 0, endpoint: undefined });
+    expect(await samplesOf(metrics, "upstream_retries_total")).toEqual([
+      'upstream_retries_total{backend="Service/default/shop:80"} 3',
+    ]);
+    metrics.mirrored("Service/default/copy:80", "sent");
+    metrics.mirrored("Service/default/copy:80", "skipped");
+    expect(await samplesOf(metrics, "mirrored_requests_total")).toEqual([
+      'mirrored_requests_total{backend="Service/default/copy:80",outcome="sent"} 1',
+      'mirrored_requests_total{backend="Service/default/copy:80",outcome="skipped"} 1',
+    ]);
+  });
+
   test("does not let a client make up methods", async () => {
     const metrics = afterEnding({ method: "X-1" }, { method: "X-2" });
     expect(await samplesOf(metrics, "http_requests_total")).toEqual([
