@@ -14,7 +14,8 @@ const proxy = {
   api: { layers: ["cel"], packages: ["zod", "yaml", "re2js", "fastest-levenshtein"], core: ["net"] },
   ir: { layers: [], packages: [], core: [] },
   cel: { layers: [], packages: ["@bufbuild/.+", "re2js"], core: [] },
-  translate: { layers: ["api", "ir"], packages: [], core: ["net"] },
+  // crypto, tls: whether a certificate is one that can be served.
+  translate: { layers: ["api", "ir"], packages: [], core: ["net", "crypto", "tls"] },
   status: { layers: ["api", "ir"], packages: [], core: [] },
   source: { layers: ["api"], packages: ["yaml"] },
   routing: { layers: ["ir"], packages: ["re2js"], core: [] },

@@ -1,93 +1,21 @@
-/** Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners on addresses, and who may attach to them. */
+/** Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners on addresses, and who may add more of them. */
 import * as z from "zod";
+import { listeners, secretReference } from "./listener.ts";
 import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
-import { gatewayGroup } from "./names.ts";
 import {
   anyText,
   group,
-  hostname,
   type Immutable,
   kindName,
   labelSelector,
   list,
   namespaceName,
   portNumber,
-  sectionName,
   strictObject,
   targetName,
   text,
   textMap,
 } from "./schema.ts";
-
-const secretReference = strictObject({
-  group: group.default(""),
-  kind: kindName.default("Secret"),
-  name: targetName,
-  namespace: namespaceName.optional(),
-});
-
-const listenerTls = strictObject({
-  mode: z.enum(["Terminate", "Passthrough"]).default("Terminate"),
-  certificateRefs: list(secretReference, { max: 64 }).default([]),
-  options: textMap.default({}),
-}).refine((tls) => tls.mode !== "Terminate" || tls.certificateRefs.length > 0 || Object.keys(tls.options).length > 0, {
-  error: "certificateRefs or options are required where mode is Terminate",
-});
-
-const allowedRoutes = strictObject({
-  namespaces: strictObject({
-    from: z.enum(["All", "Selector", "Same"]).default("Same"),
-    selector: labelSelector.optional(),
-  }).default({ from: "Same" }),
-  kinds: list(strictObject({ group: group.default(gatewayGroup), kind: kindName }), { max: 8 }).optional(),
-});
-
-const listener = strictObject({
-  name: sectionName,
-  hostname: hostname.optional(),
-  port: portNumber,
-  protocol: text("a protocol such as HTTP", { max: 255, pattern: /^[a-zA-Z0-9][-a-zA-Z0-9./]*$/ }),
-  tls: listenerTls.optional(),
-  allowedRoutes: allowedRoutes.default({ namespaces: { from: "Same" } }),
-}).superRefine((value, context) => {
-  for (const { path, message } of listenerFaults(value)) context.addIssue({ code: "custom", path: [path], message });
-});
-
-interface ListenerTraits {
-  readonly protocol: string;
-  readonly hostname?: string | undefined;
-  readonly tls?: { readonly mode: string } | undefined;
-}
-
-/** The CRD's rules on what goes with which protocol. */
-function* listenerFaults({ protocol, hostname, tls }: ListenerTraits): Iterable<{ path: string; message: string }> {
-  if (tls !== undefined && ["HTTP", "TCP", "UDP"].includes(protocol)) {
-    yield { path: "tls", message: `tls must not be set where protocol is ${protocol}` };
-  }
-  if (tls?.mode === "Passthrough" && protocol === "HTTPS") {
-    yield { path: "tls", message: "mode must be Terminate where protocol is HTTPS" };
-  }
-  if (tls === undefined && protocol === "TLS") yield { path: "tls", message: "tls is required where protocol is TLS" };
-  if (hostname !== undefined && ["TCP", "UDP"].includes(protocol)) {
-    yield { path: "hostname", message: `hostname must not be set where protocol is ${protocol}` };
-  }
-}
-
-const listeners = list(listener, { min: 1, max: 64 }).superRefine((all, context) => {
-  const names = new Set<string>();
-  const endpoints = new Set<string>();
-  all.forEach(({ name, port, protocol, hostname }, index) => {
-    const endpoint = `port ${port}, protocol ${protocol}, ${hostname === undefined ? "no hostname" : `hostname ${hostname}`}`;
-    if (names.has(name)) {
-      context.addIssue({ code: "custom", path: [index, "name"], message: `a second listener has the name "${name}"` });
-    }
-    if (endpoints.has(endpoint)) {
-      context.addIssue({ code: "custom", path: [index], message: `a second listener has ${endpoint}` });
-    }
-    names.add(name);
-    endpoints.add(endpoint);
-  });
-});
 
 const address = strictObject({
   type: text("IPAddress, Hostname or a domain-prefixed type", { max: 253 }).default("IPAddress"),
@@ -122,7 +50,14 @@ const gatewayTls = strictObject({
   backend: strictObject({ clientCertificateRef: secretReference.optional() }).optional(),
   frontend: strictObject({
     default: frontendTls,
-    perPort: list(strictObject({ port: portNumber, tls: frontendTls }), { max: 64 }).optional(),
+    perPort: list(strictObject({ port: portNumber, tls: frontendTls }), { max: 64 })
+      .superRefine((all, context) => {
+        all.forEach(({ port }, index) => {
+          if (all.findIndex((other) => other.port === port) === index) return;
+          context.addIssue({ code: "custom", path: [index, "port"], message: `port ${port} is named twice` });
+        });
+      })
+      .default([]),
   }).optional(),
 });
 
@@ -156,5 +91,5 @@ export const gatewaySchema = strictResource({
 });
 
 export type Gateway = Immutable<z.output<typeof gatewaySchema>>;
-export type GatewayListener = Gateway["spec"]["listeners"][number];
-export type AllowedRoutes = GatewayListener["allowedRoutes"];
+/** How clients of one port are asked for certificates. */
+export type FrontendTls = Immutable<z.output<typeof frontendTls>>;

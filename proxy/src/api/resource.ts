@@ -1,9 +1,11 @@
 /** The resources we read: one entry per kind. A new kind is one file with its schema and one line here. */
 import { type Backend, backendSchema } from "./backend.ts";
+import { type ConfigMap, configMapSchema } from "./config-map.ts";
 import { type EndpointSlice, endpointSliceSchema } from "./endpoint-slice.ts";
 import { type Gateway, gatewaySchema } from "./gateway.ts";
 import { type GatewayClass, gatewayClassSchema } from "./gateway-class.ts";
 import { type HttpRoute, httpRouteSchema } from "./http-route.ts";
+import { type ListenerSet, listenerSetSchema } from "./listener-set.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
 import { type Namespace, namespaceSchema } from "./namespace.ts";
 import { type ProxyPolicy, proxyPolicySchema } from "./proxy-policy.ts";
@@ -14,12 +16,14 @@ import { type Service, serviceSchema } from "./service.ts";
 export type Resource =
   | GatewayClass
   | Gateway
+  | ListenerSet
   | HttpRoute
   | ReferenceGrant
   | Namespace
   | Service
   | EndpointSlice
   | Secret
+  | ConfigMap
   | Backend
   | ProxyPolicy;
 
@@ -37,12 +41,14 @@ const ours = { group: proxyGroup, versions: ["v1alpha1"] };
 export const kinds = {
   GatewayClass: { ...gatewayApi, schema: gatewayClassSchema },
   Gateway: { ...gatewayApi, schema: gatewaySchema },
+  ListenerSet: { ...gatewayApi, schema: listenerSetSchema },
   HTTPRoute: { ...gatewayApi, schema: httpRouteSchema },
   ReferenceGrant: { ...gatewayApi, schema: referenceGrantSchema },
   Namespace: { ...core, schema: namespaceSchema },
   Service: { ...core, schema: serviceSchema },
   EndpointSlice: { group: "discovery.k8s.io", versions: ["v1"], schema: endpointSliceSchema },
   Secret: { ...core, schema: secretSchema },
+  ConfigMap: { ...core, schema: configMapSchema },
   Backend: { ...ours, schema: backendSchema },
   ProxyPolicy: { ...ours, schema: proxyPolicySchema },
 } as const;

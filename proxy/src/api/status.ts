@@ -24,16 +24,36 @@ export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "Inval
 export type GatewayCondition = ConditionsOf<{
   Accepted: "Accepted" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
   Programmed: "Programmed" | "Invalid" | "AddressNotUsable";
+  /** Present only when true: clients are taken whatever certificate they show. */
+  InsecureFrontendValidationMode: "ConfigurationChanged";
+}>;
+
+export type ListenerSetCondition = ConditionsOf<{
+  Accepted: "Accepted" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid";
+  Programmed: "Programmed" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
 }>;
 
 /** A listener that shares its port with another of the same host name, or of another protocol. */
 export type ConflictReason = "HostnameConflict" | "ProtocolConflict";
 
+/** Why a listener is not accepted. */
+export type ListenerRefusal = "UnsupportedProtocol" | "UnsupportedValue" | "NoValidCACertificate" | ConflictReason;
+
+/** Why something that a listener refers to cannot be used. */
+export type ListenerUnresolved =
+  | "InvalidCertificateRef"
+  | "InvalidCACertificateRef"
+  | "InvalidCACertificateKind"
+  | "InvalidRouteKinds"
+  | "RefNotPermitted";
+
 export type ListenerCondition = ConditionsOf<{
-  Accepted: "Accepted" | "UnsupportedProtocol" | ConflictReason;
+  Accepted: "Accepted" | ListenerRefusal;
   Programmed: "Programmed" | "Invalid" | ConflictReason;
-  ResolvedRefs: "ResolvedRefs" | "InvalidRouteKinds";
+  ResolvedRefs: "ResolvedRefs" | ListenerUnresolved;
   Conflicted: "NoConflicts" | ConflictReason;
+  /** Present only when true: another TLS listener of the port has some of its hosts. */
+  OverlappingTLSConfig: "OverlappingHostnames";
 }>;
 
 /** Why a route's parent does not take it. */
@@ -71,6 +91,16 @@ export interface GatewayStatus {
   readonly name: string;
   readonly conditions: readonly GatewayCondition[];
   readonly listeners: readonly ListenerStatus[];
+  /** ListenerSets that are accepted; absent where the Gateway allows none. */
+  readonly attachedListenerSets?: number;
+}
+
+export interface ListenerSetStatus {
+  readonly namespace: string;
+  readonly name: string;
+  readonly conditions: readonly ListenerSetCondition[];
+  /** Empty where the set is not allowed to attach. */
+  readonly listeners: readonly ListenerStatus[];
 }
 
 export interface ListenerStatus {
@@ -84,7 +114,7 @@ export interface ListenerStatus {
 export interface RouteStatus {
   readonly namespace: string;
   readonly name: string;
-  /** One per parentRef that names a Gateway of ours. */
+  /** One per parentRef that names a Gateway of ours, or a ListenerSet of one. */
   readonly parents: readonly ParentStatus[];
 }
 
@@ -117,6 +147,7 @@ export interface AncestorStatus {
 export interface Statuses {
   readonly gatewayClasses: readonly GatewayClassStatus[];
   readonly gateways: readonly GatewayStatus[];
+  readonly listenerSets: readonly ListenerSetStatus[];
   readonly httpRoutes: readonly RouteStatus[];
   readonly proxyPolicies: readonly PolicyStatus[];
 }

@@ -47,12 +47,13 @@ describe("mergeConditions()", () => {
   });
 });
 
-const none: Statuses = { gatewayClasses: [], gateways: [], httpRoutes: [], proxyPolicies: [] };
+const none: Statuses = { gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], proxyPolicies: [] };
 
 const statuses: Statuses = {
   gatewayClasses: [
     { name: "gateway-proxy", conditions: [{ type: "Accepted", status: "True", reason: "Accepted", message: "yes" }] },
   ],
+  listenerSets: [],
   gateways: [
     {
       namespace: "infra",

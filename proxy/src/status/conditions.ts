@@ -2,7 +2,7 @@
  * What a status says over time: when each condition last changed, and what is new since it was last told. Pure; who
  * writes to the API server or to the log asks here what to write.
  */
-import type { Condition, Statuses } from "../api/status.ts";
+import type { Condition, GatewayStatus, ListenerSetStatus, Statuses } from "../api/status.ts";
 
 /** A condition as the Kubernetes API keeps it. */
 export interface TimedCondition extends Condition {
@@ -57,16 +57,11 @@ export function changedStatusLines(statuses: Statuses, before: Statuses | undefi
 
 /** Every condition as a line. */
 export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
-  const { gatewayClasses, gateways, httpRoutes, proxyPolicies } = statuses;
+  const { gatewayClasses, gateways, listenerSets, httpRoutes, proxyPolicies } = statuses;
   return [
     ...gatewayClasses.flatMap(({ name, conditions }) => lines(`GatewayClass ${name}`, undefined, conditions)),
-    ...gateways.flatMap(({ namespace, name, conditions, listeners }) => {
-      const resource = `Gateway ${namespace}/${name}`;
-      const ofListeners = listeners.flatMap((listener) =>
-        lines(resource, `listener ${listener.name}`, listener.conditions),
-      );
-      return [...lines(resource, undefined, conditions), ...ofListeners];
-    }),
+    ...gateways.flatMap((status) => linesWithListeners("Gateway", status)),
+    ...listenerSets.flatMap((status) => linesWithListeners("ListenerSet", status)),
     ...httpRoutes.flatMap(({ namespace, name, parents }) =>
       parents.flatMap(({ parentRef, conditions }) => {
         const { kind, sectionName, port } = parentRef;
@@ -81,6 +76,17 @@ export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
       }),
     ),
   ];
+}
+
+function linesWithListeners(
+  kind: string,
+  { namespace, name, conditions, listeners }: GatewayStatus | ListenerSetStatus,
+): readonly StatusLine[] {
+  const resource = `${kind} ${namespace}/${name}`;
+  const ofListeners = listeners.flatMap((listener) =>
+    lines(resource, `listener ${listener.name}`, listener.conditions),
+  );
+  return [...lines(resource, undefined, conditions), ...ofListeners];
 }
 
 function section(name: string | undefined): string {

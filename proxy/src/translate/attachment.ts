@@ -3,19 +3,17 @@
  * port, then by what the listener allows, then by host name. The first of these that leaves no listener is the reason
  * why the route is not accepted.
  */
-import type { AllowedRoutes } from "../api/gateway.ts";
 import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import type { FieldPath } from "../api/issue.ts";
 import { gatewayGroup } from "../api/names.ts";
-import type { Namespace } from "../api/namespace.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
-import type { LabelSelector } from "../api/schema.ts";
 import type { NotAcceptedReason } from "../api/status.ts";
 import type { Finding } from "./finding.ts";
-import type { GatewayState, JudgedGateways } from "./gateways.ts";
+import type { JudgedGateways } from "./gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
+import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 
 /** A route at one listener. */
 export interface Attachment {
@@ -24,28 +22,16 @@ export interface Attachment {
   readonly hostnames: readonly string[];
 }
 
-/** How one parentRef that names a Gateway of ours fared. */
+/** How one parentRef that names a Gateway of ours, or a ListenerSet of one, fared. */
 export interface ParentState {
   readonly parentRef: ParentRef;
   readonly path: FieldPath;
-  readonly gateway: GatewayState;
   /** Empty where refused. */
   readonly attachments: readonly Attachment[];
   readonly refusal: Finding<NotAcceptedReason> | undefined;
 }
 
-/** Labels of a namespace, by its name. */
-export type NamespaceLabels = (namespace: string) => Readonly<Record<string, string>>;
-
-/** The label that every namespace has, as the API server sets it; file mode rarely has Namespace manifests. */
-const nameLabel = "kubernetes.io/metadata.name";
-
-export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabels {
-  const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels]));
-  return (namespace) => ({ ...labels.get(namespace), [nameLabel]: namespace });
-}
-
-/** Attaches one route to the Gateways of ours that its parentRefs name. */
+/** Attaches one route to the Gateways of ours, and to their ListenerSets, that its parentRefs name. */
 export function attachRoute(
   route: HttpRoute,
   gateways: JudgedGateways,
@@ -54,31 +40,36 @@ export function attachRoute(
   const parents: ParentState[] = [];
   const problems: ResourceProblem[] = [];
   route.spec.parentRefs.forEach((parentRef, index) => {
-    if (parentRef.kind !== "Gateway" || parentRef.group !== gatewayGroup) return;
+    const parent = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
+    if (parent === undefined) return;
     const path = ["spec", "parentRefs", index];
     const name = `${parentRef.namespace ?? route.metadata.namespace}/${parentRef.name}`;
-    const gateway = gateways.ours.get(name);
-    if (gateway !== undefined) {
-      parents.push(attachToParent(route, { parentRef, path, gateway }, labels));
-    } else if (!gateways.all.has(name)) {
+    const listeners = parent.ours.get(name);
+    if (listeners !== undefined) {
+      parents.push(attachToParent(route, { parentRef, path, listeners }, labels));
+    } else if (!parent.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so the problem is all that tells.
-      const message = `Gateway ${name} does not exist`;
+      const message = `${parentRef.kind} ${name} does not exist`;
       problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
     }
   });
   return { parents, problems };
 }
 
-type Parent = Pick<ParentState, "parentRef" | "path" | "gateway">;
+interface Parent extends Pick<ParentState, "parentRef" | "path"> {
+  readonly listeners: readonly ListenerState[];
+}
 
 function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabels): ParentState {
-  const { parentRef, path, gateway } = parent;
+  const { parentRef, path, listeners } = parent;
   const refuse = (reason: NotAcceptedReason, message: string): ParentState => {
-    return { ...parent, attachments: [], refusal: { reason, message, path } };
+    return { parentRef, path, attachments: [], refusal: { reason, message, path } };
   };
+  if (listeners.length === 0) return refuse("NoMatchingParent", `the ${parentRef.kind} is not accepted`);
 
-  const named = gateway.listeners.filter(({ listener }) => isNamed(parentRef, listener));
-  if (named.length === 0) return refuse("NoMatchingParent", `no listener of the Gateway ${describeAsked(parentRef)}`);
+  const named = listeners.filter(({ listener }) => isNamed(parentRef, listener));
+  if (named.length === 0)
+    return refuse("NoMatchingParent", `no listener of the ${parentRef.kind} ${describeAsked(parentRef)}`);
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {
@@ -91,11 +82,11 @@ function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabel
     return hostnames === undefined ? [] : [{ listener, hostnames }];
   });
   if (attachments.length === 0) {
-    const listeners = allowing.map(({ listener }) => listener.hostname).join(", ");
-    const message = `hostnames ${route.spec.hostnames.join(", ")} have nothing in common with the listeners' ${listeners}`;
+    const theirs = allowing.map(({ listener }) => listener.hostname).join(", ");
+    const message = `hostnames ${route.spec.hostnames.join(", ")} have nothing in common with the listeners' ${theirs}`;
     return refuse("NoMatchingListenerHostname", message);
   }
-  return { ...parent, attachments, refusal: undefined };
+  return { parentRef, path, attachments, refusal: undefined };
 }
 
 function isNamed(ref: ParentRef, listener: { readonly name: string; readonly port: number }): boolean {
@@ -114,49 +105,11 @@ function describeAsked({ sectionName, port }: ParentRef): string {
 }
 
 function allows(state: ListenerState, route: HttpRoute, labels: NamespaceLabels): boolean {
-  const own = state.gateway.metadata.namespace;
-  return takesHttpRoutes(state) && allowsNamespace(state.listener.allowedRoutes, own, route.metadata.namespace, labels);
+  const own = state.owner.metadata.namespace;
+  const { namespaces } = state.listener.allowedRoutes;
+  return takesHttpRoutes(state) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
 }
 
 function takesHttpRoutes({ supportedKinds }: ListenerState): boolean {
   return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === "HTTPRoute");
-}
-
-function allowsNamespace(
-  { namespaces: { from, selector } }: AllowedRoutes,
-  own: string,
-  namespace: string,
-  labels: NamespaceLabels,
-): boolean {
-  switch (from) {
-    case "All":
-      return true;
-    case "Same":
-      return namespace === own;
-    case "Selector":
-      // The API asks for a selector here; without one nothing is selected, which is the safe reading.
-      return selector !== undefined && selects(selector, labels(namespace));
-  }
-}
-
-/** Kubernetes label selectors: all parts must hold; an empty selector selects everything. */
-function selects(selector: LabelSelector, labels: Readonly<Record<string, string>>): boolean {
-  const valueOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
-  const labelsMatch = Object.entries(selector.matchLabels ?? {}).every(([key, value]) => valueOf(key) === value);
-  return (
-    labelsMatch &&
-    (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
-      const value = valueOf(key);
-      switch (operator) {
-        case "Exists":
-          return value !== undefined;
-        case "DoesNotExist":
-          return value === undefined;
-        case "In":
-          return value !== undefined && values.includes(value);
-        case "NotIn":
-          return value === undefined || !values.includes(value);
-      }
-    })
-  );
 }

@@ -16,7 +16,8 @@ export function buildBinds(
   limits: LimitsByTarget,
 ): readonly Bind[] {
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
-  for (const { addresses, listeners } of gateways) {
+  for (const { addresses, listeners: own, sets } of gateways) {
+    const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
     for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
       const listener = buildListener(state, routes, limits);
       for (const address of addresses) {
@@ -48,14 +49,14 @@ export function collectBackends(
 }
 
 function buildListener(state: ListenerState, routes: readonly RouteState[], limits: LimitsByTarget): Listener {
-  const { gateway, listener, key } = state;
+  const { gateway, listener, key, tls } = state;
   const { namespace, name } = gateway.metadata;
   return {
     key,
     gateway: { namespace, name },
     name: listener.name,
-    // The only protocol that is ever programmed.
-    protocol: "HTTP",
+    protocol: tls === undefined ? "HTTP" : "HTTPS",
+    ...(tls !== undefined && { tls }),
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
     routes: routes.flatMap((route) => {
       const attachment = findAttachment(route, key);
@@ -76,7 +77,10 @@ function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attac
   const limitsAt = (target: string) => limits.get(target) ?? noLimits;
   const shared = [
     limitsAt(targetKey("HTTPRoute", routeName)),
-    limitsAt(targetKey("Gateway", gatewayName, listener.listener.name)),
+    // A ListenerSet's listener may have the name of one of the Gateway's own.
+    listener.owner === listener.gateway
+      ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
+      : noLimits,
     limitsAt(targetKey("Gateway", gatewayName)),
   ];
   return {

@@ -1,23 +1,21 @@
-/** Status of Gateways and their listeners. */
-import type {
-  ConflictReason,
-  GatewayCondition,
-  GatewayStatus,
-  ListenerCondition,
-  ListenerStatus,
-} from "../api/status.ts";
+/** Status of Gateways. */
+import type { GatewayCondition, GatewayStatus } from "../api/status.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
-import type { ListenerState } from "./listeners.ts";
-import { isAcceptedBy, type RouteState } from "./routes.ts";
+import { isAttachedSet } from "./listener-sets.ts";
+import { listenerStatus } from "./listener-status.ts";
+import type { RouteState } from "./routes.ts";
 
 export function gatewayStatus(state: GatewayState, routes: readonly RouteState[]): GatewayStatus {
   const { namespace, name } = state.gateway.metadata;
   return {
     namespace,
     name,
-    conditions: [acceptedCondition(state), programmedCondition(state)],
+    conditions: [acceptedCondition(state), programmedCondition(state), ...insecureCondition(state)],
     listeners: state.listeners.map((listener) => listenerStatus(listener, state, routes)),
+    ...(state.gateway.spec.allowedListeners !== undefined && {
+      attachedListenerSets: state.sets.filter(isAttachedSet).length,
+    }),
   };
 }
 
@@ -41,7 +39,8 @@ function acceptedCondition({ gateway, listeners, refusals, unserved }: GatewaySt
   return { type: "Accepted", status: "True", reason: "ListenersNotValid", message: partly, ...observed(generation) };
 }
 
-function programmedCondition({ gateway, listeners, unusableAddresses }: GatewayState): GatewayCondition {
+function programmedCondition({ gateway, listeners: own, sets, unusableAddresses }: GatewayState): GatewayCondition {
+  const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
   const findings: Finding<"AddressNotUsable" | "Invalid">[] = [...unusableAddresses];
   if (!listeners.some(({ isProgrammed }) => isProgrammed)) {
     findings.push({ reason: "Invalid", message: "no listener is programmed", path: [] });
@@ -51,56 +50,14 @@ function programmedCondition({ gateway, listeners, unusableAddresses }: GatewayS
   return conditionFrom({ type: "Programmed", reason: "Programmed", message }, findings, gateway.metadata.generation);
 }
 
-function listenerStatus(state: ListenerState, gateway: GatewayState, routes: readonly RouteState[]): ListenerStatus {
-  return {
-    name: state.listener.name,
-    supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
-    attachedRoutes: routes.filter((route) => isAttached(route, state.key)).length,
-    conditions: listenerConditions(state, gateway),
-  };
-}
-
-/** Counts routes that the listener has accepted, whatever the listener's own state, as the API says. */
-function isAttached(route: RouteState, listenerKey: string): boolean {
-  return route.parents.some(
-    (parent) => isAcceptedBy(route, parent) && parent.attachments.some(({ listener }) => listener.key === listenerKey),
-  );
-}
-
-function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
-  const { generation } = state.gateway.metadata;
-  const accepted = { type: "Accepted", reason: "Accepted", message: "listener is accepted" } as const;
-  const programmed = { type: "Programmed", reason: "Programmed", message: "listener is programmed" } as const;
-  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
-  return [
-    conditionFrom(accepted, state.refusals, generation),
-    conditionFrom(programmed, programmingFindings(state, gateway), generation),
-    conditionFrom(resolved, state.invalidKinds, generation),
-    conflicted(state.refusals, generation),
-  ];
-}
-
-/** Why a listener is not in the snapshot: its own faults, or else its Gateway's. */
-function programmingFindings(
-  { refusals, isProgrammed }: ListenerState,
-  gateway: GatewayState,
-): readonly Finding<"Invalid" | ConflictReason>[] {
-  if (isProgrammed) return [];
-  if (refusals.length === 0) {
-    const fault = gateway.refusals.length > 0 ? "is not accepted" : "has no usable address";
-    return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
-  }
-  return refusals.map((refusal) => ({
-    ...refusal,
-    reason: refusal.reason === "UnsupportedProtocol" ? "Invalid" : refusal.reason,
-  }));
-}
-
-function conflicted(refusals: ListenerState["refusals"], generation: number | undefined): ListenerCondition {
-  for (const { reason, message } of refusals) {
-    if (reason === "UnsupportedProtocol") continue;
-    return { type: "Conflicted", status: "True", reason, message, ...observed(generation) };
-  }
-  const message = "no other listener claims its requests";
-  return { type: "Conflicted", status: "False", reason: "NoConflicts", message, ...observed(generation) };
+/** A condition that is never written as false. */
+function insecureCondition({ gateway }: GatewayState): readonly GatewayCondition[] {
+  const frontend = gateway.spec.tls?.frontend;
+  if (frontend === undefined) return [];
+  const rules = [frontend.default, ...frontend.perPort.map(({ tls }) => tls)];
+  if (!rules.some(({ validation }) => validation?.mode === "AllowInsecureFallback")) return [];
+  const message = "clients are taken whatever certificate they show, where the mode is AllowInsecureFallback";
+  const reason = "ConfigurationChanged";
+  const { generation } = gateway.metadata;
+  return [{ type: "InsecureFrontendValidationMode", status: "True", reason, message, ...observed(generation) }];
 }

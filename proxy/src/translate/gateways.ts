@@ -1,4 +1,7 @@
-/** Judges the Gateways that are ours: their addresses, their parameters, and through `listeners.ts` their listeners. */
+/**
+ * Judges the Gateways that are ours: their addresses, their parameters, the ListenerSets that attach to them, and
+ * through `listeners.ts` the listeners of all.
+ */
 import { isIP, SocketAddress } from "node:net";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
@@ -7,7 +10,10 @@ import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { Finding } from "./finding.ts";
 import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
-import { judgeListeners, type ListenerState } from "./listeners.ts";
+import { type ListenerSetState, type PlacedSet, placeListenerSets } from "./listener-sets.ts";
+import { tlsJudge } from "./listener-tls.ts";
+import { judgeListeners, listenerKey, type ListenerState } from "./listeners.ts";
+import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByName } from "./object-names.ts";
 
 export interface GatewayState {
@@ -19,7 +25,10 @@ export interface GatewayState {
   readonly unusableAddresses: readonly Finding<"AddressNotUsable">[];
   /** Fields that it sets and we do not act on. */
   readonly unserved: readonly Finding<"Unserved">[];
+  /** Its own, in its order. */
   readonly listeners: readonly ListenerState[];
+  /** Those that name it as their parent, in the order of their precedence. */
+  readonly sets: readonly ListenerSetState[];
 }
 
 export interface JudgedGateways {
@@ -27,24 +36,66 @@ export interface JudgedGateways {
   readonly ours: ReadonlyMap<string, GatewayState>;
   /** Every Gateway that exists, ours or not. */
   readonly all: ReadonlyMap<string, Gateway>;
+  /** What routes may attach to, by the kind that a parentRef names. */
+  readonly parents: ReadonlyMap<string, Parents>;
   readonly problems: readonly ResourceProblem[];
 }
 
-export function judgeGateways(resources: ResourceSet): JudgedGateways {
+/** The objects of one kind that have listeners; keys are `namespace/name`. */
+export interface Parents {
+  /** Listeners of those that are ours to judge; none where the object is refused. */
+  readonly ours: ReadonlyMap<string, readonly ListenerState[]>;
+  readonly all: { has(name: string): boolean };
+}
+
+export function judgeGateways(resources: ResourceSet, labels: NamespaceLabels): JudgedGateways {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
   const sorted = sortByName(resources.Gateway);
   const judged = sorted
     .filter((gateway) => ownershipOf(gateway) === "ours")
     .map((gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName)));
-  const listeners = judgeListeners(judged);
-  const ours = judged.map((state): [string, GatewayState] => {
-    const key = nameKey(state.gateway);
-    const own = state.gateway.spec.listeners.flatMap(({ name }) => listeners.get(`${key}/${name}`) ?? []);
-    return [key, { ...state, listeners: own }];
+  const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
+  const byName = new Map(judged.map((state) => [nameKey(state.gateway), state]));
+  const { placed, problems } = placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
+  const ours = withListeners(judged, placed, resources);
+  const sets = [...ours.values()].flatMap((state) => state.sets);
+  const allSets = new Set(resources.ListenerSet.map(nameKey));
+  return {
+    ours,
+    all,
+    parents: new Map<string, Parents>([
+      ["Gateway", { ours: new Map([...ours].map(([name, { listeners }]) => [name, listeners])), all }],
+      ["ListenerSet", { ours: new Map(sets.map(({ set, listeners }) => [nameKey(set), listeners])), all: allSets }],
+    ]),
+    problems: [...sorted.filter((gateway) => ownershipOf(gateway) === "unknown").map(unknownClass), ...problems],
+  };
+}
+
+type JudgedGateway = Omit<GatewayState, "listeners" | "sets">;
+
+/** Judges all listeners together, and gives each back to its owner. */
+function withListeners(
+  gateways: readonly JudgedGateway[],
+  placed: readonly PlacedSet[],
+  resources: ResourceSet,
+): ReadonlyMap<string, GatewayState> {
+  const ranked = placed.map((state, index) => ({ ...state, rank: index + 1 }));
+  const hosts = gateways.map(({ gateway, addresses }) => {
+    const isTaken = (state: PlacedSet) => state.gateway === nameKey(gateway) && state.refusal === undefined;
+    return { gateway, addresses, sets: ranked.filter(isTaken) };
   });
-  const problems = sorted.filter((gateway) => ownershipOf(gateway) === "unknown").map(unknownClass);
-  return { ours: new Map(ours), all: new Map(sorted.map((gateway) => [nameKey(gateway), gateway])), problems };
+  const judged = judgeListeners(hosts, tlsJudge(resources));
+  const states = gateways.map((state): [string, GatewayState] => {
+    const { gateway } = state;
+    const listenersOf = (owner: ListenerState["owner"]) =>
+      owner.spec.listeners.flatMap(({ name }) => judged.get(listenerKey(gateway, owner, name)) ?? []);
+    const sets = placed
+      .filter((candidate) => candidate.gateway === nameKey(gateway))
+      .map((candidate) => ({ ...candidate, listeners: candidate.refusal ? [] : listenersOf(candidate.set) }));
+    return [nameKey(gateway), { ...state, listeners: listenersOf(gateway), sets }];
+  });
+  return new Map(states);
 }
 
 function unknownClass(gateway: Gateway): ResourceProblem {
@@ -53,7 +104,7 @@ function unknownClass(gateway: Gateway): ResourceProblem {
   return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
 }
 
-function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined): Omit<GatewayState, "listeners"> {
+function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined): JudgedGateway {
   const { infrastructure, addresses } = gateway.spec;
   const refusals: Finding<"UnsupportedAddress" | "InvalidParameters">[] = [];
   if (gatewayClass !== undefined && parametersFinding(gatewayClass).length > 0) {
@@ -109,8 +160,6 @@ function unservedFields({ spec }: Gateway): readonly Finding<"Unserved">[] {
     unserved.push({ reason: "Unserved", message: `${field.join(".")} is not served by this version`, path: field });
   };
   if (spec.tls?.backend?.clientCertificateRef !== undefined) add("tls", "backend");
-  if (spec.tls?.frontend !== undefined) add("tls", "frontend");
-  if ((spec.allowedListeners?.namespaces?.from ?? "None") !== "None") add("allowedListeners");
   if ((spec.defaultScope ?? "None") !== "None") add("defaultScope");
   return unserved;
 }

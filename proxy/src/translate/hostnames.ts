@@ -15,7 +15,7 @@ export function commonHostnames(listener: string | undefined, route: readonly st
 }
 
 /** Whether every host of `narrow` is one of `wide`. */
-function covers(wide: string, narrow: string): boolean {
+export function covers(wide: string, narrow: string): boolean {
   if (wide === narrow) return true;
   // ".example.com" ends "www.example.com" and "*.sub.example.com", and not "example.com".
   return wide.startsWith("*.") && narrow.endsWith(wide.slice(1));

@@ -99,7 +99,8 @@ function judgeGatewayTarget(
   if (state === undefined)
     return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which is not ours`);
   if (sectionName === undefined) {
-    const isServing = state.listeners.some(({ isProgrammed }) => isProgrammed);
+    const listeners = [...state.listeners, ...state.sets.flatMap((set) => set.listeners)];
+    const isServing = listeners.some(({ isProgrammed }) => isProgrammed);
     return isServing ? undefined : pending(`no listener of Gateway ${name} is programmed`);
   }
   const listener = state.listeners.find((candidate) => candidate.listener.name === sectionName);

@@ -1,9 +1,11 @@
 /** Everything that translation found wrong, as problems at their fields: what the conditions say, for people. */
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
-import { problemsFrom } from "./finding.ts";
+import { type Finding, problemsFrom } from "./finding.ts";
 import { ourClasses, parametersFinding } from "./gateway-classes.ts";
 import type { GatewayState } from "./gateways.ts";
+import type { ListenerSetState } from "./listener-sets.ts";
+import type { ListenerState } from "./listeners.ts";
 import type { PolicyState } from "./policies.ts";
 import type { RouteState } from "./routes.ts";
 
@@ -14,9 +16,19 @@ export function classProblems({ GatewayClass }: ResourceSet): readonly ResourceP
 }
 
 export function gatewayProblems(state: GatewayState): readonly ResourceProblem[] {
-  const { gateway, listeners, refusals, unusableAddresses, unserved } = state;
-  const ofListeners = listeners.flatMap((listener) => [...listener.refusals, ...listener.invalidKinds]);
-  return problemsFrom(resourceKey(gateway), [...refusals, ...unusableAddresses, ...unserved, ...ofListeners]);
+  const { gateway, listeners, sets, refusals, unusableAddresses, unserved } = state;
+  const own = [...refusals, ...unusableAddresses, ...unserved, ...listenerFindings(listeners)];
+  return [...problemsFrom(resourceKey(gateway), own), ...sets.flatMap(listenerSetProblems)];
+}
+
+function listenerSetProblems({ set, refusal, listeners }: ListenerSetState): readonly ResourceProblem[] {
+  return problemsFrom(resourceKey(set), [...(refusal === undefined ? [] : [refusal]), ...listenerFindings(listeners)]);
+}
+
+/** A fault of a port's rule is found by each listener of the port, and told once. */
+function listenerFindings(listeners: readonly ListenerState[]): readonly Finding[] {
+  const findings = listeners.flatMap(({ refusals, unresolved, unserved }) => [...refusals, ...unresolved, ...unserved]);
+  return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }
 
 export function routeProblems({ route, parents, rules }: RouteState): readonly ResourceProblem[] {

@@ -2,9 +2,10 @@
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
-import { attachRoute, namespaceLabels, type ParentState } from "./attachment.ts";
+import { attachRoute, type ParentState } from "./attachment.ts";
 import { backendResolver } from "./backends.ts";
 import type { JudgedGateways } from "./gateways.ts";
+import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
 import { type RuleState, translateRule } from "./rules.ts";
 
@@ -22,8 +23,7 @@ export interface JudgedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
-export function judgeRoutes(resources: ResourceSet, gateways: JudgedGateways): JudgedRoutes {
-  const labels = namespaceLabels(resources.Namespace);
+export function judgeRoutes(resources: ResourceSet, gateways: JudgedGateways, labels: NamespaceLabels): JudgedRoutes {
   const resolve = backendResolver(resources);
   const problems: ResourceProblem[] = [];
   const routes = sortByAge(resources.HTTPRoute).map((route): RouteState => {

@@ -11,6 +11,8 @@ import { gatewayClassStatuses } from "./gateway-classes.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 import { judgeGateways } from "./gateways.ts";
 import { globalTranslator } from "./global-limits.ts";
+import { listenerSetStatus } from "./listener-set-status.ts";
+import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
@@ -32,8 +34,9 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
  */
 export function translate(resources: ResourceSet, readyReplicas = 1): Translation {
   // Each step judges one kind against those before it: routes need listeners, policies need both.
-  const gateways = judgeGateways(resources);
-  const { routes, problems: parentProblems } = judgeRoutes(resources, gateways);
+  const labels = namespaceLabels(resources.Namespace);
+  const gateways = judgeGateways(resources, labels);
+  const { routes, problems: parentProblems } = judgeRoutes(resources, gateways, labels);
   const translateGlobal = globalTranslator(resources);
   const context = { gateways, routes, translateGlobal, readyReplicas };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
@@ -45,6 +48,9 @@ export function translate(resources: ResourceSet, readyReplicas = 1): Translatio
     statuses: {
       gatewayClasses: gatewayClassStatuses(resources.GatewayClass),
       gateways: gatewayStates.map((state) => gatewayStatus(state, routes)),
+      listenerSets: gatewayStates
+        .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, routes)))
+        .sort(byName),
       httpRoutes: routes.map(routeStatus).sort(byName),
       proxyPolicies: policies.map(policyStatus).sort(byName),
     },

@@ -1,0 +1,67 @@
+/** Status of ListenerSets and their listeners. */
+import type { ListenerSetCondition, ListenerSetStatus } from "../api/status.ts";
+import { conditionFrom, joinMessages } from "./finding.ts";
+import type { GatewayState } from "./gateways.ts";
+import { isAttachedSet, isValidListener, type ListenerSetState } from "./listener-sets.ts";
+import { listenerStatus } from "./listener-status.ts";
+import type { RouteState } from "./routes.ts";
+
+export function listenerSetStatus(
+  state: ListenerSetState,
+  gateway: GatewayState,
+  routes: readonly RouteState[],
+): ListenerSetStatus {
+  const { namespace, name } = state.set.metadata;
+  return {
+    namespace,
+    name,
+    conditions: conditionsOf(state),
+    listeners: state.listeners.map((listener) => listenerStatus(listener, gateway, routes)),
+  };
+}
+
+function conditionsOf(state: ListenerSetState): readonly ListenerSetCondition[] {
+  const { set, listeners } = state;
+  const { generation } = set.metadata;
+  const served = listeners.filter(({ isProgrammed }) => isProgrammed).length;
+  const message = `${served} of ${listeners.length} listeners are programmed`;
+  const faults = faultsOf(state, served);
+  const accepted = conditionFrom(
+    { type: "Accepted", reason: "Accepted", message: "ListenerSet is accepted" },
+    faults.flatMap(({ accepted: reason, message: fault }) =>
+      reason === undefined ? [] : [{ reason, message: fault, path: [] }],
+    ),
+    generation,
+  );
+  const programmed = conditionFrom(
+    { type: "Programmed", reason: "Programmed", message },
+    faults.map(({ programmed: reason, message: fault }) => ({ reason, message: fault, path: [] })),
+    generation,
+  );
+  return [accepted, programmed];
+}
+
+/** A fault and how each condition calls it; undefined where a condition does not mind. */
+interface SetFault {
+  readonly accepted: "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
+  readonly programmed: "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
+  readonly message: string;
+}
+
+function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] {
+  const { refusal, listeners } = state;
+  if (refusal !== undefined) {
+    const programmed = refusal.reason === "NotAllowed" ? "NotAllowed" : "ParentNotProgrammed";
+    return [{ accepted: refusal.reason, programmed, message: refusal.message }];
+  }
+  if (!isAttachedSet(state)) {
+    const reason = "ListenersNotValid";
+    const invalid = listeners.filter((listener) => !isValidListener(listener));
+    return invalid.map(({ listener, refusals, unresolved }) => {
+      const message = `listener ${listener.name}: ${joinMessages([...refusals, ...unresolved])}`;
+      return { accepted: reason, programmed: reason, message };
+    });
+  }
+  if (served > 0) return [];
+  return [{ accepted: undefined, programmed: "ParentNotProgrammed", message: "its Gateway has no usable address" }];
+}

@@ -1,0 +1,86 @@
+/** Which ListenerSets of Gateways of ours may attach (Gateway API `ListenerSet`, `GatewaySpec.allowedListeners`). */
+import type { Gateway } from "../api/gateway.ts";
+import type { ListenerSet } from "../api/listener-set.ts";
+import { gatewayGroup } from "../api/names.ts";
+import { resourceKey } from "../api/resource.ts";
+import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import type { Finding } from "./finding.ts";
+import type { ListenerState } from "./listeners.ts";
+import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
+import { nameKey, sortByAge } from "./object-names.ts";
+
+/** A ListenerSet whose parent is a Gateway of ours. */
+export interface ListenerSetState {
+  readonly set: ListenerSet;
+  /** `namespace/name` of its Gateway. */
+  readonly gateway: string;
+  /** Why none of its listeners counts; undefined where they are judged by themselves. */
+  readonly refusal: Finding<"NotAllowed" | "ParentNotAccepted"> | undefined;
+  /** In the order of the set; empty where refused. */
+  readonly listeners: readonly ListenerState[];
+}
+
+/** A set before its listeners are judged. */
+export type PlacedSet = Omit<ListenerSetState, "listeners">;
+
+/** What must be known of a Gateway of ours. */
+interface Parent {
+  readonly gateway: Gateway;
+  readonly refusals: readonly unknown[];
+}
+
+/**
+ * Finds the Gateway of each set, and whether it takes it.
+ *
+ * @param ours Gateways of ours by `namespace/name`.
+ * @param all names of every Gateway that exists.
+ * @returns sets in the order of their precedence, oldest first.
+ */
+export function placeListenerSets(
+  sets: readonly ListenerSet[],
+  ours: ReadonlyMap<string, Parent>,
+  all: ReadonlySet<string>,
+  labels: NamespaceLabels,
+): { readonly placed: readonly PlacedSet[]; readonly problems: readonly ResourceProblem[] } {
+  const placed: PlacedSet[] = [];
+  const problems: ResourceProblem[] = [];
+  for (const set of sortByAge(sets)) {
+    const { kind, group, name, namespace = set.metadata.namespace } = set.spec.parentRef;
+    const path = ["spec", "parentRef"];
+    const gateway = `${namespace}/${name}`;
+    if (kind !== "Gateway" || group !== gatewayGroup) {
+      const message = `kind ${kind} (group "${group}") has no listeners, accepted is Gateway (group "${gatewayGroup}")`;
+      problems.push(resourceProblem(resourceKey(set), [...path, "kind"], message));
+      continue;
+    }
+    const parent = ours.get(gateway);
+    if (parent !== undefined) placed.push({ set, gateway, refusal: refusalOf(set, parent, labels) });
+    else if (!all.has(gateway)) {
+      // No controller can write a status for a parent that does not exist.
+      problems.push(resourceProblem(resourceKey(set), [...path, "name"], `Gateway ${gateway} does not exist`));
+    }
+  }
+  return { placed, problems };
+}
+
+function refusalOf(set: ListenerSet, { gateway, refusals }: Parent, labels: NamespaceLabels): PlacedSet["refusal"] {
+  const path = ["spec", "parentRef"];
+  const { namespace } = set.metadata;
+  const allowed = gateway.spec.allowedListeners?.namespaces ?? { from: "None" };
+  if (!allowsNamespace(allowed, gateway.metadata.namespace, namespace, labels)) {
+    const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${namespace}`;
+    return { reason: "NotAllowed", message, path };
+  }
+  if (refusals.length === 0) return undefined;
+  return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
+}
+
+/** Whether the set is accepted as a whole, as its status says: some listener of it is served. */
+export function isAttachedSet({ refusal, listeners }: ListenerSetState): boolean {
+  return refusal === undefined && listeners.some(isValidListener);
+}
+
+/** Accepted, and with what it needs to be served. */
+export function isValidListener({ listener, refusals, tls }: ListenerState): boolean {
+  return refusals.length === 0 && (listener.protocol !== "HTTPS" || tls !== undefined);
+}

@@ -1,0 +1,83 @@
+/** Status of listeners, whether a Gateway or a ListenerSet declares them. */
+import type { ConflictReason, ListenerCondition, ListenerRefusal, ListenerStatus } from "../api/status.ts";
+import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import type { GatewayState } from "./gateways.ts";
+import type { ListenerState } from "./listeners.ts";
+import { isAcceptedBy, type RouteState } from "./routes.ts";
+
+export function listenerStatus(
+  state: ListenerState,
+  gateway: GatewayState,
+  routes: readonly RouteState[],
+): ListenerStatus {
+  return {
+    name: state.listener.name,
+    supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
+    attachedRoutes: routes.filter((route) => isAttached(route, state.key)).length,
+    conditions: listenerConditions(state, gateway),
+  };
+}
+
+/** Counts routes that the listener has accepted, whatever the listener's own state, as the API says. */
+function isAttached(route: RouteState, listenerKey: string): boolean {
+  return route.parents.some(
+    (parent) => isAcceptedBy(route, parent) && parent.attachments.some(({ listener }) => listener.key === listenerKey),
+  );
+}
+
+function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
+  const { generation } = state.owner.metadata;
+  const message = joinMessages([{ message: "listener is accepted" }, ...state.unserved]);
+  const accepted = { type: "Accepted", reason: "Accepted", message } as const;
+  const programmed = { type: "Programmed", reason: "Programmed", message: "listener is programmed" } as const;
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return [
+    conditionFrom(accepted, state.refusals, generation),
+    conditionFrom(programmed, programmingFindings(state, gateway), generation),
+    conditionFrom(resolved, state.unresolved, generation),
+    conflicted(state.refusals, generation),
+    ...overlapping(state, generation),
+  ];
+}
+
+/** Why a listener is not in the snapshot: its own faults, or else its Gateway's. */
+function programmingFindings(
+  { refusals, isProgrammed, listener, tls }: ListenerState,
+  gateway: GatewayState,
+): readonly Finding<"Invalid" | ConflictReason>[] {
+  if (isProgrammed) return [];
+  if (refusals.length > 0) {
+    return refusals.map((refusal) => ({
+      ...refusal,
+      reason: isConflict(refusal.reason) ? refusal.reason : "Invalid",
+    }));
+  }
+  if (listener.protocol === "HTTPS" && tls === undefined) {
+    return [{ reason: "Invalid", message: "it has no certificate that can be used", path: [] }];
+  }
+  const fault = gateway.refusals.length > 0 ? "is not accepted" : "has no usable address";
+  return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
+}
+
+function conflicted(refusals: ListenerState["refusals"], generation: number | undefined): ListenerCondition {
+  for (const { reason, message } of refusals) {
+    if (isConflict(reason)) return { type: "Conflicted", status: "True", reason, message, ...observed(generation) };
+  }
+  const message = "no other listener claims its requests";
+  return { type: "Conflicted", status: "False", reason: "NoConflicts", message, ...observed(generation) };
+}
+
+function isConflict(reason: ListenerRefusal): reason is ConflictReason {
+  return reason === "HostnameConflict" || reason === "ProtocolConflict";
+}
+
+/** A condition that is never written as false. */
+function overlapping(
+  { isOverlapping, listener }: ListenerState,
+  generation: number | undefined,
+): readonly ListenerCondition[] {
+  if (!isOverlapping) return [];
+  const message = `another TLS listener of port ${listener.port} has some of its hosts; requests that reuse a connection of it are answered with 421`;
+  const reason = "OverlappingHostnames";
+  return [{ type: "OverlappingTLSConfig", status: "True", reason, message, ...observed(generation) }];
+}

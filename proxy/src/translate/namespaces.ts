@@ -1,0 +1,62 @@
+/** Which namespaces are meant by a name or by labels (Gateway API `FromNamespaces`). */
+import type { Namespace } from "../api/namespace.ts";
+import type { LabelSelector } from "../api/schema.ts";
+
+/** Labels of a namespace, by its name. */
+export type NamespaceLabels = (namespace: string) => Readonly<Record<string, string>>;
+
+/** The label that every namespace has, as the API server sets it; file mode rarely has Namespace manifests. */
+const nameLabel = "kubernetes.io/metadata.name";
+
+export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabels {
+  const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels]));
+  return (namespace) => ({ ...labels.get(namespace), [nameLabel]: namespace });
+}
+
+/** Whose objects may attach to something. */
+export interface AllowedNamespaces {
+  readonly from: "All" | "Selector" | "Same" | "None";
+  readonly selector?: LabelSelector | undefined;
+}
+
+/** @param own the namespace of what is attached to. */
+export function allowsNamespace(
+  { from, selector }: AllowedNamespaces,
+  own: string,
+  namespace: string,
+  labels: NamespaceLabels,
+): boolean {
+  switch (from) {
+    case "All":
+      return true;
+    case "None":
+      return false;
+    case "Same":
+      return namespace === own;
+    case "Selector":
+      // The API asks for a selector here; without one nothing is selected, which is the safe reading.
+      return selector !== undefined && selects(selector, labels(namespace));
+  }
+}
+
+/** Kubernetes label selectors: all parts must hold; an empty selector selects everything. */
+function selects(selector: LabelSelector, labels: Readonly<Record<string, string>>): boolean {
+  const valueOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
+  const labelsMatch = Object.entries(selector.matchLabels ?? {}).every(([key, value]) => valueOf(key) === value);
+  return (
+    labelsMatch &&
+    (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
+      const value = valueOf(key);
+      switch (operator) {
+        case "Exists":
+          return value !== undefined;
+        case "DoesNotExist":
+          return value === undefined;
+        case "In":
+          return value !== undefined && values.includes(value);
+        case "NotIn":
+          return value === undefined || !values.includes(value);
+      }
+    })
+  );
+}
