@@ -11,6 +11,8 @@ export interface Certificate {
   readonly key: string;
 }
 
+const ecdsa = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
+
 /** An authority that issues certificates; everything is written below `directory`. */
 export class TestAuthority {
   readonly authority: Certificate;
@@ -20,20 +22,30 @@ export class TestAuthority {
   constructor(openssl: string, directory: string, name: string) {
     this.#openssl = openssl;
     this.#directory = directory;
-    this.authority = this.#make(name, []);
+    this.authority = this.#make(name, ecdsa, []);
   }
 
   /** A certificate for these names, such as `DNS:localhost` or `IP:127.0.0.1`; `file` names its files. */
   issue(file: string, ...altNames: readonly string[]): Certificate {
-    const { certFile, keyFile } = this.authority;
-    const names = altNames.length === 0 ? [] : ["-addext", `subjectAltName=${altNames.join(",")}`];
-    return this.#make(file, ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=CA:FALSE", ...names]);
+    return this.#issue(file, ecdsa, altNames);
   }
 
-  #make(file: string, extra: readonly string[]): Certificate {
+  /** Like `issue`, with an RSA key. */
+  issueRsa(file: string, ...altNames: readonly string[]): Certificate {
+    return this.#issue(file, ["-newkey", "rsa:2048"], altNames);
+  }
+
+  #issue(file: string, key: readonly string[], altNames: readonly string[]): Certificate {
+    const { certFile, keyFile } = this.authority;
+    const names = altNames.length === 0 ? [] : ["-addext", `subjectAltName=${altNames.join(",")}`];
+    const signer = ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=CA:FALSE"];
+    return this.#make(file, key, [...signer, ...names]);
+  }
+
+  #make(file: string, newKey: readonly string[], extra: readonly string[]): Certificate {
     const certFile = join(this.#directory, `${file}.crt`);
     const keyFile = join(this.#directory, `${file}.key`);
-    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", keyFile];
+    const key = [...newKey, "-nodes", "-keyout", keyFile];
     const args = ["req", "-x509", ...key, "-out", certFile, "-subj", `/CN=${file}`, "-days", "2", ...extra];
     execFileSync(this.#openssl, args, { stdio: "pipe" });
     return { certFile, keyFile, cert: readFileSync(certFile, "utf8"), key: readFileSync(keyFile, "utf8") };

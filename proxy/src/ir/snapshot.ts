@@ -46,7 +46,7 @@ export interface Listener {
 
 /** How a listener meets TLS clients (Gateway API `ListenerTLSConfig`, `FrontendTLSConfig`). */
 export interface ListenerTls {
-  /** In the order of the references; never empty. */
+  /** In the order of the references; never empty. Of those for one name the first is shown. */
   readonly certificates: readonly Certificate[];
   readonly minVersion: TlsVersion;
   readonly maxVersion: TlsVersion;

@@ -45,7 +45,7 @@ export class TlsTermination {
       // (CVE-2025-23419): where certificates count, every connection shows its own.
       ...(asksCertificate && { secureOptions: constants.SSL_OP_NO_TICKET }),
       SNICallback: (name, done) => done(null, this.#names.find(name)?.contextFor(name)),
-      ALPNCallback: ({ servername, protocols }) => this.#choose(servername, protocols),
+      ALPNCallback: ({ servername, protocols }) => this.#choose(nameOf(servername), protocols),
     });
     this.#server.on("secureConnection", (socket) => this.#accept(socket, onSecure));
   }
@@ -63,7 +63,7 @@ export class TlsTermination {
 
   #accept(socket: TLSSocket, onSecure: OnSecure): void {
     socket.on("error", ignore);
-    const serverName = typeof socket.servername === "string" ? socket.servername.toLowerCase() : "";
+    const serverName = nameOf(socket.servername);
     const listener = this.#names.find(serverName);
     if (listener === undefined || !speaksVersion(listener.tls, socket) || !isTrusted(listener.tls, socket)) {
       socket.destroy();
@@ -75,23 +75,20 @@ export class TlsTermination {
 
 interface CompiledListener {
   readonly tls: ListenerTls;
-  readonly contextFor: (name: string) => SecureContext;
-  readonly optionsFor: (name: string) => ContextOptions;
+  readonly contextFor: (name: string) => SecureContext | undefined;
+  readonly optionsFor: (name: string) => ContextOptions | undefined;
 }
 
 function compileListener({ tls }: TlsListener): CompiledListener {
-  const byHostname = new Map<string, Certificate[]>();
-  for (const certificate of tls.certificates) {
-    for (const hostname of certificate.hostnames) {
-      byHostname.set(hostname, [...(byHostname.get(hostname) ?? []), certificate]);
-    }
-  }
   const table = new HostTable<CompiledContext>();
-  for (const [hostname, certificates] of byHostname) table.add(hostname, compileContext(tls, certificates));
-  // Where no certificate is for the name, the first reference answers.
-  const first = compileContext(tls, tls.certificates.slice(0, 1));
-  const find = (name: string): CompiledContext => table.find(name) ?? first;
-  return { tls, contextFor: (name) => find(name).context, optionsFor: (name) => find(name).options };
+  for (const certificate of tls.certificates) {
+    const compiled = compileContext(tls, certificate);
+    for (const hostname of certificate.hostnames) table.add(hostname, compiled);
+    // Where no certificate is for the name, the first one answers.
+    table.add(undefined, compiled);
+  }
+  const optionsFor = (name: string) => table.find(name)?.options;
+  return { tls, contextFor: (name) => table.find(name)?.context, optionsFor };
 }
 
 interface CompiledContext {
@@ -101,24 +98,38 @@ interface CompiledContext {
 
 type ContextOptions = ReturnType<typeof contextOptions>;
 
-function compileContext(tls: ListenerTls, certificates: readonly Certificate[]): CompiledContext {
-  const options = contextOptions(tls, certificates);
+/** One certificate each: of several, Node gives a connection that named its host the last alone. */
+function compileContext(tls: ListenerTls, certificate: Certificate): CompiledContext {
+  const options = contextOptions(tls, certificate);
   return { options, context: createSecureContext(options) };
 }
 
-/** Several certificates for one name: OpenSSL keeps one per kind of key, the last, and shows what the client can read. */
-function contextOptions({ ciphers, clientValidation }: ListenerTls, certificates: readonly Certificate[]) {
-  const inOrder = certificates.toReversed();
+function contextOptions({ ciphers, clientValidation }: ListenerTls, { chain, privateKey }: Certificate) {
   return {
-    cert: inOrder.map(({ chain }) => chain),
-    key: inOrder.map(({ privateKey }) => privateKey.secret),
+    cert: chain,
+    key: privateKey.secret,
     ...(clientValidation !== undefined && { ca: clientValidation.authorities }),
-    ...(ciphers !== undefined && { ciphers: `${tls13Ciphers}:${ciphers}` }),
+    ciphers: `${tls13Ciphers}:${ciphers ?? tls12Ciphers}`,
   };
 }
 
+/** Forward secrecy and authenticated encryption; of the others HTTP/2 forbids most (RFC 9113 §9.2.2). */
+const tls12Ciphers = [
+  "ECDHE-ECDSA-AES128-GCM-SHA256",
+  "ECDHE-RSA-AES128-GCM-SHA256",
+  "ECDHE-ECDSA-AES256-GCM-SHA384",
+  "ECDHE-RSA-AES256-GCM-SHA384",
+  "ECDHE-ECDSA-CHACHA20-POLY1305",
+  "ECDHE-RSA-CHACHA20-POLY1305",
+].join(":");
+
 /** RFC 8446 §B.4; always on where TLS 1.3 is. */
 const tls13Ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+
+/** Node says `false` or nothing for a client that named no host, whatever its types say. */
+function nameOf(serverName: unknown): string {
+  return typeof serverName === "string" ? serverName.toLowerCase() : "";
+}
 
 function speaksVersion({ minVersion, maxVersion }: ListenerTls, socket: TLSSocket): boolean {
   const version = socket.getProtocol() ?? "";

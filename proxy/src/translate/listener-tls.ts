@@ -14,7 +14,7 @@ import type { Certificate, ClientValidation, ListenerTls } from "../ir/snapshot.
 import { type Read, readAuthorities, readCertificate } from "./certificates.ts";
 import type { Finding } from "./finding.ts";
 import { indexByName } from "./object-names.ts";
-import { referencePermissions } from "./reference-grants.ts";
+import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
 import { judgeTlsOptions } from "./tls-options.ts";
 
 /** What TLS of one listener came to. */
@@ -37,74 +37,25 @@ type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
 
 export function tlsJudge(resources: ResourceSet): JudgeTls {
-  const isPermitted = referencePermissions(resources.ReferenceGrant);
-  const secrets = indexByName(resources.Secret);
-  const configMaps = indexByName(resources.ConfigMap);
-
-  /** Follows a reference to an object of the core group, whose kind is known to be right. */
-  function follow<Object, T, Reason extends ListenerUnresolved>(
-    owner: ListenerOwner,
-    ref: { readonly kind: string; readonly name: string; readonly namespace?: string | undefined },
-    reason: Reason,
-    find: (name: string) => Object | undefined,
-    read: (object: Object) => Read<T>,
-  ): Resolved<T, Reason | "RefNotPermitted"> {
-    const { kind, name } = ref;
-    const namespace = ref.namespace ?? owner.metadata.namespace;
-    const from = { group: gatewayGroup, kind: owner.kind, namespace: owner.metadata.namespace };
-    if (!isPermitted(from, { group: "", kind, namespace, name })) {
-      const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
-      return { kind: "unresolved", reason: "RefNotPermitted", message };
-    }
-    const object = find(`${namespace}/${name}`);
-    const result: Read<T> =
-      object === undefined
-        ? { kind: "unreadable", message: `${kind} ${namespace}/${name} does not exist` }
-        : read(object);
-    if (result.kind === "read") return { kind: "resolved", value: result.value };
-    return { kind: "unresolved", reason, message: result.message };
-  }
-
-  function certificateOf(
-    owner: ListenerOwner,
-    ref: SecretReference,
-  ): Resolved<Certificate, "InvalidCertificateRef" | "RefNotPermitted"> {
-    if (ref.group !== "" || ref.kind !== "Secret") {
-      const message = `kind ${ref.kind} (group "${ref.group}") holds no certificate, accepted is Secret`;
-      return { kind: "unresolved", reason: "InvalidCertificateRef", message };
-    }
-    return follow(owner, ref, "InvalidCertificateRef", (name) => secrets.get(name), readCertificate);
-  }
-
-  function authoritiesOf(
-    gateway: Gateway,
-    ref: ValidationRef,
-  ): Resolved<string, "InvalidCACertificateRef" | "InvalidCACertificateKind" | "RefNotPermitted"> {
-    if (ref.group !== "" || ref.kind !== "ConfigMap") {
-      const message = `kind ${ref.kind} (group "${ref.group}") holds no authorities, accepted is ConfigMap`;
-      return { kind: "unresolved", reason: "InvalidCACertificateKind", message };
-    }
-    return follow(gateway, ref, "InvalidCACertificateRef", (name) => configMaps.get(name), readAuthorities);
-  }
-
+  const certificateOf = certificateResolver(resources);
+  const authoritiesOf = authoritiesResolver(resources);
   return (gateway, owner, listener, path) => {
     const options = judgeTlsOptions(listener.tls?.options ?? {}, [...path, "tls", "options"]);
-    const certificates = resolveAll(listener.tls?.certificateRefs ?? [], [...path, "tls", "certificateRefs"], (ref) =>
-      certificateOf(owner, ref),
-    );
+    const refs = listener.tls?.certificateRefs ?? [];
+    const certificates = resolveAll(refs, [...path, "tls", "certificateRefs"], (ref) => certificateOf(owner, ref));
     const validation = validationOf(gateway, listener.port);
     // A ListenerSet's status tells of its Gateway's faults, but they stand in another manifest.
-    const refsPath = owner === gateway ? validation?.path : undefined;
-    const authorities = resolveAll(validation?.refs ?? [], refsPath, (ref) => authoritiesOf(gateway, ref), path);
+    const validationPath = owner === gateway ? validation?.path : undefined;
+    const authorities = resolveAll(validation?.refs ?? [], validationPath, (ref) => authoritiesOf(gateway, ref), path);
     const refusals: JudgedTls["refusals"] = [
       ...options.refusals,
       ...(validation !== undefined && authorities.values.length === 0
-        ? [{ reason: "NoValidCACertificate" as const, message: noAuthority, path: refsPath ?? path }]
+        ? [{ reason: "NoValidCACertificate" as const, message: noAuthority, path: validationPath ?? path }]
         : []),
     ];
-    const isServed = refusals.length === 0 && certificates.values.length > 0;
     const clientValidation: ClientValidation | undefined =
       validation === undefined ? undefined : { authorities: authorities.values.join("\n"), mode: validation.mode };
+    const isServed = refusals.length === 0 && certificates.values.length > 0;
     return {
       tls: isServed
         ? { certificates: certificates.values, ...options.options, ...(clientValidation && { clientValidation }) }
@@ -114,6 +65,72 @@ export function tlsJudge(resources: ResourceSet): JudgeTls {
       unserved: options.unserved,
     };
   };
+}
+
+type ResolvedCertificate = Resolved<Certificate, "InvalidCertificateRef" | "RefNotPermitted">;
+
+function certificateResolver(
+  resources: ResourceSet,
+): (owner: ListenerOwner, ref: SecretReference) => ResolvedCertificate {
+  const isPermitted = referencePermissions(resources.ReferenceGrant);
+  const secrets = indexByName(resources.Secret);
+  return (owner, ref) => {
+    if (ref.group !== "" || ref.kind !== "Secret") {
+      const message = `kind ${ref.kind} (group "${ref.group}") holds no certificate, accepted is Secret`;
+      return { kind: "unresolved", reason: "InvalidCertificateRef", message };
+    }
+    const found = follow(isPermitted, owner, ref, secrets);
+    return found.kind === "unresolved" ? found : asResolved(found, "InvalidCertificateRef", readCertificate);
+  };
+}
+
+type ResolvedAuthorities = Resolved<string, "InvalidCACertificateRef" | "InvalidCACertificateKind" | "RefNotPermitted">;
+
+function authoritiesResolver(resources: ResourceSet): (gateway: Gateway, ref: ValidationRef) => ResolvedAuthorities {
+  const isPermitted = referencePermissions(resources.ReferenceGrant);
+  const configMaps = indexByName(resources.ConfigMap);
+  return (gateway, ref) => {
+    if (ref.group !== "" || ref.kind !== "ConfigMap") {
+      const message = `kind ${ref.kind} (group "${ref.group}") holds no authorities, accepted is ConfigMap`;
+      return { kind: "unresolved", reason: "InvalidCACertificateKind", message };
+    }
+    const found = follow(isPermitted, gateway, ref, configMaps);
+    return found.kind === "unresolved" ? found : asResolved(found, "InvalidCACertificateRef", readAuthorities);
+  };
+}
+
+/** What stands at the end of a reference that may be followed. */
+interface Found<T> {
+  readonly kind: "found";
+  /** For messages. */
+  readonly name: string;
+  readonly object: T | undefined;
+}
+
+function follow<T>(
+  isPermitted: IsPermitted,
+  owner: ListenerOwner,
+  { kind, name, namespace = owner.metadata.namespace }: Omit<ValidationRef, "group">,
+  objects: ReadonlyMap<string, T>,
+): Found<T> | Extract<Resolved<never, "RefNotPermitted">, { kind: "unresolved" }> {
+  const from = { group: gatewayGroup, kind: owner.kind, namespace: owner.metadata.namespace };
+  if (!isPermitted(from, { group: "", kind, namespace, name })) {
+    // What the other namespace holds is not told.
+    const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
+    return { kind: "unresolved", reason: "RefNotPermitted", message };
+  }
+  return { kind: "found", name: `${kind} ${namespace}/${name}`, object: objects.get(`${namespace}/${name}`) };
+}
+
+function asResolved<Object, T, Reason extends ListenerUnresolved>(
+  { name, object }: Found<Object>,
+  reason: Reason,
+  read: (object: Object) => Read<T>,
+): Resolved<T, Reason> {
+  if (object === undefined) return { kind: "unresolved", reason, message: `${name} does not exist` };
+  const result = read(object);
+  if (result.kind === "read") return { kind: "resolved", value: result.value };
+  return { kind: "unresolved", reason, message: result.message };
 }
 
 const noAuthority = "no certificate of an authority can be used to validate its clients";
