@@ -1,0 +1,140 @@
+/** Client certificates on HTTPS listeners (Gateway API `spec.tls.frontend`), with real handshakes. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import { type Certificate, TestAuthority } from "../support/certificates.ts";
+import { describeWith } from "../support/describe-with.ts";
+import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
+import {
+  askHttp2,
+  askTls,
+  authorityManifest,
+  openHttp2,
+  openTls,
+  tlsGatewayManifest,
+  tlsListener,
+  tlsSecretManifest,
+} from "../support/tls.ts";
+
+describeWith(["openssl"], "client certificates", ({ openssl }) => {
+  let directory: string;
+  let first: TestAuthority;
+  let second: TestAuthority;
+  let server: Certificate;
+  let ofFirst: Certificate;
+  let ofSecond: Certificate;
+
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "listeners-mtls-"));
+    first = new TestAuthority(openssl, directory, "first");
+    second = new TestAuthority(openssl, directory, "second");
+    server = first.issue("server", "DNS:a.example", "DNS:b.example");
+    ofFirst = first.issue("client-1", "DNS:client");
+    ofSecond = second.issue("client-2", "DNS:client");
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  const refs = (...names: readonly string[]) =>
+    `caCertificateRefs: [${names.map((name) => `{ group: "", kind: ConfigMap, name: ${name} }`).join(", ")}]`;
+  const validation = (names: readonly string[], mode = "AllowValidOnly") =>
+    `{ validation: { ${refs(...names)}, mode: ${mode} } }`;
+
+  async function start(...gateways: readonly string[]) {
+    const { port } = await startBackend(answering(200, "ok"));
+    const rest = [
+      tlsSecretManifest("server", server),
+      authorityManifest("first", first.authority),
+      authorityManifest("second", second.authority),
+      backendManifest("b", port),
+      routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+    ];
+    const all = (...texts: readonly string[]) => manifests(...texts, ...rest);
+    return { gateway: await startGateway(all(...gateways)), all };
+  }
+
+  const ports = ["server"].map((secret) => tlsListener("https", [secret]));
+  const other = tlsListener("other", ["server"]).replace("port: 443", "port: 8443");
+  const trust = () => ({ ca: first.authority.cert });
+
+  test("by default only one of a trusted authority is let in", async () => {
+    const frontend = `tls: { frontend: { default: ${validation(["first"])} } }`;
+    const { gateway } = await start(tlsGatewayManifest(ports, frontend));
+    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
+    await expect(askTls(gateway, "a.example", { ...trust(), ...pick(ofSecond) })).rejects.toThrow();
+    await expect(askTls(gateway, "a.example", trust())).rejects.toThrow();
+    expect(gateway.records.length).toBe(1);
+  });
+
+  test("a port has a rule of its own, or none", async () => {
+    const perPort = `perPort: [{ port: 8443, tls: ${validation(["second"])} }, { port: 9443, tls: {} }]`;
+    const frontend = `tls: { frontend: { default: ${validation(["first"])}, ${perPort} } }`;
+    const open = tlsListener("open", ["server"]).replace("port: 443", "port: 9443");
+    const { gateway } = await start(tlsGatewayManifest([...ports, other, open], frontend));
+    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) }, 443)).status).toBe(200);
+    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofSecond) }, 8443)).status).toBe(200);
+    await expect(askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) }, 8443)).rejects.toThrow();
+    expect((await askTls(gateway, "a.example", trust(), 9443)).status).toBe(200);
+  });
+
+  test("several authorities are trusted together", async () => {
+    const frontend = `tls: { frontend: { default: ${validation(["first", "second"])} } }`;
+    const { gateway } = await start(tlsGatewayManifest(ports, frontend));
+    for (const client of [ofFirst, ofSecond]) {
+      expect((await askTls(gateway, "a.example", { ...trust(), ...pick(client) })).status).toBe(200);
+    }
+  });
+
+  test("AllowInsecureFallback asks for one and lets everybody in", async () => {
+    const frontend = `tls: { frontend: { default: ${validation(["first"], "AllowInsecureFallback")} } }`;
+    const { gateway } = await start(tlsGatewayManifest(ports, frontend));
+    for (const client of [pick(ofFirst), pick(ofSecond), {}]) {
+      expect((await askTls(gateway, "a.example", { ...trust(), ...client })).status).toBe(200);
+    }
+  });
+
+  test("a session that is resumed proves nothing: no tickets are given", async () => {
+    const frontend = `tls: { frontend: { default: ${validation(["first"])} } }`;
+    const { gateway } = await start(tlsGatewayManifest(ports, frontend));
+    const socket = await openTls(gateway, { ...trust(), ...pick(ofFirst), servername: "a.example" });
+    const sessions: Buffer[] = [];
+    socket.on("session", (session: Buffer) => sessions.push(session));
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const session of sessions) {
+      const resumed = await openTls(gateway, { ...trust(), ...pick(ofFirst), servername: "a.example", session });
+      expect(resumed.isSessionReused()).toBe(false);
+    }
+    await expect(askTls(gateway, "a.example", { ...trust(), session: socket.getSession() })).rejects.toThrow();
+  });
+
+  test("Gateways that share a port each have their own rule, and a connection for one is no way into the other", async () => {
+    const strict = tlsGatewayManifest(
+      [tlsListener("b", ["server"], "hostname: b.example")],
+      `tls: { frontend: { default: ${validation(["second"])} } }`,
+      "strict",
+    );
+    const web = tlsGatewayManifest([tlsListener("a", ["server"], "hostname: a.example")]);
+    const { gateway } = await start(web, strict);
+    expect((await askTls(gateway, "a.example", trust())).status).toBe(200);
+    await expect(askTls(gateway, "b.example", trust())).rejects.toThrow();
+    await expect(askTls(gateway, "b.example", { ...trust(), ...pick(ofFirst) })).rejects.toThrow();
+    // No route of it: but in.
+    expect((await askTls(gateway, "b.example", { ...trust(), ...pick(ofSecond) })).status).toBe(404);
+    const session = await openHttp2(gateway, { ...trust(), servername: "a.example" });
+    expect((await askHttp2(session, "b.example")).status).toBe(421);
+  });
+
+  test("a connection that was let in by another rule than today's must come again", async () => {
+    const { gateway, all } = await start(tlsGatewayManifest(ports));
+    const session = await openHttp2(gateway, { ...trust(), servername: "a.example" });
+    expect((await askHttp2(session, "a.example")).status).toBe(200);
+    await gateway.apply(all(tlsGatewayManifest(ports, `tls: { frontend: { default: ${validation(["first"])} } }`)));
+    expect((await askHttp2(session, "a.example")).status).toBe(421);
+    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
+  });
+});
+
+function pick({ cert, key }: Certificate): { readonly cert: string; readonly key: string } {
+  return { cert, key };
+}
