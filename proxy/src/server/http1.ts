@@ -49,8 +49,15 @@ export class Http1Downstream implements Downstream {
 
   listen(events: DownstreamEvents): void {
     const response = this.#response;
-    if (this.upgrade === undefined) response.on("close", () => events.onClose(response.writableFinished));
-    else this.#listenToSocket(this.#request.socket, events);
+    const { socket } = this.#request;
+    if (this.upgrade !== undefined) this.#listenToSocket(socket, events);
+    else {
+      response.on("close", () => {
+        events.onClose(response.writableFinished);
+        // An answer whose head left before the drain began has not asked the client to leave.
+        if (this.#isDraining()) socket.end();
+      });
+    }
     response.on("drain", () => events.onDrain());
     // A client that breaks its upload off: "close" follows and tells.
     this.#request.on("error", ignore);
