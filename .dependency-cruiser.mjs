@@ -31,7 +31,8 @@ const proxy = {
 /** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */
 const ratelimitService = {
   // What a call asks and answers is the vocabulary of all.
-  config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml"] },
+  // grpc-js: the one stream to an xDS server, where calls are few and its features many.
+  config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml", "@grpc/grpc-js"] },
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
   store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client", "cluster-key-slot"] },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
