@@ -206,7 +206,9 @@ export class CallThread {
 
   #updateHealth(): void {
     const needsDomains = this.#options.settings.values.healthyWithAtLeastOneConfigLoaded;
-    const isReady = this.#store.isHealthy() && (!needsDomains || this.#config.hasDomains);
+    const { store } = this.#options.settings;
+    const passesWithoutStore = store.kind === "redis" && store.failureMode === "open";
+    const isReady = (passesWithoutStore || this.#store.isHealthy()) && (!needsDomains || this.#config.hasDomains);
     this.status.set(isReady && !this.#closing.signal.aborted);
   }
 }

@@ -1,15 +1,54 @@
 /** Where limits come from, as the settings say. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
 import type { ConfigSource } from "../config/config-source.ts";
 import { FileSource } from "../config/file-source.ts";
+import type { XdsServer } from "../config/xds/ads-connection.ts";
+import { XdsSource } from "../config/xds/xds-source.ts";
 import type { ServiceSettings } from "../settings.ts";
 
-/** A source that has not started yet. */
-export function createConfigSource({ values, runtime }: ServiceSettings, clock: Clock): ConfigSource {
-  return new FileSource({
-    layout: runtime,
-    mergesDomains: values.mergeDomainConfigs,
-    pollIntervalMs: values.runtimePollInterval,
+type Values = ServiceSettings["values"];
+
+/** A source that has not started yet. `random` gives 0 ≤ x < 1. */
+export function createConfigSource(
+  { values, runtime }: ServiceSettings,
+  { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
+): ConfigSource {
+  const { mergeDomainConfigs: mergesDomains } = values;
+  if (values.configType === "FILE") {
+    return new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
+  }
+  return new XdsSource({
+    server: xdsServerOf(values),
+    node: { id: values.xdsNodeId, metadata: values.xdsNodeMetadata ?? new Map() },
+    mergesDomains,
+    backoff: {
+      connectIntervalMs: values.xdsServerConnectRetryInterval,
+      initialMs: values.xdsBackoffInitialInterval,
+      maxMs: values.xdsBackoffMaxInterval,
+      randomFactor: values.xdsBackoffJitter ? values.xdsBackoffRandomFactor : 0,
+    },
     clock,
+    random,
+    onFault: (fault) => log.warn({ fault }, "no configuration from the xDS server"),
   });
+}
+
+function xdsServerOf(values: Values): XdsServer {
+  const { xdsServerUrl: address, xdsMaxMessageBytes: maxMessageBytes } = values;
+  return {
+    address,
+    headers: values.xdsClientAdditionalHeaders ?? new Map(),
+    ...(maxMessageBytes === undefined ? {} : { maxMessageBytes }),
+    ...(values.xdsServerUseTls ? { tls: xdsTlsOf(values) } : {}),
+  };
+}
+
+function xdsTlsOf(values: Values): NonNullable<XdsServer["tls"]> {
+  return {
+    ...(values.xdsClientTlsCert === undefined ? {} : { certificateFile: values.xdsClientTlsCert }),
+    ...(values.xdsClientTlsKey === undefined ? {} : { keyFile: values.xdsClientTlsKey }),
+    ...(values.xdsServerTlsCaCert === undefined ? {} : { authoritiesFile: values.xdsServerTlsCaCert }),
+    ...(values.xdsServerTlsSan === undefined ? {} : { serverName: values.xdsServerTlsSan }),
+  };
 }

@@ -118,9 +118,9 @@ export class RateLimitProcess {
 
   /** Serves the first configuration before anything listens, unless the settings say not to wait for it. */
   async #startConfig(): Promise<void> {
-    const { settings, logs, clock } = this.#options;
+    const { settings, logs, clock, random } = this.#options;
     const log = logs.logger("ratelimit::config");
-    const source = createConfigSource(settings, clock);
+    const source = createConfigSource(settings, { clock, random, log });
     const { promise: isFirstTaken, resolve } = Promise.withResolvers<undefined>();
     source.start((update: ConfigUpdate) => {
       logConfigUpdate(log, update);
