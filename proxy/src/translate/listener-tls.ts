@@ -61,7 +61,13 @@ export function tlsJudge(resources: ResourceSet): JudgeTls {
         ? { certificates: certificates.values, ...options.options, ...(clientValidation && { clientValidation }) }
         : undefined,
       refusals,
-      unresolved: [...certificates.unresolved, ...authorities.unresolved],
+      unresolved: [
+        ...(refs.length === 0
+          ? [{ reason: "InvalidCertificateRef" as const, message: "it names no certificate", path: [...path, "tls"] }]
+          : []),
+        ...certificates.unresolved,
+        ...authorities.unresolved,
+      ],
       unserved: options.unserved,
     };
   };
