@@ -1,0 +1,293 @@
+/**
+ * What other people's rate limit services do, and what must come of it: one test for each. The services speak through
+ * grpc-js, or through bare streams where grpc-js would never say such a thing.
+ */
+import { createServer, type Socket } from "node:net";
+import type { AddressInfo } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import { type Answer, ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import {
+  answerGrpc,
+  okMessage,
+  type ScriptedAnswer,
+  startRawService,
+  startScriptedService,
+} from "../support/rate-limit-service.ts";
+
+async function gatewayTo(port: number, more = ""): Promise<TestGateway> {
+  return serveUnder(
+    await startBackend(answering(200)),
+    globalPolicy(`address: '127.0.0.1:${port}', ${more} ${byAddress}`),
+  );
+}
+
+/** What a client gets when the service says `answer`. */
+async function clientSees(answer: ScriptedAnswer, more = ""): Promise<Answer> {
+  const service = await startScriptedService(() => answer);
+  return ask(await gatewayTo(service.port, more));
+}
+
+const limit = { requestsPerUnit: 10, unit: "MINUTE" } as const;
+const reset = { seconds: 30 };
+
+describe("statuses", () => {
+  test("none at all on OK: the request passes and nothing is said of limits", async () => {
+    expect(await clientSees({ overallCode: "OK" })).toMatchObject({ status: 200, limit: [null, null, null] });
+  });
+
+  test("none at all on OVER_LIMIT: 429 with nothing remaining and no reset", async () => {
+    const answer = await clientSees({ overallCode: "OVER_LIMIT" });
+    expect(answer).toMatchObject({ status: 429, limit: [null, "0", null] });
+    expect(answer.headers.has("retry-after")).toBe(false);
+  });
+
+  test("more than there are descriptors are all looked at", async () => {
+    const statuses = [
+      { code: "OK", currentLimit: limit, limitRemaining: 5 } as const,
+      { code: "OK", currentLimit: { ...limit, unit: "HOUR" }, limitRemaining: 2, durationUntilReset: reset } as const,
+    ];
+    expect(await clientSees({ overallCode: "OK", statuses })).toMatchObject({
+      status: 200,
+      limit: ["10, 10;w=60, 10;w=3600", "2", "30"],
+    });
+  });
+
+  test("one without a limit says nothing", async () => {
+    const statuses = [
+      { code: "OK", limitRemaining: 0 } as const,
+      { code: "OK", currentLimit: limit, limitRemaining: 4, durationUntilReset: reset } as const,
+    ];
+    expect((await clientSees({ overallCode: "OK", statuses })).limit).toEqual(["10, 10;w=60", "4", "30"]);
+  });
+
+  test("unlimited (4294967295 remaining, no limit) says nothing", async () => {
+    const statuses = [{ code: "OK", limitRemaining: 4_294_967_295 } as const];
+    expect(await clientSees({ overallCode: "OK", statuses })).toMatchObject({ status: 200, limit: [null, null, null] });
+  });
+
+  test.each([
+    ["absent", undefined, null],
+    ["negative", { seconds: -3 }, null],
+    ["fractional", { seconds: 2, nanos: 1 }, "3"],
+    ["beyond 32 bits", { seconds: "900000000000" }, null],
+  ])("a reset that is %s", async (_, durationUntilReset, shown) => {
+    const status = {
+      code: "OK",
+      currentLimit: limit,
+      limitRemaining: 4,
+      ...(durationUntilReset && { durationUntilReset }),
+    } as const;
+    expect((await clientSees({ overallCode: "OK", statuses: [status] })).limit[2]).toBe(shown);
+  });
+
+  test.each([
+    ["WEEK", { requestsPerUnit: 10, unit: "WEEK" }, "10, 10;w=604800"],
+    ["UNKNOWN", { requestsPerUnit: 10, unit: "UNKNOWN" }, "10"],
+    ["of a multiple", { requestsPerUnit: 10, unit: "SECOND", unitMultiplier: { value: 30 } }, "10, 10;w=30"],
+    ["with a name", { requestsPerUnit: 10, unit: "SECOND", name: 'per "ip"' }, '10, 10;w=1;name="per ip"'],
+  ] as const)("a limit whose unit is %s", async (_, currentLimit, shown) => {
+    const answer = await clientSees({ overallCode: "OK", statuses: [{ code: "OK", currentLimit, limitRemaining: 4 }] });
+    expect(answer.limit[0]).toBe(shown);
+  });
+
+  test("overall OK while one is OVER_LIMIT (shadow, quota): the overall code decides", async () => {
+    const statuses = [{ code: "OVER_LIMIT", currentLimit: limit, durationUntilReset: reset } as const];
+    expect(await clientSees({ overallCode: "OK", statuses })).toMatchObject({
+      status: 200,
+      limit: ["10, 10;w=60", "0", "30"],
+    });
+  });
+
+  test("a refusal tells of the limit that refuses longest, not of one that passes", async () => {
+    const statuses = [
+      {
+        code: "OK",
+        currentLimit: { requestsPerUnit: 1, unit: "DAY" },
+        limitRemaining: 0,
+        durationUntilReset: { seconds: 9_000 },
+      } as const,
+      { code: "OVER_LIMIT", currentLimit: limit, durationUntilReset: { seconds: 5 } } as const,
+      {
+        code: "OVER_LIMIT",
+        currentLimit: { requestsPerUnit: 99, unit: "HOUR" },
+        durationUntilReset: { seconds: 700 },
+      } as const,
+    ];
+    const answer = await clientSees({ overallCode: "OVER_LIMIT", statuses });
+    expect(answer.limit).toEqual(["99, 1;w=86400, 10;w=60, 99;w=3600", "0", "700"]);
+    expect(answer.headers.get("retry-after")).toBe("700");
+  });
+});
+
+describe("headers", () => {
+  const status = { code: "OVER_LIMIT", currentLimit: limit, durationUntilReset: reset } as const;
+
+  test("of the service win over those made of the statuses", async () => {
+    const responseHeadersToAdd = [
+      { key: "X-RateLimit-Limit", value: "7, 7;w=1" },
+      { key: "X-RateLimit-Remaining", value: "3" },
+    ];
+    const answer = await clientSees({ overallCode: "OK", statuses: [{ ...status, code: "OK" }], responseHeadersToAdd });
+    expect(answer.limit).toEqual(["7, 7;w=1", "3", null]);
+  });
+
+  test("in mixed case and twice come once", async () => {
+    const responseHeadersToAdd = [
+      { key: "X-RateLimit-Limit", value: "7" },
+      { key: "x-ratelimit-limit", value: "8" },
+      { key: "X-Envoy-RateLimited", value: "true" },
+      { key: "x-envoy-ratelimited", value: "true" },
+      { key: "Retry-After", value: "9" },
+    ];
+    const answer = await clientSees(
+      { overallCode: "OVER_LIMIT", statuses: [status], responseHeadersToAdd },
+      "envoyRatelimitedHeader: Always,",
+    );
+    expect(answer.limit[0]).toBe("7");
+    expect(answer.headers.get("x-envoy-ratelimited")).toBe("true");
+    expect(answer.headers.get("retry-after")).toBe("9");
+  });
+
+  test("that would break the message are left out", async () => {
+    const responseHeadersToAdd = [
+      { key: "content-length", value: "9999" },
+      { key: "transfer-encoding", value: "chunked" },
+      { key: "x-bad", value: "a\r\nx-smuggled: 1" },
+      { key: "bad name", value: "1" },
+      { key: "x-good", value: "1" },
+    ];
+    const answer = await clientSees({ overallCode: "OVER_LIMIT", responseHeadersToAdd });
+    expect([answer.status, answer.body]).toEqual([429, "rate limit exceeded"]);
+    expect([answer.headers.get("x-good"), answer.headers.has("x-smuggled"), answer.headers.has("x-bad")]).toEqual([
+      "1",
+      false,
+      false,
+    ]);
+  });
+
+  test("a raw_body that is no text goes through byte for byte", async () => {
+    const rawBody = Buffer.from("zu viele Anfragen — später", "utf8");
+    expect((await clientSees({ overallCode: "OVER_LIMIT", rawBody })).body).toBe(rawBody.toString());
+  });
+});
+
+describe("failures leave the failure mode to decide", () => {
+  const closed = "failureMode: Closed,";
+  const decided = async (gateway: TestGateway): Promise<unknown> => {
+    const { status } = await ask(gateway);
+    return [status, gateway.records.at(-1)?.globalDecisions[0]?.by];
+  };
+
+  test.each([
+    ["overall UNKNOWN", { overallCode: "UNKNOWN" } as const],
+    ["gRPC UNKNOWN", { code: 2, details: "no rate limit configuration loaded" }],
+    ["gRPC INVALID_ARGUMENT", { code: 3, details: "bad" }],
+    ["gRPC UNAVAILABLE", { code: 14, details: "storage" }],
+  ])("%s", async (_, answer) => {
+    const service = await startScriptedService(() => answer);
+    expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
+    expect(await decided(await gatewayTo(service.port, "failureMode: Open,"))).toEqual([200, "failureMode"]);
+  });
+
+  test("no answer: nobody waits longer than the timeout", async () => {
+    const service = await startScriptedService(() => undefined);
+    const gateway = await gatewayTo(service.port, "timeout: 70ms, failureMode: Closed,");
+    const answer = ask(gateway);
+    await service.received(1);
+    gateway.clock.advance(70);
+    expect((await answer).status).toBe(503);
+  });
+
+  test.each([
+    ["bytes that are no message", Buffer.from([0xff, 0xff, 0xff])],
+    ["an empty message, whose overall code is UNKNOWN", Buffer.alloc(0)],
+    ["a truncated message", Buffer.from([8, 1, 18, 40, 8])],
+  ])("%s", async (_, message) => {
+    const service = await startRawService((stream) => answerGrpc(stream, message));
+    expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
+  });
+
+  test.each([
+    ["a compressed message", Buffer.from([1, 0, 0, 0, 2, 8, 1])],
+    ["a message shorter than it says", Buffer.from([0, 0, 0, 0, 9, 8, 1])],
+    ["two messages", Buffer.from([0, 0, 0, 0, 2, 8, 1, 0, 0, 0, 0, 2, 8, 1])],
+  ])("%s", async (_, body) => {
+    const service = await startRawService((stream) => {
+      stream.respond({ ":status": 200 }, { waitForTrailers: true });
+      stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+      stream.end(body);
+    });
+    expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
+  });
+
+  test("an answer without grpc-status", async () => {
+    const service = await startRawService((stream) => {
+      stream.respond({ ":status": 200 });
+      stream.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+    });
+    expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
+  });
+
+  test("an HTTP error of something in between", async () => {
+    const service = await startRawService((stream) => {
+      stream.respond({ ":status": 502 });
+      stream.end("bad gateway");
+    });
+    expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
+  });
+
+  test("a reset in the middle of a call, which may have been counted and is not sent again", async () => {
+    const service = await startRawService((stream) => stream.close(2));
+    expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
+    expect(service.calls).toBe(1);
+  });
+
+  test("something that speaks no HTTP/2", async () => {
+    const server = createServer((socket: Socket) =>
+      socket.on("error", () => undefined).end("HTTP/1.1 400 Bad Request\r\n\r\n"),
+    );
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    // A TCP server that listens has such an address.
+    const { port } = server.address() as AddressInfo;
+    expect(await decided(await gatewayTo(port, closed))).toEqual([503, "failureMode"]);
+  });
+});
+
+describe("connections", () => {
+  test("a farewell (GOAWAY) is seen by no request: the call goes on a new connection", async () => {
+    const service = await startRawService((stream) => answerGrpc(stream, okMessage));
+    const gateway = await gatewayTo(service.port, "failureMode: Closed,");
+    expect((await ask(gateway)).status).toBe(200);
+    service.sessions[0]?.goaway(0);
+    service.sessions[0]?.close();
+    const statuses = await Promise.all(Array.from({ length: 20 }, async () => (await ask(gateway)).status));
+    expect(statuses).toEqual(new Array<number>(20).fill(200));
+    expect([service.sessions.length, service.calls]).toEqual([2, 21]);
+  });
+
+  test("a call that the service refuses unread (REFUSED_STREAM) is sent once more", async () => {
+    const service = await startRawService((stream, number) => {
+      if (number === 1) stream.close(7);
+      else answerGrpc(stream, okMessage);
+    });
+    expect((await ask(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(200);
+    expect(service.calls).toBe(2);
+  });
+
+  test("many calls at once share one connection", async () => {
+    const service = await startRawService((stream) => answerGrpc(stream, okMessage));
+    const gateway = await gatewayTo(service.port);
+    await Promise.all(Array.from({ length: 50 }, () => ask(gateway)));
+    expect([service.sessions.length, service.calls]).toEqual([1, 50]);
+  });
+
+  test("a service that says no more than a status in its headers is understood", async () => {
+    const service = await startRawService((stream) => {
+      stream.respond({ ":status": 200, "grpc-status": "14", "grpc-message": "no%20store" }, { endStream: true });
+    });
+    expect((await ask(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(503);
+  });
+});
