@@ -40,8 +40,8 @@ const connectTimeoutMs = 2_000;
 /** Pauses between attempts: doubled from the first to the longest, each shortened by up to a quarter at random. */
 const firstPauseMs = 50;
 const longestPauseMs = 800;
-/** So many calls in a row without an answer, and the connection is taken for dead: a lost peer sends no farewell. */
-const silentCalls = 16;
+/** So many timeouts in a row, and the connection is taken for dead: a lost peer sends no farewell. */
+const timeoutsOfTheDead = 16;
 
 export class Http2Connection {
   readonly #options: ConnectionOptions;
@@ -55,7 +55,7 @@ export class Http2Connection {
   #pauseMs = firstPauseMs;
   #timer: Timer | undefined;
   #isClosed = false;
-  #silence = 0;
+  #timeouts = 0;
   /** Calls that wait for the connection to open. */
   readonly #waiting = new Set<Call>();
   /** Sessions that are still finishing calls, the current one among them. */
@@ -85,7 +85,7 @@ export class Http2Connection {
       pending.returned(callFailure("unavailable", `no connection to ${this.#authority}`));
       return;
     }
-    const call = new Call(pending, this.#options.clock, (heard) => this.#ended(call, heard));
+    const call = new Call(pending, this.#options.clock, (ending) => this.#ended(call, ending));
     this.inFlight++;
     if (this.#isConnected) call.start(this.#session, this.#headersOf(pending));
     else this.#waiting.add(call);
@@ -106,17 +106,17 @@ export class Http2Connection {
     this.#giveWaitingBack("the connection is closed");
   }
 
-  #ended(call: Call, heard: boolean): void {
+  #ended(call: Call, ending: Ending): void {
     this.inFlight--;
     this.#waiting.delete(call);
-    this.#silence = heard ? 0 : this.#silence + 1;
-    if (heard) {
+    if (ending === "heard") {
+      this.#timeouts = 0;
       this.#hasAnswered = true;
       this.#pauseMs = firstPauseMs;
+    } else if (ending === "timedOut" && ++this.#timeouts >= timeoutsOfTheDead) {
+      this.#timeouts = 0;
+      this.#session?.destroy();
     }
-    if (this.#silence < silentCalls || this.#session === undefined) return;
-    this.#silence = 0;
-    this.#session.destroy();
   }
 
   #connect(): void {
@@ -190,10 +190,13 @@ function tlsOptions(tls: UpstreamTls | undefined): SecureClientSessionOptions {
 const maxAnswerBytes = 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
+/** Whether the server had said anything of a call; `lost` came with the connection, or never left. */
+type Ending = "heard" | "timedOut" | "lost";
+
 /** One call on its way. Ends exactly once: by `done` or by `returned`. */
 class Call {
   readonly pending: PendingCall;
-  readonly #onEnd: (heard: boolean) => void;
+  readonly #onEnd: (ending: Ending) => void;
   readonly #deadline: Timer;
   #stream: ClientHttp2Stream | undefined;
   #httpStatus = 0;
@@ -202,12 +205,11 @@ class Call {
   #body: Buffer = nothing;
   #isOver = false;
 
-  /** @param onEnd hears whether the server had said anything. */
-  constructor(pending: PendingCall, clock: Clock, onEnd: (heard: boolean) => void) {
+  constructor(pending: PendingCall, clock: Clock, onEnd: (ending: Ending) => void) {
     this.pending = pending;
     this.#onEnd = onEnd;
     this.#deadline = clock.setTimer(pending.deadlineMs - clock.monotonicMs(), () => {
-      this.#end(callFailure("timeout", "the service did not answer in time"), false);
+      this.#end(callFailure("timeout", "the service did not answer in time"), "timedOut");
       this.#stream?.close(constants.NGHTTP2_CANCEL);
     });
   }
@@ -238,7 +240,7 @@ class Call {
   }
 
   giveBack(failure: CallFailure): void {
-    if (this.#over(true)) this.pending.returned(failure);
+    if (this.#over("lost")) this.pending.returned(failure);
   }
 
   #readStatus(fields: Readonly<Record<string, unknown>>): void {
@@ -250,7 +252,7 @@ class Call {
   #push(chunk: Buffer): void {
     this.#body = this.#body.length === 0 ? chunk : Buffer.concat([this.#body, chunk]);
     if (this.#body.length <= maxAnswerBytes) return;
-    this.#end(callFailure("garbage", `an answer of more than ${maxAnswerBytes} bytes`), true);
+    this.#end(callFailure("garbage", `an answer of more than ${maxAnswerBytes} bytes`), "heard");
     this.#stream?.close(constants.NGHTTP2_CANCEL);
   }
 
@@ -260,24 +262,24 @@ class Call {
     } else if (this.#httpStatus !== 0 && (rstCode === constants.NGHTTP2_NO_ERROR || this.#grpcStatus !== undefined)) {
       this.#conclude();
     } else {
-      this.#end(callFailure("unavailable", "the connection or the call was broken off"), this.#httpStatus !== 0);
+      this.#end(callFailure("unavailable", "the connection or the call was broken off"), "lost");
     }
   }
 
   #conclude(): void {
-    this.#end(concludeCall(this.#httpStatus, this.#grpcStatus, this.#grpcMessage, this.#body), true);
+    this.#end(concludeCall(this.#httpStatus, this.#grpcStatus, this.#grpcMessage, this.#body), "heard");
   }
 
-  #end(outcome: CallOutcome, heard: boolean): void {
-    if (this.#over(heard)) this.pending.done(outcome);
+  #end(outcome: CallOutcome, ending: Ending): void {
+    if (this.#over(ending)) this.pending.done(outcome);
   }
 
   /** @returns whether it was not over before. */
-  #over(heard: boolean): boolean {
+  #over(ending: Ending): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
     this.#deadline.cancel();
-    this.#onEnd(heard);
+    this.#onEnd(ending);
     return true;
   }
 }

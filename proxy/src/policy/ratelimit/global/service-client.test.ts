@@ -1,0 +1,154 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, test } from "vitest";
+import type { RateLimitCall } from "./messages.ts";
+import { silentObserver } from "./observer.ts";
+import { ServiceClient } from "./service-client.ts";
+import { type CallOutcome, callFailure, type UnaryClient } from "./unary-client.ts";
+
+const ok: CallOutcome = { kind: "answered", message: Buffer.from([8, 1]) };
+const away = callFailure("unavailable", "away");
+
+const call: RateLimitCall = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
+
+/** A service of which the test says what comes of each call, at once. */
+function serviceThat(answers: () => CallOutcome) {
+  const clock = new FakeClock();
+  const sent: { readonly path: string; readonly timeoutMs: number }[] = [];
+  const dropped: string[] = [];
+  const changes: string[] = [];
+  const client: UnaryClient = {
+    update: () => undefined,
+    close: () => undefined,
+    call(path, _message, timeoutMs, done) {
+      sent.push({ path, timeoutMs });
+      done(answers());
+    },
+  };
+  const observer = {
+    ...silentObserver,
+    chargeDropped: (_service: string, reason: string) => void dropped.push(reason),
+    breakerChanged: (_service: string, isOpen: boolean) => void changes.push(isOpen ? "open" : "closed"),
+    misbehaved: (_service: string, message: string) => void changes.push(message),
+  };
+  const service = new ServiceClient({ key: "service", client, clock, observer });
+  const ask = (): string => {
+    let outcome = "none";
+    service.ask("shouldRateLimit", call, 100, (answer) => {
+      outcome = answer.kind;
+    });
+    return outcome;
+  };
+  return { clock, sent, dropped, changes, service, ask };
+}
+
+describe("a service that is away", () => {
+  test("is told once when it goes and once when it comes back", () => {
+    let outcome: CallOutcome = away;
+    const { ask, changes, clock } = serviceThat(() => outcome);
+    for (let at = 0; at < 50; at++) ask();
+    clock.advance(10_000);
+    for (let at = 0; at < 50; at++) ask();
+    expect(changes).toEqual(["open"]);
+    outcome = ok;
+    clock.advance(500);
+    ask();
+    expect(changes).toEqual(["open", "closed"]);
+  });
+
+  test("is asked once per half second, and only if there is anything to ask", () => {
+    const { ask, sent, clock } = serviceThat(() => away);
+    for (let at = 0; at < 10; at++) ask();
+    expect(sent).toHaveLength(5);
+    clock.advance(60_000);
+    expect(sent).toHaveLength(5);
+    for (let at = 0; at < 10; at++) ask();
+    expect(sent).toHaveLength(6);
+    clock.advance(499);
+    ask();
+    expect(sent).toHaveLength(6);
+    clock.advance(1);
+    ask();
+    expect(sent).toHaveLength(7);
+  });
+
+  test("failures that do not follow each other open nothing", () => {
+    let count = 0;
+    const { ask, changes } = serviceThat(() => (++count % 5 === 0 ? ok : away));
+    for (let at = 0; at < 40; at++) ask();
+    expect(changes).toEqual([]);
+  });
+});
+
+describe("a service that answers nonsense", () => {
+  test("is told once until it answers well", () => {
+    let outcome: CallOutcome = callFailure("rejected", "gRPC status 3");
+    const { ask, changes } = serviceThat(() => outcome);
+    for (let at = 0; at < 20; at++) ask();
+    expect(changes).toEqual(["gRPC status 3"]);
+    outcome = ok;
+    ask();
+    outcome = { kind: "answered", message: Buffer.from([255]) };
+    ask();
+    expect(changes.at(-1)).toContain("cannot be read");
+  });
+});
+
+describe("charges", () => {
+  test("are sent at once, with more time than a request would wait", () => {
+    const { service, sent } = serviceThat(() => ok);
+    service.charge("report", call);
+    expect(sent).toEqual([{ path: "/kuadrant.service.ratelimit.v1.RateLimitService/Report", timeoutMs: 5_000 }]);
+  });
+
+  test("that failed are sent again until they arrive, none twice", () => {
+    let outcome: CallOutcome = away;
+    const { service, sent, clock } = serviceThat(() => outcome);
+    for (let at = 0; at < 20; at++) service.charge("shouldRateLimit", call);
+    expect(service.state().chargesBuffered).toBe(20);
+    clock.advance(3_000);
+    outcome = ok;
+    const before = sent.length;
+    clock.advance(500);
+    expect(sent.length - before).toBe(20);
+    expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
+  });
+
+  test("of more than five minutes ago are dropped: their windows have moved on", () => {
+    let outcome: CallOutcome = away;
+    const { service, dropped, clock } = serviceThat(() => outcome);
+    for (let at = 0; at < 8; at++) service.charge("shouldRateLimit", call);
+    clock.advance(200_000);
+    service.charge("shouldRateLimit", call);
+    clock.advance(101_000);
+    outcome = ok;
+    clock.advance(500);
+    expect(dropped).toEqual(new Array<string>(8).fill("expired"));
+    expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
+  });
+
+  test("beyond ten thousand push the oldest out", () => {
+    const { service, dropped } = serviceThat(() => away);
+    for (let at = 0; at < 10_003; at++) service.charge("shouldRateLimit", call);
+    expect(dropped).toEqual(new Array<string>(3).fill("overflow"));
+    expect(service.state().chargesBuffered).toBe(10_000);
+  });
+
+  test("that the service refuses are dropped, those it answers UNKNOWN have been counted", () => {
+    const outcomes: CallOutcome[] = [callFailure("rejected", "no"), { kind: "answered", message: Buffer.alloc(0) }];
+    const { service, dropped } = serviceThat(() => outcomes.shift() ?? ok);
+    service.charge("shouldRateLimit", call);
+    service.charge("shouldRateLimit", call);
+    expect(dropped).toEqual(["rejected"]);
+    expect(service.state().chargesBuffered).toBe(0);
+  });
+
+  test("are waited for at the end, as long as the service is there", async () => {
+    const { service } = serviceThat(() => ok);
+    await service.idle();
+    const absent = serviceThat(() => away);
+    for (let at = 0; at < 9; at++) absent.service.charge("shouldRateLimit", call);
+    absent.clock.advance(5_000);
+    await absent.service.idle();
+    expect(absent.service.state().breaker).toBe("open");
+  });
+});

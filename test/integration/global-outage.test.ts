@@ -1,0 +1,171 @@
+/** What happens while a rate limit service is away, and when it comes back, step by step on a clock that stands still. */
+import { describe, expect, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import { ask, byAddress, globalPolicy, serveUnder, tokensByUser } from "../support/global-policy.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
+
+const away = { code: 14, details: "away" };
+const limited: Script = () => ({
+  overallCode: "OK",
+  statuses: [
+    {
+      code: "OK",
+      currentLimit: { requestsPerUnit: 2, unit: "MINUTE" },
+      limitRemaining: 1,
+      durationUntilReset: { seconds: 60 },
+    },
+  ],
+});
+
+/** Calls that fail in a row before the breaker opens. */
+const failuresToOpen = 5;
+
+async function statuses(gateway: TestGateway, count: number, init: RequestInit = {}): Promise<number[]> {
+  const seen: number[] = [];
+  for (let at = 0; at < count; at++) seen.push((await ask(gateway, init)).status);
+  return seen;
+}
+
+const deciders = (gateway: TestGateway): unknown[] =>
+  gateway.records.map(({ globalDecisions }) => globalDecisions[0]?.by);
+
+describe("the breaker", () => {
+  test("opens after a few failures in a row; from then on nothing is asked and nobody waits", async () => {
+    const service = await startScriptedService(() => away);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    expect(await statuses(gateway, 20)).toEqual(new Array<number>(20).fill(200));
+    expect(service.calls).toHaveLength(failuresToOpen);
+    expect(gateway.dataPlane.rateLimitServices()).toEqual([
+      {
+        service: `address/127.0.0.1:${service.port}`,
+        breaker: "open",
+        cause: "gRPC status 14: away",
+        chargesBuffered: 0,
+      },
+    ]);
+  });
+
+  test("sends one call per pause to see, for which nobody waits, and closes when it is answered", async () => {
+    let isAway = true;
+    const service = await startScriptedService(() => (isAway ? away : { overallCode: "OK" }));
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    await statuses(gateway, failuresToOpen);
+    gateway.clock.advance(500);
+    await statuses(gateway, 3);
+    await service.received(failuresToOpen + 1);
+    isAway = false;
+    // The failed probe's answer is on its way; the next pause begins with it.
+    await expect
+      .poll(() => gateway.clock.pendingTimers > 0 && (gateway.clock.advance(500), service.calls.length))
+      .toBe(failuresToOpen + 1);
+    await statuses(gateway, 1);
+    await expect.poll(() => gateway.dataPlane.rateLimitServices()[0]?.breaker).toBe("closed");
+    await statuses(gateway, 2);
+    expect(deciders(gateway).slice(-2)).toEqual(["service", "service"]);
+  });
+
+  test("a service that refuses calls as such is there, and stays asked", async () => {
+    const service = await startScriptedService(() => ({ code: 3, details: "bad domain" }));
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    await statuses(gateway, 8);
+    expect(service.calls).toHaveLength(8);
+  });
+});
+
+describe("failureMode: Local", () => {
+  test("the policy's fallback admits exactly what it says, as any local limit does", async () => {
+    const service = await startScriptedService(() => away);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: Always, ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`,
+      ),
+    );
+    expect((await ask(gateway)).limit).toEqual(["3", "2", "60"]);
+    expect(await statuses(gateway, 4)).toEqual([200, 200, 429, 429]);
+    const refused = await ask(gateway);
+    expect([refused.status, refused.body, ...refused.limit]).toEqual([429, "rate limit exceeded", "3", "0", "60"]);
+    expect(refused.headers.has("x-envoy-ratelimited")).toBe(false);
+    expect(new Set(deciders(gateway))).toEqual(new Set(["fallback"]));
+    gateway.clock.advance(60_000);
+    expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
+  });
+
+  test("without a fallback the limits that the service last reported are kept, for the same values", async () => {
+    let isAway = false;
+    const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]`,
+      ),
+    );
+    const ann = { headers: { "x-user": "ann" } };
+    expect(await statuses(gateway, 1, ann)).toEqual([200]);
+    isAway = true;
+    expect(await statuses(gateway, 4, ann)).toEqual([200, 200, 429, 429]);
+    expect(await statuses(gateway, 4, { headers: { "x-user": "unknown" } })).toEqual([200, 200, 200, 200]);
+    expect(deciders(gateway).slice(1, 5)).toEqual(["learned", "learned", "learned", "learned"]);
+    expect(deciders(gateway).at(-1)).toBe("failureMode");
+  });
+
+  test("shareAcrossReplicas is the whole in a process of its own", async () => {
+    const service = await startScriptedService(() => away);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', ${byAddress}, fallback: [{ requests: 3, unit: Minutes, shareAcrossReplicas: true }]`,
+      ),
+    );
+    expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
+  });
+
+  test("a service that does not exist is away from the first request on", async () => {
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 1, unit: Minutes }]`),
+    );
+    expect(await statuses(gateway, 2)).toEqual([200, 429]);
+  });
+});
+
+describe("charges", () => {
+  const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ usage: { total_tokens: 100 } }));
+  };
+  const user = { headers: { "x-user": "ann" } };
+
+  test("are kept while the service is away, and arrive when it is back", async () => {
+    let isAway = true;
+    const service = await startScriptedService(() => (isAway ? away : { overallCode: "OK" }));
+    const gateway = await serveUnder(
+      await startBackend(costing),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`),
+    );
+    expect(await statuses(gateway, 6, user)).toEqual([200, 200, 200, 200, 200, 200]);
+    await expect
+      .poll(() => gateway.dataPlane.rateLimitServices()[0])
+      .toMatchObject({ breaker: "open", chargesBuffered: 6 });
+    isAway = false;
+    const before = service.calls.length;
+    gateway.clock.advance(500);
+    await service.received(before + 6);
+    expect(service.calls.slice(before).map(({ request }) => request.hitsAddend)).toEqual([
+      100, 100, 100, 100, 100, 100,
+    ]);
+    await expect
+      .poll(() => gateway.dataPlane.rateLimitServices()[0])
+      .toMatchObject({ breaker: "closed", chargesBuffered: 0 });
+  });
+});

@@ -1,0 +1,269 @@
+/**
+ * Global limits between real programs: the proxy and a rate limit service, ours and the reference, each as a process of
+ * its own. The service's plug is pulled in the middle of steady traffic.
+ */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Pool } from "undici";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import { describeWith } from "../support/describe-with.ts";
+import { backendManifest, backendRef, manifests, routeManifest } from "../support/gateway.ts";
+import { globalPolicy } from "../support/global-policy.ts";
+import { freePort, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
+import { type RateLimitService, startRateLimitService, startReference } from "../support/ratelimit-process.ts";
+import { startRedis } from "../support/redis-server.ts";
+
+const limits = `
+domain: chat
+descriptors:
+  - key: plan
+    value: free
+    rate_limit: { unit: hour, requests_per_unit: 10 }
+  - key: plan
+    value: paid
+    rate_limit: { unit: hour, requests_per_unit: 1000000 }
+  - key: user
+    rate_limit: { unit: hour, requests_per_unit: 1000 }
+`;
+
+/** A folder in which both services find the limits. */
+async function limitsFolder(): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), "gatewayproxy-limits-"));
+  onTestFinished(() => rm(root, { recursive: true }));
+  await mkdir(join(root, "config"));
+  await writeFile(join(root, "config", "chat.yaml"), limits);
+  return root;
+}
+
+const byPlan = `descriptors: [{ entries: [{ name: plan, expression: 'request.headers["x-plan"]' }] }]`;
+const tokens = `descriptors: [{ unit: Tokens, entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]`;
+
+interface Gateway {
+  readonly proxy: ProxyProcess;
+  readonly url: string;
+}
+
+async function serve(backendPort: number, policy: string, workers = 1): Promise<Gateway> {
+  const port = await freePort();
+  const gateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: web, namespace: default }
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{ name: http, protocol: HTTP, port: ${port} }]
+`;
+  const text = manifests(
+    gateway,
+    backendManifest("llm", backendPort),
+    routeManifest("chat", [`backendRefs: [${backendRef("llm")}]`]),
+    policy,
+  );
+  const args = ["--listen-address", "127.0.0.1", "--workers", String(workers), "--access-log", "off"];
+  return { proxy: await startProxy({ "all.yaml": text }, args), url: `http://127.0.0.1:${port}` };
+}
+
+const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify({ usage: { prompt_tokens: 100, completion_tokens: 500, total_tokens: 600 } }));
+};
+
+async function countOf(
+  { url }: Gateway,
+  requests: number,
+  headers: Record<string, string>,
+): Promise<Record<number, number>> {
+  const counts: Record<number, number> = {};
+  for (let at = 0; at < requests; at++) {
+    const { status } = await fetch(url, { headers });
+    counts[status] = (counts[status] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** What holds with every service of the protocol. */
+function interoperates(start: () => Promise<RateLimitService>): void {
+  test("two proxies share one limit of requests", async () => {
+    const service = await start();
+    const { port } = await startBackend(answering(200));
+    const policy = globalPolicy(
+      `address: '127.0.0.1:${service.grpcPort}', timeout: 5s, failureMode: Closed, ${byPlan}`,
+    );
+    const [first, second] = await Promise.all([serve(port, policy, 2), serve(port, policy)]);
+    const response = await fetch(first.url, { headers: { "x-plan": "free" } });
+    expect([
+      response.status,
+      response.headers.get("x-ratelimit-limit"),
+      response.headers.get("x-ratelimit-remaining"),
+    ]).toEqual([200, "10, 10;w=3600", "9"]);
+    expect(await countOf(first, 5, { "x-plan": "free" })).toEqual({ 200: 5 });
+    expect(await countOf(second, 7, { "x-plan": "free" })).toEqual({ 200: 4, 429: 3 });
+    expect(await countOf(first, 2, { "x-plan": "free" })).toEqual({ 429: 2 });
+    expect(await countOf(first, 2, { "x-plan": "unknown" })).toEqual({ 200: 2 });
+  }, 60_000);
+
+  test("a token budget is spent by answers and refuses what comes after", async () => {
+    const service = await start();
+    const { port } = await startBackend(costing);
+    const gateway = await serve(
+      port,
+      globalPolicy(`address: '127.0.0.1:${service.grpcPort}', timeout: 5s, failureMode: Closed, ${tokens}`),
+    );
+    const ann = { "x-user": "ann" };
+    expect(await countOf(gateway, 2, ann)).toEqual({ 200: 2 });
+    await expect.poll(async () => (await fetch(gateway.url, { headers: ann })).status, { timeout: 5_000 }).toBe(429);
+    expect(await countOf(gateway, 1, { "x-user": "bob" })).toEqual({ 200: 1 });
+  }, 60_000);
+}
+
+describe("with our rate limit service", () => {
+  interoperates(async () => {
+    const service = await startRateLimitService(join(await limitsFolder(), "config"));
+    onTestFinished(() => service.kill());
+    return service;
+  });
+});
+
+describeWith(["ratelimit", "redis-server"], "with the reference service", (programs) => {
+  interoperates(async () => {
+    const redis = await startRedis(programs["redis-server"]);
+    onTestFinished(() => redis.close());
+    const service = await startReference(programs.ratelimit, await limitsFolder(), {
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+    });
+    onTestFinished(() => service.kill());
+    return service;
+  });
+});
+
+interface Seen {
+  readonly startMs: number;
+  readonly tookMs: number;
+  readonly status: number;
+  readonly marked: boolean;
+}
+
+/** More than this at once only says that the machine is too busy for the pace. */
+const maxUnderWay = 32;
+
+/** Asks `perSecond` times a second until `signal`, as far as the machine keeps up. */
+async function askSteadily(
+  url: string,
+  perSecond: number,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+): Promise<Seen[]> {
+  const pool = new Pool(url, { connections: maxUnderWay });
+  const seen: Seen[] = [];
+  const underWay = new Set<Promise<void>>();
+  const startMs = performance.now();
+  for (let sent = 0; !signal.aborted; ) {
+    const due = ((performance.now() - startMs) * perSecond) / 1_000;
+    for (; sent < due; sent++) {
+      if (underWay.size >= maxUnderWay) continue;
+      const beganMs = performance.now();
+      const one = pool
+        .request({ path: "/", method: "GET", headers })
+        .then(async ({ statusCode, headers: answered, body }) => {
+          await body.dump();
+          seen.push({
+            startMs: beganMs,
+            tookMs: performance.now() - beganMs,
+            status: statusCode,
+            marked: "x-envoy-ratelimited" in answered,
+          });
+        });
+      underWay.add(one);
+      void one.finally(() => underWay.delete(one)).catch(() => undefined);
+    }
+    await sleep(2);
+  }
+  await Promise.all(underWay);
+  await pool.close();
+  return seen;
+}
+
+test("pulling the service's plug in the middle of 500 requests a second costs no client an error", async () => {
+  const folder = await limitsFolder();
+  const grpcPort = await freePort();
+  const service = await startRateLimitService(join(folder, "config"), { GRPC_PORT: String(grpcPort) });
+  onTestFinished(() => service.kill());
+  const { port } = await startBackend(costing);
+  const fallbackRequests = 400;
+  const gateway = await serve(
+    port,
+    globalPolicy(
+      `address: '127.0.0.1:${grpcPort}', fallback: [{ requests: ${fallbackRequests}, unit: Hours }],
+      descriptors: [{ entries: [{ name: plan, expression: 'request.headers["x-plan"]' }] }, { unit: Tokens, entries: [{ name: user, expression: '"all"' }], cost: '1' }]`,
+    ),
+  );
+  expect(await countOf(gateway, 20, { "x-plan": "paid" })).toEqual({ 200: 20 });
+
+  const over = new AbortController();
+  const asking = askSteadily(gateway.url, 500, { "x-plan": "paid" }, over.signal);
+  await sleep(1_000);
+  await service.kill();
+  const opened = await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is away"));
+  const openedMs = performance.now();
+  await sleep(1_500);
+  const again = await startRateLimitService(join(folder, "config"), { GRPC_PORT: String(grpcPort) });
+  onTestFinished(() => again.kill());
+  const returnedMs = performance.now();
+  await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is back"));
+  const backAfterMs = performance.now() - returnedMs;
+  await sleep(500);
+  over.abort();
+  const seen = await asking;
+
+  expect(opened["cause"]).toBeDefined();
+  expect(backAfterMs).toBeLessThan(2_000);
+  expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200, 429]));
+  expect(seen.filter(({ marked, status }) => marked && status === 429)).toEqual([]);
+  // The fallback's counter, to the last unit; no limit of the service is anywhere near.
+  const local = await decisions(gateway, "fallback");
+  expect(local.get("allowed")).toBe(fallbackRequests);
+  expect(local.get("denied")).toBe(seen.filter(({ status }) => status === 429).length);
+  // The timeout is 100 ms; on a busy machine the scheduler adds to it, to all requests alike.
+  const whileAway = seen
+    .filter(({ startMs }) => startMs > openedMs && startMs < returnedMs)
+    .map(({ tookMs }) => tookMs);
+  expect(median(whileAway)).toBeLessThan(50);
+  // Every answered request charged one token, however long the service was away.
+  const answered = 20 + seen.filter(({ status }) => status === 200).length;
+  await expect.poll(() => chargesOf(gateway), { timeout: 5_000 }).toEqual({ buffered: 0, dropped: 0 });
+  expect(answered).toBeGreaterThan(fallbackRequests);
+}, 60_000);
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Infinity;
+}
+
+async function metricsOf({ proxy }: Gateway): Promise<string> {
+  return (await fetch(`${proxy.stats}/metrics`)).text();
+}
+
+/** Requests by decision, of those that `by` decided. */
+async function decisions(gateway: Gateway, by: string): Promise<ReadonlyMap<string, number>> {
+  const text = await metricsOf(gateway);
+  const counts = new Map<string, number>();
+  for (const [, labels = "", value] of text.matchAll(/^gateway_proxy_global_limit_decisions_total\{(.*)\} (\d+)$/gm)) {
+    if (labels.includes(`by="${by}"`)) counts.set(/decision="(\w+)"/.exec(labels)?.[1] ?? "", Number(value));
+  }
+  return counts;
+}
+
+async function chargesOf(gateway: Gateway): Promise<{ buffered: number; dropped: number }> {
+  const text = await metricsOf(gateway);
+  const sum = (name: string): number =>
+    [...text.matchAll(new RegExp(`^${name}\\{.*\\} (\\d+)$`, "gm"))].reduce(
+      (total, [, value]) => total + Number(value),
+      0,
+    );
+  return {
+    buffered: sum("gateway_proxy_global_limit_charges_buffered"),
+    dropped: sum("gateway_proxy_global_limit_charges_dropped_total"),
+  };
+}
