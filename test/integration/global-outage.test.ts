@@ -1,11 +1,12 @@
 /** What happens while a rate limit service is away, and when it comes back, step by step on a clock that stands still. */
+import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import { ask, byAddress, globalPolicy, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 
-const away = { code: 14, details: "away" };
+const away = { code: status.UNAVAILABLE, details: "away" };
 const limited: Script = () => ({
   overallCode: "OK",
   statuses: [
@@ -72,7 +73,7 @@ describe("the breaker", () => {
   });
 
   test("a service that refuses calls as such is there, and stays asked", async () => {
-    const service = await startScriptedService(() => ({ code: 3, details: "bad domain" }));
+    const service = await startScriptedService(() => ({ code: status.INVALID_ARGUMENT, details: "bad domain" }));
     const gateway = await serveUnder(
       await startBackend(answering(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),

@@ -196,8 +196,7 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   const gateway = await serve(
     port,
     globalPolicy(
-      `address: '127.0.0.1:${grpcPort}', fallback: [{ requests: ${fallbackRequests}, unit: Hours }],
-      descriptors: [{ entries: [{ name: plan, expression: 'request.headers["x-plan"]' }] }, { unit: Tokens, entries: [{ name: user, expression: '"all"' }], cost: '1' }]`,
+      `address: '127.0.0.1:${grpcPort}', fallback: [{ requests: ${fallbackRequests}, unit: Hours }], descriptors: [{ entries: [{ name: plan, expression: 'request.headers["x-plan"]' }] }, { unit: Tokens, entries: [{ name: user, expression: '"all"' }], cost: '1' }]`,
     ),
   );
   expect(await countOf(gateway, 20, { "x-plan": "paid" })).toEqual({ 200: 20 });
