@@ -1,0 +1,105 @@
+/** Turns results into the tables that people read, and the words around them. */
+import { describeCommit, describeMachine } from "../machine.ts";
+import { spread } from "../statistics.ts";
+import type { ServiceResult, ServiceSample, SoakResult } from "./measure.ts";
+import { serviceVersions } from "./services.ts";
+
+/** A Markdown table, one row a case and service; ratios are to the reference, within the same round. */
+export function renderTable(results: readonly ServiceResult[]): string {
+  const heads = [
+    ...["case", "connections", "service", "CPU µs/call", "lowest–highest", "user + system", "× reference"],
+    ...["Redis µs/call", "p50 ms", "p99 ms", "calls/s", "RSS MiB"],
+  ];
+  const lines = [row(heads), row(heads.map((_, column) => (column === 0 || column === 2 ? "---" : "--:")))];
+  for (const { serviceCase, samples } of results) {
+    const base = samples.get("reference");
+    for (const [name, own] of samples) {
+      const { title, connections, streams } = serviceCase;
+      const isBase = name === "reference";
+      lines.push(row([title, `${connections} × ${streams}`, name, ...figures(own, isBase ? undefined : base)]));
+    }
+  }
+  return lines.join("\n");
+}
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
+}
+
+function figures(own: readonly ServiceSample[], base: readonly ServiceSample[] | undefined): readonly string[] {
+  const cpu = spread(own.map(cpuOf));
+  const ratio = base === undefined ? undefined : spread(ratios(own, base));
+  const middle = (pick: (sample: ServiceSample) => number): number => spread(own.map(pick)).median;
+  return [
+    cpu.median.toFixed(1),
+    `${cpu.min.toFixed(1)}–${cpu.max.toFixed(1)}`,
+    `${middle((sample) => sample.userUsPerCall).toFixed(1)} + ${middle((sample) => sample.systemUsPerCall).toFixed(1)}`,
+    ratio === undefined ? "1" : `**${ratio.median.toFixed(2)}** (${ratio.min.toFixed(2)}–${ratio.max.toFixed(2)})`,
+    middle((sample) => sample.redisUsPerCall).toFixed(1),
+    middle((sample) => sample.p50Ms).toFixed(2),
+    middle((sample) => sample.p99Ms).toFixed(2),
+    middle((sample) => sample.callsPerSecond).toFixed(0),
+    mebibytes(spread(own.map((sample) => sample.residentBytes)).max),
+  ];
+}
+
+function cpuOf(sample: ServiceSample): number {
+  return sample.userUsPerCall + sample.systemUsPerCall;
+}
+
+/** Pairs the samples of one round: what disturbed the machine then disturbed both. */
+function ratios(own: readonly ServiceSample[], base: readonly ServiceSample[]): readonly number[] {
+  return own.flatMap((sample, round) => {
+    const other = base[round];
+    return other === undefined ? [] : [cpuOf(sample) / cpuOf(other)];
+  });
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / 1_048_576).toFixed(0);
+}
+
+/** Memory at the quarters of the run. */
+export function renderSoak({ minutes, calls, residentBytes }: SoakResult): string {
+  const quarters = [0.25, 0.5, 0.75, 1].map((part) => residentBytes[Math.ceil(residentBytes.length * part) - 1] ?? 0);
+  const heads = ["minutes", "calls", "RSS MiB after a quarter", "half", "three quarters", "all", "highest"];
+  const cells = [String(minutes), String(calls), ...quarters.map(mebibytes), mebibytes(Math.max(...residentBytes))];
+  return `
+## Memory under load
+
+Written by \`npm run bench:ratelimit-service -- --soak ${minutes}\` on ${today()}, commit ${describeCommit()}: ours alone, Redis, 8
+connections with 16 calls at a time, 8 counters.
+
+${row(heads)}
+${row(heads.map(() => "--:"))}
+${row(cells)}
+`.trim();
+}
+
+/** The text above the table of a full run, dated today. */
+export function describeRun({ repeats, seconds }: { readonly repeats: number; readonly seconds: number }): string {
+  return `
+## The rate limit service and envoyproxy/ratelimit
+
+Written by \`npm run bench:ratelimit-service\` on ${today()}, commit ${describeCommit()}.
+
+- Machine: ${describeMachine()}. Load generator, Redis and service share it.
+- Versions: ${serviceVersions().join("; ")}.
+- Setting: both services on one Redis, with the same file of limits and LOCAL_CACHE_SIZE_IN_BYTES=1000000. The reference
+  without its statistics (DISABLE_STATS=true), which is when it costs least; ours with its own, and with the response
+  headers that it sends by default. Ours with one thread, the reference with as many as it likes.
+- Calls: one descriptor of one entry, by h2load over plain HTTP/2; every answer is 200, and before a case one is read to
+  be the right one. In a case with one counter all calls ask for the same, and what ours is asked in one turn it sends to
+  Redis as one command; with 8 counters each has connections of its own.
+- Method: per case a warm-up, then ${repeats} rounds of ${seconds} s in which the services take turns.
+- **CPU µs/call** is user and system time of the service's whole process, divided by the calls answered: median
+  (lowest–highest of the rounds). It is the figure to compare: what a call costs hardly depends on who else uses the
+  machine, while calls/s and latencies tell mostly how busy it was.
+- **× reference** pairs the two samples of one round and takes the median of the pairs; below 1 is cheaper.
+
+`.trimStart();
+}
+
+function today(): string {
+  return new Date().toISOString().slice(0, 10);
+}

@@ -1,0 +1,102 @@
+/** The services of a run: ours and the reference with the same environment, on one Redis, each under its own key prefix. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { connectRateLimit } from "../../support/rate-limit-client.ts";
+import { requireProgram } from "../../support/programs.ts";
+import { rateLimitServiceCommand } from "../../support/ratelimit-process.ts";
+import { freePorts, type RunningProgram, startProgram, untilReady } from "../process.ts";
+import { descriptorOf, limitFile, type ServiceCase } from "./cases.ts";
+
+export interface BenchService {
+  readonly name: "reference" | "ours";
+  readonly program: RunningProgram;
+  readonly grpcPort: number;
+}
+
+/** Starts Redis without persistence and resolves with it and its port. */
+export async function startBenchRedis(): Promise<{ readonly program: RunningProgram; readonly port: number }> {
+  const [port = 0] = await freePorts(1);
+  const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+  return { program: startProgram("redis", requireProgram("redis-server"), args), port };
+}
+
+/** Starts both services with room for the over-limit cache, the reference first; adds them to `running` at once. */
+export async function startServices(
+  folder: string,
+  redisPort: number,
+  running: RunningProgram[],
+): Promise<readonly BenchService[]> {
+  mkdirSync(join(folder, "config"), { recursive: true });
+  writeFileSync(join(folder, "config", "bench.yaml"), limitFile);
+  const services: BenchService[] = [];
+  for (const name of ["reference", "ours"] as const) {
+    const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
+    const env = {
+      HOST: "127.0.0.1",
+      GRPC_HOST: "127.0.0.1",
+      DEBUG_HOST: "127.0.0.1",
+      PORT: String(httpPort),
+      GRPC_PORT: String(grpcPort),
+      DEBUG_PORT: String(debugPort),
+      REDIS_SOCKET_TYPE: "tcp",
+      REDIS_URL: `127.0.0.1:${redisPort}`,
+      CACHE_KEY_PREFIX: `${name}-`,
+      LOCAL_CACHE_SIZE_IN_BYTES: "1000000",
+      RUNTIME_ROOT: folder,
+      RUNTIME_SUBDIRECTORY: "",
+      RUNTIME_WATCH_ROOT: "false",
+      LOG_LEVEL: "error",
+      // Statistics cost the reference most; without them it is at its best. Ours counts, as it does by default.
+      ...(name === "reference" ? { USE_STATSD: "false", DISABLE_STATS: "true" } : {}),
+    };
+    const program =
+      name === "ours"
+        ? startProgram(name, process.execPath, rateLimitServiceCommand(), env)
+        : startProgram(name, requireProgram("ratelimit"), [], env);
+    running.push(program);
+    services.push({ name, program, grpcPort });
+  }
+  return services;
+}
+
+/** Waits until the service answers every call of the case as it should; of a refused one, from its over-limit cache. */
+export async function untilAnswers(service: BenchService, serviceCase: ServiceCase): Promise<void> {
+  const expected = serviceCase.kind === "counted" ? "OK" : "OVER_LIMIT";
+  await untilReady(service.program, async () => {
+    const client = connectRateLimit(service.grpcPort);
+    try {
+      for (let index = 0; index < serviceCase.keys; index++) {
+        const asked = { domain: "bench", descriptors: [{ entries: [descriptorOf(serviceCase, index)] }] };
+        const { overallCode, statuses } = await client.ask(asked);
+        if (overallCode !== expected || statuses[0]?.currentLimit == null) {
+          throw new Error(`${service.name} answers ${overallCode}, expected is ${expected} by a limit`);
+        }
+      }
+    } finally {
+      client.close();
+    }
+  });
+}
+
+/** Versions of what runs, for the page. */
+export function serviceVersions(): readonly string[] {
+  const first = (command: string, args: readonly string[], pattern: RegExp): string =>
+    pattern.exec(execFileSync(command, args, { encoding: "utf8" }))?.[1] ?? "unknown";
+  return [
+    `envoyproxy/ratelimit ${referenceVersion()}`,
+    `Node ${process.version}`,
+    `Redis ${first(requireProgram("redis-server"), ["--version"], /v=(\S+)/)}`,
+    `h2load ${first(requireProgram("h2load"), ["--version"], /nghttp2\/(\S+)/)}`,
+  ];
+}
+
+/** As the Go tool finds it in the binary; unknown where there is no Go. */
+function referenceVersion(): string {
+  try {
+    const text = execFileSync("go", ["version", "-m", requireProgram("ratelimit")], { encoding: "utf8" });
+    return /\tmod\t\S+\t(\S+)/.exec(text)?.[1] ?? "unknown";
+  } catch {
+    return "unknown";
+  }
+}
