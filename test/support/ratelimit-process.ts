@@ -4,13 +4,24 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "./proxy-process.ts";
 
-const mainFile = fileURLToPath(new URL("../../ratelimit-service/src/main.ts", import.meta.url));
+const repository = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Flags of Node and the file, as `npm run ratelimit-service` starts it, without the options after it. */
+export function rateLimitServiceCommand(): readonly string[] {
+  const manifest = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as {
+    readonly scripts: Readonly<Record<string, string>>;
+  };
+  const [, flags = "", file = ""] = /^node (.*?)(\S+main\.ts)/.exec(manifest.scripts["ratelimit-service"] ?? "") ?? [];
+  return [...flags.split(" ").filter(Boolean), join(repository, file)];
+}
 
 export interface RateLimitService {
   readonly child: ChildProcess;
@@ -28,7 +39,10 @@ export type Environment = Readonly<Record<string, string>>;
 
 /** Our command line; the environment is only what is given. */
 export function spawnRateLimitService(args: readonly string[], env: Environment): ChildProcess {
-  return spawn(process.execPath, [mainFile, ...args], { stdio: ["ignore", "pipe", "pipe"], env: { ...env } });
+  return spawn(process.execPath, [...rateLimitServiceCommand(), ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...env },
+  });
 }
 
 /** Ours, when it says that it is ready; rejects with what it said when it ends before. */

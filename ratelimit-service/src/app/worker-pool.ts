@@ -22,6 +22,11 @@ export interface WorkerPoolOptions {
   readonly log: Logger;
 }
 
+/**
+ * What a call leaves behind is garbage by the next one, so a small nursery does, and the memory of a thread stays small.
+ * The main thread has its own by a flag of Node, in package.json.
+ */
+const maxYoungGenerationSizeMb = 12;
 /** A worker that dies at once is not started again at once. */
 const restartDelayMs = 1_000;
 
@@ -113,6 +118,7 @@ class WorkerThread {
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.thread}`,
+      resourceLimits: { maxYoungGenerationSizeMb },
     });
     let cause: unknown;
     this.thread.on("message", (message: FromWorker) => {
