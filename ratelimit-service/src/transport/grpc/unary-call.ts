@@ -94,7 +94,10 @@ export class UnaryCall implements StreamReceiver, Expirable {
         if (this.#head.timeoutMs !== undefined) {
           context.deadlines.watch(this, this.#head.timeoutMs);
         }
-        answer.then(this.#answer, this.#reject);
+        answer.then(
+          (bytes) => this.#answer(bytes),
+          (error: unknown) => this.#reject(error),
+        );
       } else {
         this.#answer(answer);
       }
@@ -103,17 +106,17 @@ export class UnaryCall implements StreamReceiver, Expirable {
     }
   }
 
-  readonly #answer = (message: Uint8Array): void => {
+  #answer(message: Uint8Array): void {
     this.#leave();
     this.isDone = true;
     // On a stream that was cancelled or has expired this only says that the work is done.
     this.#stream.respond(responseHeaders, frameMessage(message), okTrailers);
-  };
+  }
 
-  readonly #reject = (error: unknown): void => {
+  #reject(error: unknown): void {
     this.#leave();
     this.#fail(error);
-  };
+  }
 
   #leave(): void {
     this.#isRunning = false;

@@ -11,6 +11,7 @@ import { encodeHeaderBlock } from "./hpack-encoder.ts";
 import type { Http2Limits } from "./limits.ts";
 import type { RequestHead } from "./request-head.ts";
 import { ServerStream, type StreamHost, type StreamReceiver } from "./server-stream.ts";
+import { StreamTable } from "./stream-table.ts";
 
 /** What is done with requests; shared by all connections of a server. */
 export interface RequestHandler<Head> {
@@ -56,7 +57,7 @@ export class RequestStreams<Head> implements StreamHost {
 
   readonly #options: RequestStreamsOptions<Head>;
   readonly #blocks: HeaderBlocks<Head>;
-  readonly #streams = new Map<number, ServerStream>();
+  readonly #streams = new StreamTable();
   readonly #waiting = new Set<ServerStream>();
   readonly #resets = new Set<number>();
   /** Cancelled requests whose handler is still at work. */
@@ -119,7 +120,7 @@ export class RequestStreams<Head> implements StreamHost {
   changeInitialWindow(bytes: number): void {
     const change = bytes - this.#peerInitialWindowBytes;
     this.#peerInitialWindowBytes = bytes;
-    for (const stream of this.#streams.values()) {
+    for (const stream of this.#streams.all()) {
       if (!stream.adjustSendWindow(change)) {
         throw new ConnectionError(ErrorCode.FlowControlError, "INITIAL_WINDOW_SIZE makes a window too large");
       }
@@ -129,7 +130,7 @@ export class RequestStreams<Head> implements StreamHost {
 
   /** The connection is gone. */
   cancelAll(): void {
-    for (const stream of this.#streams.values()) {
+    for (const stream of this.#streams.all()) {
       this.#cancel(stream);
     }
   }
@@ -196,7 +197,7 @@ export class RequestStreams<Head> implements StreamHost {
     }
     const stream = new ServerStream(id, this, this.#peerInitialWindowBytes, limits.streamWindowBytes);
     stream.isRequestComplete = endStream;
-    this.#streams.set(id, stream);
+    this.#streams.add(stream);
     if (block.kind === "tooLarge") {
       stream.respondHeadersOnly(headersTooLarge);
       return;
@@ -279,7 +280,7 @@ export class RequestStreams<Head> implements StreamHost {
       stream !== undefined &&
       !stream.isRequestComplete &&
       stream.receiveWindowBytes < limits.streamWindowBytes / 2 &&
-      this.#streams.has(stream.id)
+      this.#streams.get(stream.id) === stream
     ) {
       this.writer.windowUpdate(stream.id, limits.streamWindowBytes - stream.receiveWindowBytes);
       stream.receiveWindowBytes = limits.streamWindowBytes;

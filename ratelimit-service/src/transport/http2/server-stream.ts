@@ -50,7 +50,8 @@ export class ServerStream {
   /** The peer has given up; what is sent goes nowhere. */
   isCancelled = false;
   #isFinished = false;
-  #waiting: WaitingData[] = [];
+  /** Absent, as it nearly always is, while nothing has had to wait. */
+  #waiting: WaitingData[] | undefined;
   #waitingTrailers: Uint8Array | undefined;
 
   constructor(id: number, host: StreamHost, sendWindowBytes: number, receiveWindowBytes: number) {
@@ -62,7 +63,7 @@ export class ServerStream {
 
   /** Bytes that wait for the peer's window. */
   get waitingBytes(): number {
-    return this.#waiting.reduce((sum, { bytes, start }) => sum + bytes.length - start, 0);
+    return (this.#waiting ?? []).reduce((sum, { bytes, start }) => sum + bytes.length - start, 0);
   }
 
   /** A whole answer. The blocks are encoded header blocks; `body` is copied, or kept unchanged until it is sent. */
@@ -92,8 +93,9 @@ export class ServerStream {
     if (this.#isFinished || this.isCancelled) {
       return;
     }
-    const sent = this.#waiting.length === 0 ? this.#sendWithinWindows(bytes, 0) : 0;
+    const sent = this.#waiting === undefined ? this.#sendWithinWindows(bytes, 0) : 0;
     if (sent < bytes.length) {
+      this.#waiting ??= [];
       this.#waiting.push({ bytes, start: sent });
       this.#host.waitsForWindow(this);
     }
@@ -104,7 +106,7 @@ export class ServerStream {
     if (this.#isSilent()) {
       return;
     }
-    if (this.#waiting.length > 0) {
+    if (this.#waiting !== undefined) {
       this.#waitingTrailers = trailers;
       return;
     }
@@ -131,13 +133,15 @@ export class ServerStream {
 
   /** Sends on what waits; `true` when nothing does any more. */
   resume(): boolean {
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+    const waiting = this.#waiting ?? [];
+    for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
       next.start = this.#sendWithinWindows(next.bytes, next.start);
       if (next.start < next.bytes.length) {
         return false;
       }
-      this.#waiting.shift();
+      waiting.shift();
     }
+    this.#waiting = undefined;
     if (this.#waitingTrailers !== undefined) {
       this.finish(this.#waitingTrailers);
     }
@@ -180,7 +184,7 @@ export class ServerStream {
   #close(wasReset: boolean): void {
     if (!this.#isFinished) {
       this.#isFinished = true;
-      this.#waiting = [];
+      this.#waiting = undefined;
       this.#host.finished(this, wasReset);
     }
   }

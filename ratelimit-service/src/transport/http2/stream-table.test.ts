@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { FrameWriter } from "./frame-writer.ts";
+import { ServerStream } from "./server-stream.ts";
+import { StreamTable } from "./stream-table.ts";
+import { Socket } from "node:net";
+
+const host = {
+  writer: new FrameWriter(new Socket(), false),
+  sendWindowBytes: 0,
+  waitsForWindow: () => undefined,
+  finished: () => undefined,
+};
+
+test("does what a Map does, through any additions and deletions", () => {
+  // Numbers that share places in a table of 64, and neighbours of them.
+  const id = fc.oneof(
+    fc.nat(100),
+    fc.nat(40).map((times) => times * 64),
+    fc.integer({ min: 0, max: 2 ** 29 }),
+  );
+  const step = fc.record({ deletes: fc.boolean(), id: id.map((number) => number * 2 + 1) });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+      const table = new StreamTable();
+      const model = new Map<number, ServerStream>();
+      for (const { deletes, id } of steps) {
+        if (deletes) {
+          table.delete(id);
+          model.delete(id);
+        } else if (!model.has(id)) {
+          const stream = new ServerStream(id, host, 0, 0);
+          table.add(stream);
+          model.set(id, stream);
+        }
+        expect(table.size).toBe(model.size);
+      }
+      for (const { id } of steps) expect(table.get(id)).toBe(model.get(id));
+      expect(new Set(table.all())).toEqual(new Set(model.values()));
+    }),
+    { numRuns: 500 },
+  );
+});
