@@ -117,6 +117,14 @@ describe("the number of series is bounded", () => {
     expect([...stats.series()]).toHaveLength(3);
   });
 
+  test("a name of absurd length opens none", () => {
+    const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
+    const long = "v".repeat(1_025);
+    expect(stats.ofValues(long, "d", [long])).toBeUndefined();
+    stats.countDomainNotFound(long);
+    expect([...stats.domainsNotFound()]).toEqual([["other", 1]]);
+  });
+
   test("unknown domains past the bound are counted together", () => {
     const stats = new RateLimitStats({ nearLimitRatio: 0.8, maxSeries: 2 });
     for (const domain of ["a", "b", "c", "d", "a"]) stats.countDomainNotFound(domain);

@@ -50,8 +50,9 @@ export interface CountedHits {
   readonly isShadow: boolean;
 }
 
-/** Names of values are a client's choice, so their number is bounded; past it they count for their rule. */
+/** Names of values are a client's choice, so number and length are bounded; past it they count for their rule. */
 const defaultMaxSeries = 10_000;
+const maxNameLength = 1_024;
 
 export class RateLimitStats {
   readonly service: ServiceCounts = {
@@ -83,8 +84,9 @@ export class RateLimitStats {
     return this.#series.get(path) ?? this.#open(path, domain, segments);
   }
 
-  /** A series named after values that a call brought; `undefined` once there are too many. */
+  /** A series named after values that a call brought; `undefined` for a name too long and once there are too many. */
   ofValues(path: string, domain: string, segments: readonly string[]): RuleSeries | undefined {
+    if (path.length > maxNameLength) return undefined;
     const present = this.#series.get(path);
     if (present !== undefined || this.#runtimeSeries >= this.#maxSeries) return present;
     this.#runtimeSeries++;
@@ -93,8 +95,9 @@ export class RateLimitStats {
 
   /** Counts a call for a domain that no file describes. */
   countDomainNotFound(domain: string): void {
-    const counted = this.#domainsNotFound.get(domain);
-    const name = counted === undefined && this.#domainsNotFound.size >= this.#maxSeries ? "other" : domain;
+    const isKnown = this.#domainsNotFound.has(domain);
+    const isBounded = domain.length <= maxNameLength && this.#domainsNotFound.size < this.#maxSeries;
+    const name = isKnown || isBounded ? domain : "other";
     this.#domainsNotFound.set(name, (this.#domainsNotFound.get(name) ?? 0) + 1);
   }
 

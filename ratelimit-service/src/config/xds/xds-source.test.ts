@@ -182,8 +182,8 @@ describe("configuration by xDS", () => {
     ],
     [
       "two of one domain",
-      response("2", perMinute, { name: "again", domain: "d" }),
-      /^again: duplicate domain 'd' in config file/,
+      response("2", perMinute, { name: "one", domain: "d" }),
+      /^one: duplicate domain 'd' in config file/,
     ],
     [
       "bytes of something else",

@@ -142,9 +142,12 @@ function configOf(resources: readonly Any__Output[], mergesDomains: boolean): Xd
     try {
       const spec = readXdsResource(resource);
       const built = buildDomain(spec);
-      problems.push(...built.problems, ...book.take(spec.key, claimsOf(spec, mergesDomains)));
+      // Names are the server's business, and two resources may have the same.
+      const owner = `${spec.key}\n${i}`;
+      const conflicts = book.take(owner, claimsOf(spec, mergesDomains));
+      problems.push(...built.problems, ...conflicts.map((conflict) => ({ ...conflict, resource: spec.key })));
       if (built.level === undefined) continue;
-      files.set(spec.key, { domain: spec.domain, level: built.level });
+      files.set(owner, { domain: spec.domain, level: built.level });
       parts.push({ key: spec.key, domain: spec.domain, state: "current" });
     } catch (error) {
       problems.push({

@@ -25,12 +25,14 @@ export interface RedisStoreOptions {
 
 /** A process that counts more keys than this in a window sends some EXPIRE twice. */
 const rememberedKeys = 100_000;
+/** Clients choose how long a key is; of a longer one every count tells the end anew. */
+const maxRememberedLength = 512;
 
 export class RedisStore implements CounterStore {
   readonly #options: RedisStoreOptions;
   readonly #lanes: LaneWatch;
   /** Keys that Redis was told to expire. */
-  readonly #expiring = new RecentKeys(rememberedKeys);
+  readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
   /** The commands of this turn, in order, and by key those that may take further steps. */
   #commands: CounterCommand[] = [];
   #mergeable = new Map<string, CounterCommand>();

@@ -27,8 +27,9 @@ export interface Call {
   /** Another domain than the case's. */
   readonly domain?: string;
   readonly answer: string;
-  /** Of the first status: seconds to the end of its window. */
+  /** Of the first status: seconds to the end of its window, and the limit's name. */
   readonly reset?: number;
+  readonly name?: string;
   /** Moves the clock on, before the call, in seconds. */
   readonly after?: number;
   /** `name: value` of each response header. */

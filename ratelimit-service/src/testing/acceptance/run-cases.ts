@@ -23,6 +23,7 @@ export function describeCases(name: string, open: (settings: CaseSettings) => Pr
           const response = await subject.ask(parseCall(call.domain ?? domain, call.ask, call.hits));
           expect(renderAnswer(response)).toBe(call.answer);
           if (call.reset !== undefined) expect(response.statuses[0]?.durationUntilResetSeconds).toBe(call.reset);
+          if (call.name !== undefined) expect(response.statuses[0]?.currentLimit?.name).toBe(call.name);
           if (call.headers !== undefined) {
             expect(response.responseHeaders.map(({ key, value }) => `${key}: ${value}`)).toEqual(call.headers);
           }

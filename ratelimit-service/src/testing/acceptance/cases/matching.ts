@@ -57,6 +57,12 @@ export const matchingCases: readonly Case[] = [
     domain: "basic-domain",
     calls: [ask("key6=x").gets("OK(unlimited)")],
   },
+  {
+    id: "15",
+    requirement: "a limit's name is told",
+    domain: "basic-domain",
+    calls: [ask("key4=foo").gets("OK(1,0) DAY", { name: "key4_rate_limit" })],
+  },
   { id: "16", requirement: "keys are case-sensitive", domain: "basic-domain", calls: [ask("KEY2=x").gets(none)] },
   { id: "17", requirement: "no entries, no limit", domain: "basic-domain", calls: [ask("").gets(none)] },
   {
