@@ -146,7 +146,7 @@ const wrong: readonly { readonly fault: string; readonly text: string; readonly 
   },
 ];
 
-describe("a configuration file is refused with the reference's words and the place", () => {
+describe("case 63: a configuration file is refused with the reference's words and the place", () => {
   test.each(wrong)("for $fault", ({ text, problems }) => {
     expect(placesOf(text)).toEqual(problems);
   });

@@ -46,14 +46,14 @@ describe("a set of configuration files", () => {
     expect(states(update)).toEqual({ a: "refused" });
   });
 
-  test("goes on with the others when one file is bad from the start", () => {
+  test("case 65: goes on with the others when one file is bad from the start", () => {
     const update = new ConfigSet(false).update([broken("a"), file("b", "two", { x: 2 })]);
     expect(served(update)).toEqual({ "two.x": 2 });
     expect(states(update)).toEqual({ a: "refused", b: "current" });
     expect(messages(update)[0]).toMatch(/^a: error loading config file: /);
   });
 
-  test("keeps the last good version of a file that broke, and takes the others' changes", () => {
+  test("case 65: keeps the last good version of a file that broke, and takes the others' changes", () => {
     const set = new ConfigSet(false);
     set.update([file("a", "one", { x: 1 }), file("b", "two", { x: 2 })]);
     const update = set.update([broken("a"), file("b", "two", { x: 3 })]);
