@@ -211,7 +211,7 @@ export class Forwarding implements RelayOwner {
     // The answer has come whole; what is left is the client's pace.
     if (call.isOver) return;
     call.abort();
-    relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" });
+    relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" }, call);
   }
 
   #onRequestTimeout(): void {

@@ -1,8 +1,9 @@
 /**
- * The answer's way from the backend to the client. The head is held for the rest of the event loop turn in which it
- * arrived, so that a small answer leaves in one write; after that every piece goes on as it comes, at the pace of the
- * client. On the side the pieces are shown to the usage reader, and the limits are charged before the client can see
- * the end, so that whoever sends the next request finds the budget as this one left it.
+ * The answer's way from the backend to the client. What arrives in one turn of the event loop, the head included,
+ * leaves in one write at the end of that turn, at the pace of the client: a small answer whole, and of a stream all
+ * events that one read has brought, which would cost a write each. On the side the bytes are shown to the usage reader,
+ * and the limits are charged before the client can see the end, so that whoever sends the next request finds the budget
+ * as this one left it.
  */
 import type { Duplex } from "node:stream";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -54,7 +55,8 @@ export class ResponseRelay implements ResponseSink {
   #usage: UsageReader | undefined;
   #hidden: UsageEventFilter | undefined;
   #headers: string[] = [];
-  #held: Buffer = nothing;
+  /** What has come in this turn of the event loop. */
+  #gathered: Buffer[] = [];
   /** `dropped`: nothing of the answer is passed on, because another one is. */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" = "awaitingHead";
   #isSettled = false;
@@ -75,7 +77,7 @@ export class ResponseRelay implements ResponseSink {
     this.#begin(status, headers, call);
     this.#headers = headers;
     this.#state = "headHeld";
-    process.nextTick(releaseHead, this, call);
+    process.nextTick(release, this, call);
   }
 
   onUpgrade(headers: string[], connection: Duplex, call: UpstreamCall): void {
@@ -99,20 +101,19 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onData(chunk: Buffer, call: UpstreamCall): void {
-    this.#usage?.push(chunk);
-    const piece = this.#hidden === undefined ? chunk : this.#hidden.push(chunk);
-    if (piece.length === 0) return;
-    if (this.#state === "headHeld" && this.#held.length === 0) this.#held = piece;
-    else this.#write(piece, call);
+    if (this.#state !== "headHeld" && this.#state !== "started") return;
+    this.#gathered.push(chunk);
+    if (this.#state === "started" && this.#gathered.length === 1) process.nextTick(release, this, call);
   }
 
   onEnd(trailers: string[], call: UpstreamCall): void {
-    const rest = this.#hidden?.end();
-    if (rest !== undefined && rest.length > 0) this.#write(rest, call);
-    this.settle("upstreamEnded", () => this.#end(trailers, call));
+    const piece = this.#takeGathered();
+    const rest = this.#hidden?.end() ?? nothing;
+    const last = rest.length === 0 ? piece : Buffer.concat([piece, rest]);
+    this.settle("upstreamEnded", () => this.#end(last, trailers, call));
   }
 
-  onFailure(failure: UpstreamFailure): void {
+  onFailure(failure: UpstreamFailure, call: UpstreamCall): void {
     const { record, downstream, owner } = this.#options;
     if (this.#state !== "started") {
       this.#state = "dropped";
@@ -122,6 +123,7 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     record.reason ??= failure.kind === "timeout" ? "UpstreamTimeout" : "UpstreamReset";
+    this.#write(this.#takeGathered(), call);
     this.#state = "ended";
     this.settle("upstreamEnded", () => {
       downstream.reset();
@@ -160,6 +162,8 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     this.#onSettled = done;
+    // What a client that left will not get was used all the same; of an answer that ended nothing is left here.
+    this.#takeGathered();
     if (this.#usage === undefined) this.#conclude(undefined);
     else this.#usage.end(ending, (outcome) => this.#conclude(outcome));
   }
@@ -187,44 +191,53 @@ export class ResponseRelay implements ResponseSink {
     this.#onSettled = undefined;
   }
 
-  /** Sends the head, and what of the body came with it, if the answer has not been whole by now. */
-  releaseHead(call: UpstreamCall): void {
-    if (this.#state === "headHeld" && !this.#isSettled) this.#start(call);
+  /** Passes on what has come in this turn, after the head if that is still held, unless the answer is whole by now. */
+  release(call: UpstreamCall): void {
+    if (this.#isSettled || (this.#state !== "headHeld" && this.#state !== "started")) return;
+    if (this.#state === "headHeld") this.#start();
+    this.#write(this.#takeGathered(), call);
   }
 
-  #start(call: UpstreamCall): void {
+  #start(): void {
     this.#state = "started";
     this.#options.downstream.start(this.#options.record.status, this.#headers);
-    const held = this.#held;
-    this.#held = nothing;
-    if (held.length > 0) this.#write(held, call);
+  }
+
+  /** Joins what has come, shows it to the usage reader, and returns what of it goes on. */
+  #takeGathered(): Buffer {
+    const [first] = this.#gathered;
+    if (first === undefined) return nothing;
+    const piece = this.#gathered.length === 1 ? first : Buffer.concat(this.#gathered);
+    this.#gathered = [];
+    this.#usage?.push(piece);
+    return this.#hidden === undefined ? piece : this.#hidden.push(piece);
   }
 
   #write(piece: Buffer, call: UpstreamCall): void {
-    if (this.#state === "headHeld") this.#start(call);
-    if (this.#state !== "started") return;
+    if (piece.length === 0) return;
     this.#options.record.responseBytes += piece.length;
     if (!this.#options.downstream.write(piece)) call.pause();
   }
 
-  #end(trailers: string[], call: UpstreamCall): void {
+  #end(last: Buffer, trailers: string[], call: UpstreamCall): void {
     const { downstream, record } = this.#options;
     if (this.#state === "headHeld" && trailers.length === 0) {
       this.#state = "ended";
-      record.responseBytes = this.#held.length;
-      downstream.respond(record.status, this.#headers, this.#held);
+      record.responseBytes = last.length;
+      downstream.respond(record.status, this.#headers, last);
       return;
     }
-    if (this.#state === "headHeld") this.#start(call);
+    if (this.#state === "headHeld") this.#start();
     if (this.#state !== "started") return;
+    this.#write(last, call);
     this.#state = "ended";
     downstream.end(trailers);
   }
 }
 
 /** A function of its own, so that each answer need not make one. */
-function releaseHead(relay: ResponseRelay, call: UpstreamCall): void {
-  relay.releaseHead(call);
+function release(relay: ResponseRelay, call: UpstreamCall): void {
+  relay.release(call);
 }
 
 function both(first: () => void, second: () => void): () => void {
