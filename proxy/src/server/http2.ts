@@ -37,8 +37,14 @@ export class Http2Downstream implements Downstream {
 
   listen(events: DownstreamEvents): void {
     const stream = this.#stream;
-    stream.on("close", () => events.onClose(this.#isEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR));
-    stream.on("drain", () => events.onDrain());
+    const onDrain = (): void => events.onDrain();
+    const onClose = (): void => {
+      // Node keeps a closed stream until a full garbage collection, and with it whatever its listeners hold: the whole
+      // exchange, which every smaller collection before would copy.
+      stream.off("drain", onDrain).off("close", onClose);
+      events.onClose(this.#isEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR);
+    };
+    stream.on("close", onClose).on("drain", onDrain);
     // A stream that the client resets: "close" follows and tells.
     stream.on("error", ignore);
   }
