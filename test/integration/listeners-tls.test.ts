@@ -1,8 +1,10 @@
 /** HTTPS listeners through the door: certificates, names, versions and protocols, with real handshakes. */
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { WebSocket } from "ws";
 import { answering, type Echo, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
@@ -18,6 +20,7 @@ import {
   tlsListener,
   tlsSecretManifest,
 } from "../support/tls.ts";
+import { startWebSocketBackend } from "../support/upgrades.ts";
 
 describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
   let directory: string;
@@ -288,6 +291,30 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect((await askTls(gateway, "b.example", { ca, host: "127.0.0.2", port })).body).toBe("second");
     const plain = await rawHttp(gateway.url(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     expect(plain.body).toContain("first");
+  });
+
+  test("carries a WebSocket", async () => {
+    const { port } = await startWebSocketBackend();
+    const gateway = await startGateway(
+      manifests(
+        tlsGatewayManifest([tlsListener("https", ["a"])]),
+        tlsSecretManifest("a", a),
+        backendManifest("b", port),
+        routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+      ),
+    );
+    const url = gateway.url(443).replace("http", "wss");
+    // Goes to node:tls as it is; the types of ws know less of it.
+    const options = { ca, servername: "a.example", headers: { host: "a.example" } };
+    const client = new WebSocket(url, options);
+    onTestFinished(() => client.terminate());
+    await once(client, "open");
+    client.send("hello");
+    const [message] = (await once(client, "message")) as [Buffer];
+    expect(message.toString()).toBe("hello");
+    const record = gateway.nextRecord();
+    client.close();
+    expect(await record).toMatchObject({ scheme: "https", status: 101, reason: undefined });
   });
 
   test("reads the PROXY protocol ahead of the handshake", async () => {
