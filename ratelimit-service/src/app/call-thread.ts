@@ -207,8 +207,8 @@ export class CallThread {
   #updateHealth(): void {
     const needsDomains = this.#options.settings.values.healthyWithAtLeastOneConfigLoaded;
     const { store } = this.#options.settings;
-    const passesWithoutStore = store.kind === "redis" && store.failureMode === "open";
-    const isReady = (passesWithoutStore || this.#store.isHealthy()) && (!needsDomains || this.#config.hasDomains);
+    const answersWithoutStore = store.kind === "redis" && store.failureMode !== "error";
+    const isReady = (answersWithoutStore || this.#store.isHealthy()) && (!needsDomains || this.#config.hasDomains);
     this.status.set(isReady && !this.#closing.signal.aborted);
   }
 }

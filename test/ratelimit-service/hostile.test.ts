@@ -1,0 +1,123 @@
+/** What is sent to the ports that should not be: each gets a clear answer, the process lives, and no counter is lost. */
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { connectRateLimit, descriptor, type RateLimitTestClient } from "../support/rate-limit-client.ts";
+import { type RateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
+
+const limits = "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 1000000}\n";
+
+let folder: string;
+let service: RateLimitService;
+let client: RateLimitTestClient;
+let counted = 0;
+
+const count = async () => {
+  const { statuses } = await client.ask({ domain: "d", descriptors: [descriptor("k=watched")] });
+  counted++;
+  return 1_000_000 - (statuses[0]?.limitRemaining ?? 0);
+};
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "hostile-"));
+  await writeFile(join(folder, "limits.yaml"), limits);
+  service = await startRateLimitService(folder);
+  client = connectRateLimit(service.grpcPort);
+});
+afterAll(async () => {
+  client.close();
+  await service.kill();
+  await rm(folder, { recursive: true });
+});
+/** Whatever a test has done: the counter goes on where it was. */
+afterEach(async () => {
+  expect(await count()).toBe(counted);
+  expect(service.child.exitCode).toBeNull();
+});
+
+async function sendBytes(port: number, bytes: Uint8Array): Promise<void> {
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => undefined);
+  socket.resume();
+  socket.end(bytes);
+  await once(socket, "close");
+}
+
+test("garbage on the gRPC port", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), (bytes) => sendBytes(service.grpcPort, bytes)),
+    { numRuns: 100 },
+  );
+});
+
+test("garbage after a good beginning", async () => {
+  const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1");
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), (bytes) =>
+      sendBytes(service.grpcPort, Buffer.concat([preface, bytes])),
+    ),
+    { numRuns: 100 },
+  );
+});
+
+test("a descriptor value of 1 MiB, which is a value like any other", async () => {
+  const call = { domain: "d", descriptors: [descriptor(`k=${"v".repeat(1_048_576)}`)] };
+  const remaining = [];
+  for (let times = 0; times < 2; times++) remaining.push((await client.ask(call)).statuses[0]?.limitRemaining);
+
+  expect(remaining).toEqual([999_999, 999_998]);
+});
+
+test("ten thousand entries in a descriptor, which match nothing", async () => {
+  const entries = Array.from({ length: 10_000 }, (_, index) => `k=${index}`);
+  const { overallCode, statuses } = await client.ask({ domain: "d", descriptors: [descriptor(...entries)] });
+
+  expect([overallCode, statuses[0]?.currentLimit]).toEqual(["OK", null]);
+});
+
+test("ten thousand descriptors, each answered", async () => {
+  const descriptors = Array.from({ length: 10_000 }, (_, index) => descriptor(`k=many-${index}`));
+  const { statuses } = await client.ask({ domain: "d", descriptors });
+
+  expect(statuses).toHaveLength(10_000);
+  expect(statuses.every(({ limitRemaining }) => limitRemaining === 999_999)).toBe(true);
+});
+
+test("a message larger than is accepted", async () => {
+  const call = { domain: "d", descriptors: [descriptor(`k=${"v".repeat(5_000_000)}`)] };
+
+  expect(await client.outcome(call)).toMatchObject({
+    code: 8,
+    details: expect.stringContaining("at most 4194304") as string,
+  });
+});
+
+test.each([
+  ["an override without unit", { limit: { requestsPerUnit: 1 } }, "unit"],
+  ["an override of a unit that is none", { limit: { requestsPerUnit: 1, unit: 99 as never } }, "unit"],
+  ["an entry without key", { entries: [{ key: "", value: "v" }] }, "empty key"],
+  ["hits beyond what can be counted", { hitsAddend: { value: "18446744073709551615" } }, "hits_addend"],
+])("%s is refused with its reason", async (_, change, reason) => {
+  const call = { domain: "d", descriptors: [{ ...descriptor("k=v"), ...change }] };
+
+  expect(await client.outcome(call)).toMatchObject({ code: 3, details: expect.stringContaining(reason) as string });
+});
+
+test.each([
+  [
+    "unknown fields",
+    '{"domain": "d", "descriptors": [{"entries": [{"key": "k", "valu": "v"}]}]}',
+    "descriptors[0].entries[0].valu: unknown field",
+  ],
+  ["no JSON", "}", "not JSON"],
+  ["no domain", "{}", "rate limit domain must not be empty"],
+])("%s in JSON: 400 and the reason", async (_, body, reason) => {
+  const response = await fetch(`${service.http}/json`, { method: "POST", body });
+
+  expect(response.status).toBe(400);
+  expect(await response.text()).toContain(reason);
+});

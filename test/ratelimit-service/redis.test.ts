@@ -1,0 +1,76 @@
+/** Processes that share a Redis: exact together, truthful while it is away, back without a restart. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../support/describe-with.ts";
+import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { type Environment, startRateLimitService } from "../support/ratelimit-process.ts";
+import { type RedisServer, startRedis } from "../support/redis-server.ts";
+
+const limits = "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 150}\n";
+
+describeWith(["redis-server"], "on one Redis", (paths) => {
+  let redis: RedisServer;
+  let folder: string;
+
+  beforeAll(async () => {
+    redis = await startRedis(paths["redis-server"]);
+    folder = await mkdtemp(join(tmpdir(), "shared-"));
+    await writeFile(join(folder, "limits.yaml"), limits);
+  });
+  afterAll(async () => {
+    await redis.close();
+    await rm(folder, { recursive: true });
+  });
+
+  async function start(env: Environment = {}) {
+    const service = await startRateLimitService(folder, { REDIS_URL: `127.0.0.1:${redis.port}`, ...env });
+    onTestFinished(() => service.kill());
+    const client = connectRateLimit(service.grpcPort);
+    onTestFinished(() => client.close());
+    await expect.poll(() => client.health("ratelimit"), { timeout: 5_000 }).toBe("SERVING");
+    return { ...service, client };
+  }
+
+  test("two instances admit exactly the limit, with several workers too", async () => {
+    const instances = [await start(), await start({ WORKERS: "2" })];
+    const call = { domain: "d", descriptors: [descriptor("k=together")] };
+    const calls = Array.from({ length: 200 }, () => instances.map(({ client }) => client.ask(call))).flat();
+    const codes = (await Promise.all(calls)).map(({ overallCode }) => overallCode);
+
+    expect(codes.filter((code) => code === "OK")).toHaveLength(150);
+    expect(codes.filter((code) => code === "OVER_LIMIT")).toHaveLength(250);
+  });
+
+  test("calls fail with a reason and health says so while Redis is away; both recover with it", async () => {
+    const { client, http } = await start({ REDIS_TIMEOUT: "500ms" });
+    const call = { domain: "d", descriptors: [descriptor("k=away")] };
+    const health = async () => (await fetch(`${http}/healthcheck`)).status;
+    await client.ask(call);
+    await redis.kill();
+
+    expect(await client.outcome(call)).toMatchObject({ code: 2, details: expect.stringContaining("redis") as string });
+    await expect.poll(() => client.health("ratelimit"), { timeout: 5_000 }).toBe("NOT_SERVING");
+    expect(await health()).toBe(500);
+
+    await redis.start();
+    await expect.poll(() => client.health("ratelimit"), { timeout: 15_000 }).toBe("SERVING");
+    expect(await health()).toBe(200);
+    expect(await client.ask(call)).toMatchObject({ overallCode: "OK" });
+  });
+
+  test.each(["open", "local"])("with FAILURE_MODE=%s calls are answered, and so it is healthy", async (mode) => {
+    const { client, debug } = await start({ FAILURE_MODE: mode, REDIS_TIMEOUT: "500ms" });
+    const call = { domain: "d", descriptors: [descriptor(`k=${mode}`)] };
+    await client.ask(call);
+    await redis.kill();
+    const codes = [];
+    for (let times = 0; times < 160; times++) codes.push((await client.ask(call)).overallCode);
+    await redis.start();
+
+    expect(codes.filter((code) => code === "OVER_LIMIT")).toHaveLength(mode === "open" ? 0 : 10);
+    expect(await client.health("ratelimit")).toBe("SERVING");
+    expect(await (await fetch(`${debug}/stats`)).text()).toContain("ratelimit.service.degraded: 160\n");
+  });
+});
