@@ -50,7 +50,6 @@ export class ClusterLink implements RedisLink {
   reset(): void {
     this.#destroy();
     this.#client = newClient(this.#options, this.#onError);
-    this.#client.connect().catch(this.#onError);
   }
 
   close(): Promise<void> {

@@ -21,7 +21,7 @@ export class LaneWatch {
   #timer: Timer | undefined;
   #isClosed = false;
 
-  /** @param onReset told when all connections were dropped, with whatever was known about them */
+  /** @param onReset told when all connections were dropped; it is to open them again */
   constructor(link: RedisLink, timeoutMs: number, clock: Clock, onReset: () => void) {
     this.#link = link;
     this.#timeoutMs = timeoutMs;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { ClusterLink } from "./cluster-link.ts";
 import type { OnLinkError, RedisLink, TlsSocketOptions } from "./redis-link.ts";
-import type { RedisOptions, RedisTls } from "./redis-options.ts";
+import type { RedisOptions, RedisStartup, RedisTls } from "./redis-options.ts";
 import { RedisStore } from "./redis-store.ts";
 import { SentinelLink } from "./sentinel-link.ts";
 import { SingleLink } from "./single-link.ts";
@@ -29,14 +29,16 @@ export interface OpeningRedisStore {
 }
 
 /**
- * Begins to connect, and tries again after pauses that double, as the startup options say.
- * Throws when a certificate cannot be read.
+ * Begins to connect, and tries again after pauses that double, as the startup options say. Throws when a certificate
+ * cannot be read.
  */
 export function openRedisStore(options: OpenRedisOptions, signal?: AbortSignal): OpeningRedisStore {
-  const { redis, jitterMaxSeconds, clock, random } = options;
-  const link = linkFor(redis, options.onError);
-  const store = new RedisStore({ link, timeoutMs: redis.timeoutMs, jitterMaxSeconds, clock, random });
-  return { store, connected: connect(link, options, signal) };
+  const { redis, jitterMaxSeconds, clock, random, onError } = options;
+  const { startup, timeoutMs } = redis;
+  const link = linkFor(redis, onError);
+  const reopen = (closing: AbortSignal) => connect(link, { ...startup, maxElapsedMs: 0 }, { clock, onError }, closing);
+  const store = new RedisStore({ link, timeoutMs, jitterMaxSeconds, clock, random, reopen });
+  return { store, connected: connect(link, startup, { clock, onError }, signal) };
 }
 
 function linkFor({ tls, ...redis }: RedisOptions, onError: OnLinkError): RedisLink {
@@ -61,12 +63,13 @@ function readTls({ certificateFile, keyFile, authoritiesFile, skipsHostnameVerif
   };
 }
 
+/** Rejects with the last fault when the time is up, and when the signal aborts. */
 async function connect(
   link: RedisLink,
-  { redis, clock, onError }: OpenRedisOptions,
+  { initialIntervalMs, maxIntervalMs, maxElapsedMs }: RedisStartup,
+  { clock, onError }: Pick<OpenRedisOptions, "clock" | "onError">,
   signal?: AbortSignal,
 ): Promise<void> {
-  const { initialIntervalMs, maxIntervalMs, maxElapsedMs } = redis.startup;
   const startMs = clock.monotonicMs();
   for (let pauseMs = initialIntervalMs; ; pauseMs = Math.min(pauseMs * 2, maxIntervalMs)) {
     try {
@@ -74,21 +77,29 @@ async function connect(
       return;
     } catch (cause) {
       const error = cause instanceof Error ? cause : new Error(String(cause));
-      onError(error);
       const elapsedMs = clock.monotonicMs() - startMs + pauseMs;
-      if (signal?.aborted === true || (maxElapsedMs > 0 && elapsedMs > maxElapsedMs)) throw error;
+      if (isAborted(signal) || (maxElapsedMs > 0 && elapsedMs > maxElapsedMs)) throw error;
+      onError(error);
+      await pause(pauseMs, clock, signal);
+      if (isAborted(signal)) throw error;
     }
-    await pause(pauseMs, clock, signal);
   }
 }
 
 /** Ends early when the signal aborts. */
 function pause(ms: number, clock: Clock, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = clock.setTimer(ms, resolve);
-    signal?.addEventListener("abort", () => {
+    const end = (): void => {
       timer.cancel();
+      signal?.removeEventListener("abort", end);
       resolve();
-    });
+    };
+    const timer = clock.setTimer(ms, end);
+    signal?.addEventListener("abort", end);
   });
+}
+
+/** In a function of its own, because the compiler takes an earlier look for the last. */
+function isAborted(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { TestAuthority } from "../../../../test/support/certificates.ts";
 import { describeWith } from "../../../../test/support/describe-with.ts";
@@ -128,5 +129,38 @@ describeWith(["redis-server"], "a Redis that sentinels name", (program) => {
     expect((await Promise.all(calls)).at(-1)).toEqual([50, 100]);
     expect(await master.command("GET", "k")).toBe("50");
     expect(store.isHealthy()).toBe(true);
+  });
+
+  test("is followed when another becomes master", { timeout: 60_000 }, async () => {
+    const master = await startRedis(program["redis-server"]);
+    const replicaOf = ["--replicaof", "127.0.0.1", String(master.port)];
+    const replica = await startRedis(program["redis-server"], replicaOf);
+    closing.push(
+      () => master.close(),
+      () => replica.close(),
+    );
+    const config = join(folder, "failover.conf");
+    const monitor = `sentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`;
+    const speed = "sentinel down-after-milliseconds mymaster 300\nsentinel failover-timeout mymaster 2000\n";
+    await writeFile(config, monitor + speed);
+    const sentinel = await startRedis(program["redis-server"], ["--sentinel"], config);
+    closing.push(() => sentinel.close());
+    const sees = async (what: string) =>
+      String(await sentinel.command("SENTINEL", "MASTER", "mymaster")).includes(what);
+    while (!(await sees("num-slaves,1"))) await setTimeout(50);
+    while (!String(await replica.command("INFO", "replication")).includes("master_link_status:up"))
+      await setTimeout(50);
+    const store = await open(
+      testRedisOptions([sentinel.port], { topology: "sentinel", masterName: "mymaster", timeoutMs: 300 }),
+    );
+    expect(await store.apply([step])).toEqual([1]);
+    while ((await replica.command("GET", "k")) !== "1") await setTimeout(20);
+    await master.kill();
+    for (;;) {
+      const [outcome] = await Promise.allSettled([Promise.resolve(store.apply([step]))]);
+      if (outcome.status === "fulfilled") break;
+      await setTimeout(50);
+    }
+    expect(Number(await replica.command("GET", "k"))).toBeGreaterThanOrEqual(2);
   });
 });

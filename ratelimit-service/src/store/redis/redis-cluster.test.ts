@@ -73,6 +73,22 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
     }
   });
 
+  test("that hangs as a whole for long is connected anew, and counts again", async () => {
+    const store = await openStore(100);
+    await store.apply([step("whole", 1)]);
+    for (const node of nodes) node.pause();
+    try {
+      await expect(store.apply([step("whole", 0)])).rejects.toThrow(/redis/);
+      // Three timeouts and a probe, which drops the connections; nothing can be connected as yet.
+      await setTimeout(2_000);
+      expect(store.isHealthy()).toBe(false);
+    } finally {
+      for (const node of nodes) node.resume();
+    }
+    while (!store.isHealthy()) await setTimeout(20);
+    expect(await store.apply([step("whole", 1)])).toEqual([2]);
+  });
+
   test("is found by any of its nodes, though another hangs", async () => {
     nodes[0]?.pause();
     try {

@@ -19,8 +19,9 @@ export interface RedisLink {
   laneOf(key: string): string;
   /** All lanes now, each with a way to see whether it answers. */
   lanes(): readonly RedisLane[];
-  /** Drops all connections and begins anew, for those that answer no more. */
+  /** Drops all connections, because they answer no more; the link is as before `open`. */
   reset(): void;
+  /** Final: `open` rejects from here on. */
   close(): Promise<void>;
 }
 

@@ -21,6 +21,8 @@ export interface RedisStoreOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
+  /** Opens the link again after its connections were dropped, however long that takes; ends when the signal aborts. */
+  readonly reopen: (signal: AbortSignal) => Promise<void>;
 }
 
 /** A process that counts more keys than this in a window sends some EXPIRE twice. */
@@ -31,6 +33,7 @@ const maxRememberedLength = 512;
 export class RedisStore implements CounterStore {
   readonly #options: RedisStoreOptions;
   readonly #lanes: LaneWatch;
+  readonly #closing = new AbortController();
   /** Keys that Redis was told to expire. */
   readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
   /** The commands of this turn, in order, and by key those that may take further steps. */
@@ -39,7 +42,7 @@ export class RedisStore implements CounterStore {
 
   constructor(options: RedisStoreOptions) {
     this.#options = options;
-    this.#lanes = new LaneWatch(options.link, options.timeoutMs, options.clock, () => this.#expiring.clear());
+    this.#lanes = new LaneWatch(options.link, options.timeoutMs, options.clock, () => this.#reopen());
   }
 
   apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]> {
@@ -58,8 +61,15 @@ export class RedisStore implements CounterStore {
   }
 
   close(): Promise<void> {
+    this.#closing.abort();
     this.#lanes.close();
     return this.#options.link.close();
+  }
+
+  #reopen(): void {
+    this.#expiring.clear();
+    // It rejects only when the store is closed meanwhile, and nobody waits for it then.
+    this.#options.reopen(this.#closing.signal).catch(() => undefined);
   }
 
   #commandFor({ key, hits, windowSeconds }: CounterStep): CounterCommand {

@@ -46,7 +46,6 @@ export class SentinelLink implements RedisLink {
     const old = this.#client;
     this.#client = newClient(this.#options, this.#onError);
     if (old.isOpen) old.destroy().catch(this.#onError);
-    this.#client.connect().catch(this.#onError);
   }
 
   async close(): Promise<void> {

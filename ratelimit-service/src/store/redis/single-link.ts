@@ -47,8 +47,6 @@ export class SingleLink implements RedisLink {
   reset(): void {
     this.#destroy();
     this.#client = newClient(this.#options, () => this.#wasOpen, this.#onError);
-    // Its faults reach `onError` as events too, and it tries again by itself.
-    this.#client.connect().catch(() => undefined);
   }
 
   close(): Promise<void> {
