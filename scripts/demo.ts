@@ -26,8 +26,8 @@ const readyWithinMs = 30_000;
 /** Longer than the proxy gives running requests to finish before it closes them. */
 const stopWithinMs = 15_000;
 
-/** A child of ours. */
-interface Program {
+/** A child of a demo. */
+export interface Program {
   readonly name: string;
   readonly process: ChildProcess;
   /** Resolves when it has ended, with how it did. */
@@ -104,10 +104,11 @@ async function takenPorts(): Promise<readonly string[]> {
     .map(({ port, use }) => `  port ${port} of ${host}, for ${use}, is taken`);
 }
 
-async function isFree(port: number): Promise<boolean> {
+/** Whether a port of an address can be listened on. */
+export async function isFree(port: number, address = host): Promise<boolean> {
   const server = createServer();
   try {
-    server.listen(port, host);
+    server.listen(port, address);
     await once(server, "listening");
     return true;
   } catch {
@@ -117,7 +118,8 @@ async function isFree(port: number): Promise<boolean> {
   }
 }
 
-function start(name: string, ...args: readonly string[]): Program {
+/** Starts a file of the repository, holding back what it writes until `show`. */
+export function start(name: string, ...args: readonly string[]): Program {
   const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   let held: Buffer[] | undefined = [];
   const print = (chunk: Buffer) => {
@@ -139,7 +141,8 @@ function start(name: string, ...args: readonly string[]): Program {
   };
 }
 
-async function untilEnd(program: Program): Promise<string> {
+/** Resolves when the program has ended, with a sentence about it. */
+export async function untilEnd(program: Program): Promise<string> {
   return `${program.name} has ended ${await program.ended}`;
 }
 
@@ -158,7 +161,8 @@ async function untilReady(signal: AbortSignal): Promise<boolean> {
   return false;
 }
 
-async function stop({ process: child, ended }: Program): Promise<void> {
+/** Asks the program to end, and insists after a while. */
+export async function stop({ process: child, ended }: Program): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill("SIGTERM");
   const insist = setTimeout(() => child.kill("SIGKILL"), stopWithinMs);
@@ -166,7 +170,8 @@ async function stop({ process: child, ended }: Program): Promise<void> {
   clearTimeout(insist);
 }
 
-function fail(message: string): void {
+/** Says why the demo is over; the exit code is set, not taken. */
+export function fail(message: string): void {
   console.error(message);
   process.exitCode = 1;
 }
