@@ -31,10 +31,10 @@ export interface DescriptorLevel {
   readonly wildcards: readonly DescriptorNode[];
 }
 
-/** A node's `rate_limit` with the flags of its descriptor. */
+/** A node's `rate_limit` with the flags of its descriptor; or, in the same shape, a limit that a call brought along. */
 export interface Rule {
   readonly domain: string;
-  /** `domain.key_value.key`: its name in metrics and dumps, and unique in a configuration. */
+  /** `domain.key_value.key`: its name in metrics and dumps, unique in a configuration. */
   readonly path: string;
   /** Composite keys from the top level to the rule's own. */
   readonly segments: readonly string[];
@@ -51,11 +51,11 @@ export interface Rule {
   readonly quotaMode: boolean;
   readonly detailedMetric: boolean;
   readonly metadata?: JsonObject;
-  /** The nodes from the top level to the rule's own, one per entry of a descriptor that matches. */
+  /** The nodes from the top level to the rule's own, one per entry of a descriptor that matches; none for an override. */
   readonly levels: readonly DescriptorNode[];
   /** Some level has `share_threshold`. */
   readonly sharesThreshold: boolean;
-  /** The metric key depends on the values that came. */
+  /** The series is named after values that came, in part or whole. */
   readonly hasRuntimeMetric: boolean;
   /** Where the `rate_limit` stands; absent when it came by xDS. */
   readonly location?: SourceLocation;

@@ -45,7 +45,7 @@ export function countDescriptors(
 /** Compares, counts for the metrics, and fills in `status`. */
 export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: number, options: CountOptions): void {
   const { stats } = options;
-  const { askedHits, after, limit, series, isShadow } = descriptor;
+  const { askedHits, after, limit, series, rule } = descriptor;
   if (askedHits < 0) {
     series.counts.totalNegativeHits -= askedHits;
     descriptor.status = statusOf(descriptor, false, nowSeconds);
@@ -53,7 +53,7 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
   }
   series.counts.totalHits += askedHits;
   let isOver = true;
-  if (descriptor.isKnownOver) stats.countCachedOverLimit(series.counts, askedHits, isShadow);
+  if (descriptor.isKnownOver) stats.countCachedOverLimit(series.counts, askedHits, rule.shadowMode);
   else {
     isOver =
       after > limit.requestsPerUnit || (options.strictZeroHit && askedHits === 0 && after >= limit.requestsPerUnit);
@@ -63,7 +63,7 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
       after,
       requestsPerUnit: limit.requestsPerUnit,
       isOverLimit: isOver,
-      isShadow,
+      isShadow: rule.shadowMode,
     });
     if (after > limit.requestsPerUnit) {
       const { key, windowEndSeconds } = descriptor;
@@ -74,9 +74,9 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
 }
 
 function statusOf(descriptor: CountedDescriptor, isOver: boolean, nowSeconds: number): DescriptorStatus {
-  const { limit, after, windowEndSeconds, isShadow } = descriptor;
+  const { limit, after, windowEndSeconds, rule } = descriptor;
   return {
-    code: isOver && !isShadow ? "OVER_LIMIT" : "OK",
+    code: isOver && !rule.shadowMode ? "OVER_LIMIT" : "OK",
     currentLimit: limit,
     limitRemaining: isOver ? 0 : Math.max(0, limit.requestsPerUnit - after),
     durationUntilResetSeconds: windowEndSeconds - nowSeconds,

@@ -5,19 +5,15 @@
 import type { DescriptorNode, Rule } from "../config/rule.ts";
 import type { DescriptorEntry } from "./rate-limit.ts";
 
-/**
- * The counter of a descriptor in the window that begins at `windowStart` (seconds since the epoch).
- * @param rule the configured rule, or `undefined` for a limit that the call brought
- */
+/** The counter of a descriptor that hits `rule`, in the window that begins at `windowStart` (seconds since the epoch). */
 export function counterKey(
   prefix: string,
-  domain: string,
+  rule: Rule,
   entries: readonly DescriptorEntry[],
-  rule: Rule | undefined,
   windowStart: number,
 ): string {
-  const shared = rule?.sharesThreshold === true ? rule.levels : undefined;
-  let key = `${prefix}${domain}_`;
+  const shared = rule.sharesThreshold ? rule.levels : undefined;
+  let key = `${prefix}${rule.domain}_`;
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
     if (entry === undefined) continue;
@@ -26,7 +22,7 @@ export function counterKey(
   return key + String(windowStart);
 }
 
-/** The parts of a metric name where the rule wants values that came in place of what is configured. */
+/** The parts of a metric name where values that came stand in place of what is configured. */
 export function runtimeSegments(rule: Rule, entries: readonly DescriptorEntry[]): readonly string[] {
   return entries.map((entry, i) => {
     const level = rule.levels[i];
@@ -35,11 +31,6 @@ export function runtimeSegments(rule: Rule, entries: readonly DescriptorEntry[])
     if (rule.detailedMetric) return rule.sharesThreshold ? compositeOf(entry) : `${entry.key}_${entry.value}`;
     return level === undefined || level.valueToMetric ? compositeOf(entry) : level.composite;
   });
-}
-
-/** The parts of a metric name for a limit that the call brought. */
-export function overrideSegments(entries: readonly DescriptorEntry[]): readonly string[] {
-  return entries.map(compositeOf);
 }
 
 function compositeOf(entry: DescriptorEntry): string {

@@ -84,8 +84,8 @@ export class Limiter {
 
 function metadataOfPassed(counted: readonly CountedDescriptor[]): readonly JsonObject[] {
   const passed: JsonObject[] = [];
-  for (const { status, metadata } of counted) {
-    if (status.code === "OK" && metadata !== undefined) passed.push(metadata);
+  for (const { status, rule } of counted) {
+    if (status.code === "OK" && rule.metadata !== undefined) passed.push(rule.metadata);
   }
   return passed;
 }

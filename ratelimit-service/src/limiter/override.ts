@@ -1,25 +1,19 @@
 /**
- * A limit that the call brings along in place of the configured one (`RateLimitDescriptor.limit`). It is checked, unlike
- * in the reference, where an unknown unit ends the process.
+ * A limit that the call brings along in place of the configured one (`RateLimitDescriptor.limit`), as a rule without
+ * name and modes. It is checked, unlike in the reference, where an unknown unit ends the process.
  */
 import { headerPolicy } from "../config/header-policy.ts";
+import type { Rule } from "../config/rule.ts";
 import { maxWindowSeconds, windowSeconds } from "../config/unit.ts";
-import type { CurrentLimit, LimitOverride, Unit } from "./rate-limit.ts";
-
-/** An override in the shape of the part of a rule that counting needs; it has no name and no modes. */
-export interface OverrideLimit {
-  readonly limit: CurrentLimit;
-  readonly windowSeconds: number;
-  readonly headerPolicy: string;
-}
+import type { LimitOverride, Unit } from "./rate-limit.ts";
 
 const maxUint32 = 4_294_967_295;
 
 /** The units of envoy.type.v3.RateLimitUnit, which has no week. */
 const overrideUnits: ReadonlySet<string> = new Set<Unit>(["SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"]);
 
-/** Checks an override; a string says what is wrong with it. */
-export function readOverride(override: LimitOverride): OverrideLimit | string {
+/** The rule of an override in a domain; a string says what is wrong with it. */
+export function readOverride(domain: string, override: LimitOverride): Rule | string {
   const { requestsPerUnit, unit, unitMultiplier = 1 } = override;
   if (!isOverrideUnit(unit)) return `limit unit '${unit}' must be one of ${[...overrideUnits].join(", ")}`;
   if (!isUint32(requestsPerUnit)) return `limit requests_per_unit ${requestsPerUnit} must be 0 to ${maxUint32}`;
@@ -29,7 +23,24 @@ export function readOverride(override: LimitOverride): OverrideLimit | string {
   const window = windowSeconds(unit, unitMultiplier);
   if (window > maxWindowSeconds) return `limit window of ${window} s must be at most ${maxWindowSeconds} s`;
   const limit = { requestsPerUnit, unit, ...(unitMultiplier === 1 ? {} : { unitMultiplier }) };
-  return { limit, windowSeconds: window, headerPolicy: headerPolicy(limit) };
+  return {
+    domain,
+    // Where too many values have a series of their own already, all overrides count in this one.
+    path: `${domain}.override`,
+    segments: ["override"],
+    limit,
+    windowSeconds: window,
+    headerPolicy: headerPolicy(limit),
+    name: "",
+    replaces: [],
+    shadowMode: false,
+    quotaMode: false,
+    detailedMetric: false,
+    levels: [],
+    sharesThreshold: false,
+    // No level of the configuration stands behind it: its series is named after the entries that came.
+    hasRuntimeMetric: true,
+  };
 }
 
 function isOverrideUnit(unit: string): unit is Unit {

@@ -2,19 +2,17 @@
  * What a call is about to count: each descriptor's rule or override, its counter and its price. Nothing is counted here,
  * so a call with a descriptor that makes no sense is refused as a whole and leaves no trace.
  */
-import type { DescriptorLevel, RateLimitConfig, Rule } from "../config/rule.ts";
+import type { RateLimitConfig, Rule } from "../config/rule.ts";
 import type { RateLimitStats, RuleSeries } from "../stats.ts";
 import type { CounterStep } from "../store/counter-store.ts";
-import { counterKey, overrideSegments, runtimeSegments } from "./keys.ts";
+import { counterKey, runtimeSegments } from "./keys.ts";
 import { findRule } from "./match.ts";
-import { type OverrideLimit, readOverride } from "./override.ts";
+import { readOverride } from "./override.ts";
 import {
   type CurrentLimit,
   type Descriptor,
   type DescriptorEntry,
   type DescriptorStatus,
-  type JsonObject,
-  type LimitOverride,
   type RateLimitRequest,
   unlimitedRemaining,
 } from "./rate-limit.ts";
@@ -22,11 +20,13 @@ import {
 /** A descriptor with a counter, from its plan to its status; also the step that the store takes for it. */
 export interface CountedDescriptor extends CounterStep {
   readonly kind: "counted";
+  readonly rule: Rule;
+  /** The rule's; it has one, or nothing would be counted. */
   readonly limit: CurrentLimit;
+  /** As the rule's, for the headers. */
   readonly headerPolicy: string;
-  readonly isShadow: boolean;
+  /** By the rule, or because all limits are quotas. */
   readonly isQuota: boolean;
-  readonly metadata: JsonObject | undefined;
   readonly series: RuleSeries;
   /** What the descriptor costs; below 0 for a refund. */
   readonly askedHits: number;
@@ -84,76 +84,87 @@ export function planDescriptors(
   nowSeconds: number,
   options: PlanOptions,
 ): readonly PlannedDescriptor[] {
-  const { domain: domainName, descriptors } = request;
-  for (let i = 0; i < descriptors.length; i++) checkEntries(i, descriptors[i]?.entries ?? []);
-  const domain = config.domains.get(domainName);
-  const found = descriptors.map((descriptor, i) => findLimit(domain, descriptor, i));
-  const replaced = namesReplaced(found);
-  return descriptors.map((descriptor, i) => {
-    const hits = priceOf(request, descriptor, i);
-    const limit = found[i];
-    if (domain === undefined) options.stats.countDomainNotFound(domainName);
-    if (limit === undefined) return noLimit;
-    if (limit.kind === "rule") {
-      const { rule } = limit;
-      if (rule.limit === undefined) return unlimited;
-      if (replaced?.has(rule.name) === true) return noLimit;
-      const series = seriesOf(rule, descriptor.entries, options.stats);
-      const applied = { limit: rule.limit, windowSeconds: rule.windowSeconds, headerPolicy: rule.headerPolicy };
-      return counted(request, descriptor, { applied, rule, series, hits, nowSeconds }, options);
-    }
-    const series = overrideSeriesOf(domainName, descriptor.entries, options.stats);
-    return counted(
-      request,
-      descriptor,
-      { applied: limit.override, rule: undefined, series, hits, nowSeconds },
-      options,
-    );
+  const { domain, descriptors } = request;
+  const asked = descriptors.map((descriptor, i) => askedOf(config, request, descriptor, i));
+  if (!config.domains.has(domain)) {
+    for (let i = 0; i < asked.length; i++) options.stats.countDomainNotFound(domain);
+    return asked.map(() => noLimit);
+  }
+  const replaced = namesReplaced(asked);
+  return asked.map((one) => {
+    const { rule } = one;
+    if (rule === undefined) return noLimit;
+    if (rule.limit === undefined) return unlimited;
+    if (replaced?.has(rule.name) === true) return noLimit;
+    return counted(one, rule, rule.limit, nowSeconds, options);
   });
 }
 
-type FoundLimit =
-  | { readonly kind: "rule"; readonly rule: Rule }
-  | { readonly kind: "override"; readonly override: OverrideLimit };
-
-function findLimit(domain: DescriptorLevel | undefined, descriptor: Descriptor, i: number): FoundLimit | undefined {
-  // An override is checked even where it will not be used, so that a faulty client learns of it early.
-  const override = descriptor.limit === undefined ? undefined : checkedOverride(descriptor.limit, i);
-  if (domain === undefined) return undefined;
-  if (override !== undefined) return { kind: "override", override };
-  const rule = findRule(domain, descriptor.entries);
-  return rule === undefined ? undefined : { kind: "rule", rule };
+/** A descriptor that makes sense, with its rule and its price. */
+interface AskedDescriptor {
+  readonly entries: readonly DescriptorEntry[];
+  /** Configured or brought along; absent where the domain or the rule is. */
+  readonly rule: Rule | undefined;
+  /** Its own hits, else the request's, and at least 1 where neither says; below 0 for a refund. */
+  readonly hits: number;
 }
 
-function checkedOverride(limit: LimitOverride, i: number): OverrideLimit {
-  const override = readOverride(limit);
-  if (typeof override === "string") throw new InvalidDescriptorError(i, override);
-  return override;
-}
-
-function checkEntries(i: number, entries: readonly DescriptorEntry[]): void {
+function askedOf(
+  config: RateLimitConfig,
+  request: RateLimitRequest,
+  { entries, limit, hitsAddend, isNegativeHits }: Descriptor,
+  index: number,
+): AskedDescriptor {
   for (let at = 0; at < entries.length; at++) {
-    if (entries[at]?.key === "") throw new InvalidDescriptorError(i, `entry ${at} has an empty key`);
+    if (entries[at]?.key === "") throw new InvalidDescriptorError(index, `entry ${at} has an empty key`);
   }
+  const hits = hitsAddend ?? Math.max(1, request.hitsAddend);
+  if (!Number.isSafeInteger(hits) || hits < 0) {
+    throw new InvalidDescriptorError(index, `hits_addend ${hits} must be 0 to ${Number.MAX_SAFE_INTEGER}`);
+  }
+  const level = config.domains.get(request.domain);
+  // An override is checked even where the domain is not known, so that a faulty client learns of it early.
+  const override = limit === undefined ? undefined : readOverride(request.domain, limit);
+  if (typeof override === "string") throw new InvalidDescriptorError(index, override);
+  const rule = override ?? (level === undefined ? undefined : findRule(level, entries));
+  return { entries, rule, hits: isNegativeHits === true && hits !== 0 ? -hits : hits };
 }
 
-/** Names of limits that step back; `undefined`, the rule, when none does. */
-function namesReplaced(found: readonly (FoundLimit | undefined)[]): ReadonlySet<string> | undefined {
+/** Names of limits that step back; `undefined`, the common case, when none does. */
+function namesReplaced(asked: readonly AskedDescriptor[]): ReadonlySet<string> | undefined {
   let names: Set<string> | undefined;
-  for (const limit of found) {
-    if (limit?.kind !== "rule") continue;
-    for (const name of limit.rule.replaces) names = (names ?? new Set()).add(name);
+  for (const { rule } of asked) {
+    if (rule === undefined) continue;
+    for (const name of rule.replaces) names = (names ?? new Set()).add(name);
   }
   return names;
 }
 
-/** Hits of a descriptor: its own, else the request's, and at least 1 where neither says; negative for a refund. */
-function priceOf(request: RateLimitRequest, descriptor: Descriptor, i: number): number {
-  const hits = descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
-  if (!Number.isSafeInteger(hits) || hits < 0) {
-    throw new InvalidDescriptorError(i, `hits_addend ${hits} must be 0 to ${Number.MAX_SAFE_INTEGER}`);
-  }
-  return descriptor.isNegativeHits === true && hits !== 0 ? -hits : hits;
+function counted(
+  { entries, hits }: AskedDescriptor,
+  rule: Rule,
+  limit: CurrentLimit,
+  nowSeconds: number,
+  { stats, cacheKeyPrefix, quotaMode }: PlanOptions,
+): CountedDescriptor {
+  const { windowSeconds } = rule;
+  const windowStart = nowSeconds - (nowSeconds % windowSeconds);
+  return {
+    kind: "counted",
+    key: counterKey(cacheKeyPrefix, rule, entries, windowStart),
+    hits,
+    windowSeconds,
+    windowEndSeconds: windowStart + windowSeconds,
+    rule,
+    limit,
+    headerPolicy: rule.headerPolicy,
+    isQuota: quotaMode || rule.quotaMode,
+    series: seriesOf(rule, entries, stats),
+    askedHits: hits,
+    after: 0,
+    isKnownOver: false,
+    status: undecided,
+  };
 }
 
 function seriesOf(rule: Rule, entries: readonly DescriptorEntry[], stats: RateLimitStats): RuleSeries {
@@ -163,44 +174,4 @@ function seriesOf(rule: Rule, entries: readonly DescriptorEntry[], stats: RateLi
     if (series !== undefined) return series;
   }
   return stats.ofRule(rule.path, rule.domain, rule.segments);
-}
-
-/** Overrides come without a rule; past the bound they all count under one name. */
-function overrideSeriesOf(domain: string, entries: readonly DescriptorEntry[], stats: RateLimitStats): RuleSeries {
-  const segments = overrideSegments(entries);
-  const series = stats.ofValues(`${domain}.${segments.join(".")}`, domain, segments);
-  return series ?? stats.ofRule(`${domain}.override`, domain, ["override"]);
-}
-
-function counted(
-  request: RateLimitRequest,
-  descriptor: Descriptor,
-  found: {
-    readonly applied: OverrideLimit;
-    readonly rule: Rule | undefined;
-    readonly series: RuleSeries;
-    readonly hits: number;
-    readonly nowSeconds: number;
-  },
-  options: PlanOptions,
-): CountedDescriptor {
-  const { applied, rule, series, hits } = found;
-  const windowStart = found.nowSeconds - (found.nowSeconds % applied.windowSeconds);
-  return {
-    kind: "counted",
-    key: counterKey(options.cacheKeyPrefix, request.domain, descriptor.entries, rule, windowStart),
-    hits,
-    windowSeconds: applied.windowSeconds,
-    windowEndSeconds: windowStart + applied.windowSeconds,
-    limit: applied.limit,
-    headerPolicy: applied.headerPolicy,
-    isShadow: rule?.shadowMode ?? false,
-    isQuota: options.quotaMode || (rule?.quotaMode ?? false),
-    metadata: rule?.metadata,
-    series,
-    askedHits: hits,
-    after: 0,
-    isKnownOver: false,
-    status: undecided,
-  };
 }
