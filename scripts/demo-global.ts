@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   });
   const service = startService();
   const proxies = [startProxy("the first proxy", first.address, 0), startProxy("the second proxy", second.address, 1)];
-  const programs = [start("the mock LLM", "examples/mock-llm/src/main.ts"), ...proxies];
+  const programs = [start("the mock LLM", ["examples/mock-llm/src/main.ts"]), ...proxies];
   const fault = await Promise.race([
     interrupted,
     ...programs.map(untilEnd),
@@ -44,10 +44,15 @@ async function main(): Promise<void> {
   fail(`The demo has ended: ${fault}.`);
 }
 
-/** With the address of the service's HTTP and debug ports chosen by the system: nobody needs them here. */
+/** Its HTTP and debug ports are chosen by the system: nobody needs them here. */
 function startService(): Program {
-  Object.assign(process.env, { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", DEBUG_PORT: "0" });
-  return start("the rate limit service", "ratelimit-service/src/main.ts", "--config-dir", "examples/global/service");
+  const args = ["ratelimit-service/src/main.ts", "--config-dir", "examples/global/service"];
+  return start("the rate limit service", args, {
+    HOST: "127.0.0.1",
+    GRPC_HOST: "127.0.0.1",
+    PORT: "0",
+    DEBUG_PORT: "0",
+  });
 }
 
 function startProxy(name: string, address: string, place: number): Program {
@@ -56,7 +61,7 @@ function startProxy(name: string, address: string, place: number): Program {
     ...["--admin-address", `${address}:${15_000 + place}`],
     ...["--stats-address", `${address}:15020`, "--readiness-address", `${address}:15021`],
   ];
-  return start(name, "proxy/src/main.ts", ...folder, ...pages);
+  return start(name, ["proxy/src/main.ts", ...folder, ...pages]);
 }
 
 /** Tells what to do, and lasts until something else ends the demo. */

@@ -46,8 +46,8 @@ async function main(): Promise<void> {
   const interrupted = new Promise<undefined>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resolve(undefined));
   });
-  const mock = start("the mock LLM", "examples/mock-llm/src/main.ts");
-  const proxy = start("the proxy", "proxy/src/main.ts", "--config-dir", "examples/quickstart");
+  const mock = start("the mock LLM", ["examples/mock-llm/src/main.ts"]);
+  const proxy = start("the proxy", ["proxy/src/main.ts", "--config-dir", "examples/quickstart"]);
   try {
     const ready = untilReady(over.signal).then((isReady) => (isReady ? converse(proxy) : "the proxy is not ready"));
     const fault = await Promise.race([interrupted, untilEnd(mock), untilEnd(proxy), ready]);
@@ -118,9 +118,13 @@ export async function isFree(port: number, address = host): Promise<boolean> {
   }
 }
 
-/** Starts a file of the repository, holding back what it writes until `show`. */
-export function start(name: string, ...args: readonly string[]): Program {
-  const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+/** Starts a file of the repository, holding back what it writes until `show`; `env` adds to the environment. */
+export function start(name: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
+  const child = spawn(process.execPath, args, {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...env },
+  });
   let held: Buffer[] | undefined = [];
   const print = (chunk: Buffer) => {
     if (held === undefined) process.stdout.write(chunk);
