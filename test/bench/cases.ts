@@ -1,14 +1,14 @@
 /**
- * What is compared. Each case is one kind of request against one of the two listeners that every peer opens: a plain
- * one, and one whose routes are limited.
+ * What is compared. Each case is one kind of request against one of the listeners that every peer opens: a plain one,
+ * and two whose routes are limited, by the peer itself or by a rate limit service.
  */
 
 /** How one case is asked for and what a right answer looks like. */
 export interface BenchCase {
   readonly name: string;
   readonly title: string;
-  /** Which listener of the peer: routes without any policy, or under the limits of the case. */
-  readonly listener: "plain" | "limited";
+  /** Which listener of the peer: routes without any policy, under local limits, or under a global one. */
+  readonly listener: "plain" | "limited" | "global";
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -66,6 +66,13 @@ export const benchCases: readonly BenchCase[] = [
     name: "local",
     title: "local limit, with its headers",
     listener: "limited",
+    expectHeader: "x-ratelimit-limit",
+  },
+  {
+    ...plain,
+    name: "global",
+    title: "global limit, same service",
+    listener: "global",
     expectHeader: "x-ratelimit-limit",
   },
   { ...plain, name: "headers", title: "13 request headers", headers: twelveHeaders },

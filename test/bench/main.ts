@@ -8,6 +8,7 @@ import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { startBackends, type BackendPorts } from "./backend.ts";
 import type { BenchCase } from "./cases.ts";
+import { startLimitService } from "./limit-service.ts";
 import { describeRun } from "./method.ts";
 import { measureCase, type CaseResult } from "./measure.ts";
 import { parseOptions, usage, type BenchOptions } from "./options.ts";
@@ -62,16 +63,16 @@ async function compare(
   folder: string,
   running: RunningProgram[],
 ): Promise<readonly CaseResult[]> {
-  const [staticPort = 0, streamPort = 0] = await freePorts(2);
+  const [staticPort = 0, streamPort = 0, limitServicePort = 0] = await freePorts(3);
   const backends: BackendPorts = { staticPort, streamPort };
-  running.push(...startBackends(folder, backends));
+  running.push(...startBackends(folder, backends), startLimitService(folder, limitServicePort));
   const started: StartedPeer[] = [];
   for (const peer of chosen) {
-    const [plain = 0, limited = 0] = await freePorts(2);
+    const [plain = 0, limited = 0, global = 0] = await freePorts(3);
     const own = join(folder, peer.name);
     mkdirSync(own);
-    const listeners = { plain, limited };
-    const program = peer.start({ folder: own, workers: options.workers, listeners, backends });
+    const listeners = { plain, limited, global };
+    const program = peer.start({ folder: own, workers: options.workers, listeners, backends, limitServicePort });
     running.push(program);
     started.push({ name: peer.name, program, listeners });
   }

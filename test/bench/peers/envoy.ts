@@ -46,14 +46,40 @@ const localLimitFilter = {
   },
 };
 
-function bootstrap({ listeners, backends }: PeerSetup): object {
+const globalLimitFilter = {
+  name: "envoy.filters.http.ratelimit",
+  typed_config: {
+    "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
+    domain: "bench",
+    timeout: "1s",
+    failure_mode_deny: true,
+    enable_x_ratelimit_headers: "DRAFT_VERSION_03",
+    rate_limit_service: { transport_api_version: "V3", grpc_service: { envoy_grpc: { cluster_name: "ratelimit" } } },
+  },
+};
+
+const byAddress = [{ actions: [{ remote_address: {} }] }];
+
+const http2 = {
+  "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+    explicit_http_config: { http2_protocol_options: {} },
+  },
+};
+
+function bootstrap({ listeners, backends, limitServicePort }: PeerSetup): object {
   return {
     static_resources: {
       listeners: [
         listener("plain", listeners.plain, [routerFilter]),
         listener("limited", listeners.limited, [localLimitFilter, routerFilter]),
+        listener("global", listeners.global, [globalLimitFilter, routerFilter]),
       ],
-      clusters: [cluster("static", backends.staticPort), cluster("stream", backends.streamPort)],
+      clusters: [
+        cluster("static", backends.staticPort),
+        cluster("stream", backends.streamPort),
+        { ...cluster("ratelimit", limitServicePort), typed_extension_protocol_options: http2 },
+      ],
     },
   };
 }
@@ -67,7 +93,7 @@ function listener(name: string, port: number, httpFilters: readonly object[]): o
     "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     stat_prefix: name,
     codec_type: "AUTO",
-    route_config: { virtual_hosts: [{ name, domains: ["*"], routes }] },
+    route_config: { virtual_hosts: [{ name, domains: ["*"], routes, rate_limits: byAddress }] },
     http_filters: httpFilters,
   };
   return {

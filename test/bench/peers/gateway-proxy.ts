@@ -29,10 +29,19 @@ export const gatewayProxy: Peer = {
 };
 
 /** The tokens entry makes the proxy read every answer of `limited-stream` for its usage. */
-function manifests({ listeners, backends }: PeerSetup): string {
+function manifests({ listeners, backends, limitServicePort }: PeerSetup): string {
   const rateLimits = {
-    "limited-static": { requests: unreachedLimit, unit: "Hours" },
-    "limited-stream": { tokens: unreachedLimit, unit: "Hours" },
+    "limited-static": { local: [{ requests: unreachedLimit, unit: "Hours" }] },
+    "limited-stream": { local: [{ tokens: unreachedLimit, unit: "Hours" }] },
+    "global-static": {
+      global: {
+        address: `127.0.0.1:${limitServicePort}`,
+        domain: "bench",
+        timeout: "1s",
+        failureMode: "Closed",
+        descriptors: [{ entries: [{ name: "remote_address", expression: "source.address" }] }],
+      },
+    },
   };
   const resources = [
     {
@@ -44,6 +53,7 @@ function manifests({ listeners, backends }: PeerSetup): string {
         listeners: [
           { name: "plain", protocol: "HTTP", port: listeners.plain },
           { name: "limited", protocol: "HTTP", port: listeners.limited },
+          { name: "global", protocol: "HTTP", port: listeners.global },
         ],
       },
     },
@@ -51,15 +61,16 @@ function manifests({ listeners, backends }: PeerSetup): string {
     route("plain-stream", "plain", "/v1", "stream"),
     route("limited-static", "limited", "/", "static"),
     route("limited-stream", "limited", "/v1", "stream"),
+    route("global-static", "global", "/", "static"),
     backend("static", backends.staticPort),
     backend("stream", backends.streamPort),
-    ...Object.entries(rateLimits).map(([target, limit]) => ({
+    ...Object.entries(rateLimits).map(([target, rateLimit]) => ({
       apiVersion: "gatewayproxy.dev/v1alpha1",
       kind: "ProxyPolicy",
       metadata: { name: target },
       spec: {
         targetRefs: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: target }],
-        traffic: { rateLimit: { local: [limit] } },
+        traffic: { rateLimit },
       },
     })),
   ];

@@ -6,6 +6,7 @@ import type { RunningProgram } from "../process.ts";
 export interface ListenerPorts {
   readonly plain: number;
   readonly limited: number;
+  readonly global: number;
 }
 
 /** What a peer is started with. */
@@ -15,6 +16,8 @@ export interface PeerSetup {
   readonly workers: number;
   readonly listeners: ListenerPorts;
   readonly backends: BackendPorts;
+  /** Of the rate limit service, in gRPC. */
+  readonly limitServicePort: number;
 }
 
 /** One of the proxies compared. */
