@@ -125,8 +125,7 @@ export class FrameReader {
       this.#sink(buffer[position + 3] ?? 0, buffer[position + 4] ?? 0, streamId, buffer, start, end);
       position = end;
     }
-    if (position < buffer.length) {
-      this.#rest = position === 0 ? buffer : buffer.subarray(position);
-    }
+    // A copy: the chunk is much longer, and would stay with its rest.
+    if (position < buffer.length) this.#rest = Buffer.from(buffer.subarray(position));
   }
 }

@@ -21,7 +21,6 @@ export class HeaderBlocks<Head> {
   readonly #decoder: HpackDecoder;
   readonly #readHead: (head: RequestHead) => Head;
   readonly #known = new Map<string, RequestBlock<Head>>();
-  #knownVersion = 0;
 
   /** `readHead` takes from a well-formed head what the handler needs; it must be pure. */
   constructor(maxListBytes: number, readHead: (head: RequestHead) => Head) {
@@ -31,31 +30,27 @@ export class HeaderBlocks<Head> {
 
   /** Throws `ConnectionError` on a broken block, as `readTrailers` does. */
   readRequest(buffer: Buffer, start: number, end: number): RequestBlock<Head> {
-    if (end - start > memoizedBlockBytes) {
-      return this.#decodeRequest(buffer, start, end);
-    }
+    if (end - start > memoizedBlockBytes) return this.#decodeRequest(buffer, start, end);
     const bytes = buffer.toString("latin1", start, end);
     const known = this.#known.get(bytes);
-    if (known !== undefined) {
-      return known;
-    }
+    if (known !== undefined) return known;
+    const version = this.#decoder.tableVersion;
     const block = this.#decodeRequest(buffer, start, end);
-    this.#remember(bytes, block);
+    // A block that changed the table would mean something else the second time.
+    const isRepeatable = version === this.#decoder.tableVersion && block.kind === "request";
+    if (isRepeatable && this.#known.size < memoizedBlocks) this.#known.set(bytes, block);
     return block;
   }
 
   /** What is wrong with a block that ends a request; `undefined` for a good one. */
   readTrailers(buffer: Buffer, start: number, end: number): string | undefined {
-    const fields = this.#decoder.decode(buffer, start, end);
-    this.#forgetIfStale();
+    const fields = this.#decode(buffer, start, end);
     return fields === undefined ? "the trailers are too large" : faultOfTrailers(fields);
   }
 
   #decodeRequest(buffer: Buffer, start: number, end: number): RequestBlock<Head> {
-    const fields = this.#decoder.decode(buffer, start, end);
-    if (fields === undefined) {
-      return { kind: "tooLarge" };
-    }
+    const fields = this.#decode(buffer, start, end);
+    if (fields === undefined) return { kind: "tooLarge" };
     const result = parseRequestHead(fields);
     if (!result.ok) {
       return { kind: "malformed", reason: result.problems[0]?.message ?? "" };
@@ -65,20 +60,11 @@ export class HeaderBlocks<Head> {
     return { kind: "request", head, ...(contentLength === undefined ? {} : { contentLength }) };
   }
 
-  /** A block that changed the table is not remembered: it would mean something else the second time. */
-  #remember(bytes: string, block: RequestBlock<Head>): void {
-    if (!this.#forgetIfStale() && block.kind === "request" && this.#known.size < memoizedBlocks) {
-      this.#known.set(bytes, block);
-    }
-  }
-
-  #forgetIfStale(): boolean {
+  /** Every block goes through here, so that what is remembered is forgotten as soon as it may mean something else. */
+  #decode(buffer: Buffer, start: number, end: number): string[] | undefined {
     const version = this.#decoder.tableVersion;
-    if (version === this.#knownVersion) {
-      return false;
-    }
-    this.#knownVersion = version;
-    this.#known.clear();
-    return true;
+    const fields = this.#decoder.decode(buffer, start, end);
+    if (version !== this.#decoder.tableVersion) this.#known.clear();
+    return fields;
   }
 }

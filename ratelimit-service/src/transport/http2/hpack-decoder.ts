@@ -18,6 +18,9 @@ interface Entry {
   readonly bytes: number;
 }
 
+/** Where Huffman codes are written out before they become text; no decoder needs it longer than for one string. */
+const scratch = Buffer.allocUnsafeSlow(65_536);
+
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => entryOf(name, value));
 
 function entryOf(name: string, value: string): Entry {
@@ -31,7 +34,6 @@ function broken(what: string): ConnectionError {
 export class HpackDecoder {
   readonly #tableBytesLimit: number;
   readonly #maxListBytes: number;
-  readonly #text: Buffer;
   /** Newest last; index 62 of the wire is the last element. */
   #entries: Entry[] = [];
   #tableBytes = 0;
@@ -46,7 +48,6 @@ export class HpackDecoder {
     this.#tableBytesLimit = tableBytes;
     this.#tableBytesMax = tableBytes;
     this.#maxListBytes = maxListBytes;
-    this.#text = Buffer.allocUnsafe(maxListBytes);
   }
 
   /** Rises with each change of the dynamic table: equal blocks mean equal fields only while it stands still. */
@@ -150,11 +151,9 @@ export class HpackDecoder {
     if (!isHuffman) {
       return this.#source.toString("latin1", start, end);
     }
-    const written = decodeHuffman(this.#source, start, end, this.#text);
-    if (written < 0) {
-      throw broken("string with a wrong Huffman code, or longer than a whole header list may be");
-    }
-    return this.#text.toString("latin1", 0, written);
+    const written = decodeHuffman(this.#source, start, end, scratch);
+    if (written < 0) throw broken("string with a wrong Huffman code, or of more than 64 KiB");
+    return scratch.toString("latin1", 0, written);
   }
 
   #insert(entry: Entry): void {

@@ -1,0 +1,24 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { expect, test } from "vitest";
+import { FloodGuard } from "./flood-guard.ts";
+
+const allowed = (guard: FloodGuard, tries: number) =>
+  Array.from({ length: tries }, () => guard.allows()).filter(Boolean).length;
+
+test("allows a burst up to its capacity, then what the rate gives", () => {
+  const clock = new FakeClock();
+  const guard = new FloodGuard(clock, 10, 2);
+
+  expect(allowed(guard, 50)).toBe(10);
+  clock.advance(1_500);
+  expect(allowed(guard, 50)).toBe(3);
+});
+
+test("never saves up more than its capacity", () => {
+  const clock = new FakeClock();
+  const guard = new FloodGuard(clock, 10, 2);
+  allowed(guard, 10);
+  clock.advance(3_600_000);
+
+  expect(allowed(guard, 50)).toBe(10);
+});

@@ -1,0 +1,75 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { HeaderBlocks } from "./header-blocks.ts";
+import { HpackDecoder } from "./hpack-decoder.ts";
+import { encodeHeaderBlock } from "./hpack-encoder.ts";
+import { parseRequestHead, type RequestHead } from "./request-head.ts";
+
+/** `:method POST`, `:scheme http`, `:path /` by index; every request begins so. */
+const head = Buffer.from([0x83, 0x86, 0x84]);
+
+/** A literal that the table takes up (RFC 7541 §6.2.1). */
+function indexed(name: string, value: string): Buffer {
+  const literal = encodeHeaderBlock([name, value]);
+  literal[0] = 0x40;
+  return literal;
+}
+
+/** Ways to say fields: some change the table, some mean what the table says. */
+const field = fc.oneof(
+  fc.constantFrom("a", "b", "c").map((value) => indexed("x-name", value)),
+  fc.constantFrom(62, 63).map((index) => Buffer.from([0x80 | index])),
+  fc.constantFrom(encodeHeaderBlock(["x-plain", "1"]), encodeHeaderBlock(["x-long", "v".repeat(600)])),
+);
+const block = fc.array(field, { maxLength: 2 }).map((fields) => Buffer.concat([head, ...fields]));
+
+/** What the blocks say, read one by one without remembering any; ends where one cannot be read. */
+function plainly(blocks: readonly Buffer[]): (RequestHead | string)[] {
+  const decoder = new HpackDecoder(4_096, 10_000);
+  const heads: (RequestHead | string)[] = [];
+  try {
+    for (const bytes of blocks) {
+      const result = parseRequestHead(decoder.decode(bytes, 0, bytes.length) ?? []);
+      heads.push(result.ok ? result.value : "malformed");
+    }
+  } catch {
+    heads.push("broken");
+  }
+  return heads;
+}
+
+function remembering(blocks: readonly Buffer[]): (RequestHead | string)[] {
+  const reader = new HeaderBlocks(10_000, (each) => each);
+  const heads: (RequestHead | string)[] = [];
+  try {
+    for (const bytes of blocks) {
+      const read = reader.readRequest(bytes, 0, bytes.length);
+      heads.push(read.kind === "request" ? read.head : read.kind);
+    }
+  } catch {
+    heads.push("broken");
+  }
+  return heads;
+}
+
+describe("HeaderBlocks", () => {
+  test("says of every block what it means at that moment, repeated or not", () => {
+    fc.assert(
+      fc.property(fc.array(block, { maxLength: 20 }), (later) => {
+        // So that the references mean something from the beginning.
+        const first = Buffer.concat([head, indexed("x-name", "first"), indexed("x-name", "second")]);
+        const blocks = [first, ...later];
+        expect(remembering(blocks)).toEqual(plainly(blocks));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  test("does not read a block again that it knows", () => {
+    let reads = 0;
+    const reader = new HeaderBlocks(10_000, () => reads++);
+    for (let times = 0; times < 5; times++) reader.readRequest(head, 0, head.length);
+
+    expect(reads).toBe(1);
+  });
+});
