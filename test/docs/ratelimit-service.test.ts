@@ -1,0 +1,44 @@
+/** What docs/ratelimit-service.md says of metrics and debug endpoints, against what there is. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { CallTimes } from "@gatewayproxy/ratelimit-service/metrics/call-times";
+import { renderPrometheus } from "@gatewayproxy/ratelimit-service/metrics/prometheus";
+import { takeStats } from "@gatewayproxy/ratelimit-service/metrics/stats-snapshot";
+import { RateLimitStats } from "@gatewayproxy/ratelimit-service/stats";
+import { debugRoutes } from "@gatewayproxy/ratelimit-service/transport/debug/debug-routes";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { Profiler } from "@gatewayproxy/runtime/profiler";
+import { expect, test } from "vitest";
+import { repository } from "./markdown.ts";
+
+const page = readFileSync(join(repository, "docs/ratelimit-service.md"), "utf8");
+const codeIn = (section: string) => {
+  const start = page.indexOf(`## ${section}\n`);
+  const text = page.slice(start, page.indexOf("\n## ", start + 1));
+  return [...text.matchAll(/`([^`]+)`/g)].flatMap((match) => match[1] ?? []);
+};
+
+test("the page lists every metric and no other", () => {
+  const stats = takeStats(new RateLimitStats({ nearLimitRatio: 0.8 }), new CallTimes(), 0);
+  const text = renderPrometheus(stats, 0, { extraTags: new Map(), timesInMilliseconds: false });
+  const declared = [...text.matchAll(/^# TYPE (\S+)/gm)].flatMap((match) => match[1] ?? []);
+
+  expect(
+    codeIn("Metrics")
+      .filter((name) => name.startsWith("ratelimit_"))
+      .sort(),
+  ).toEqual(declared.sort());
+});
+
+test("the page lists every debug endpoint", () => {
+  const none = () => Promise.resolve("");
+  const routes = debugRoutes({
+    configStatus: () => ({ update: { parts: [], problems: [], warnings: [] } }),
+    counters: () => undefined,
+    stats: none,
+    metrics: none,
+    profiler: new Profiler(systemClock, () => []),
+  });
+
+  expect(codeIn("Ports")).toEqual(expect.arrayContaining(routes.map(([path]) => path)));
+});
