@@ -145,15 +145,18 @@ export class GrpcServer {
     if (tls === undefined) {
       return createServer({ noDelay: true }, (socket) => this.#accept(socket, false));
     }
-    const server = createTlsServer({ ...tls.options(), noDelay: true, ALPNProtocols: ["h2"] }, (socket) => {
-      const fault = tls.faultOfClient(socket);
-      if (fault === undefined) {
-        this.#accept(socket, true);
-      } else {
-        this.#options.onClientFault(new Error(fault));
-        socket.destroy();
-      }
-    });
+    const server = createTlsServer(
+      { ...tls.options(), noDelay: true, ALPNProtocols: ["h2"], handshakeTimeout: 10_000 },
+      (socket) => {
+        const fault = tls.faultOfClient(socket);
+        if (fault === undefined) {
+          this.#accept(socket, true);
+        } else {
+          this.#options.onClientFault(new Error(fault));
+          socket.destroy();
+        }
+      },
+    );
     server.on("tlsClientError", this.#options.onClientFault);
     tls.onChange((options) => server.setSecureContext(options));
     return server;

@@ -271,6 +271,24 @@ describe("a client that breaks the protocol", () => {
     await raw.frame(FrameType.Headers, 41);
   });
 
+  test("that is only busy may ping, open windows and cancel late as often as it calls", async () => {
+    const { port } = await startServer();
+    const raw = client(port);
+    for (let id = 1; id < 6_001; id += 2) {
+      raw.send(
+        open(id),
+        data(id, "x", Flag.EndStream),
+        rawFrame(FrameType.Ping, 0, 0, "12345678"),
+        rawFrame(FrameType.WindowUpdate, 0, 0, uint32(1)),
+        ...(id > 9 ? [rawFrame(FrameType.RstStream, 0, id - 8, uint32(8))] : []),
+      );
+      if (id % 200 === 1) await raw.frame(FrameType.Data, id);
+    }
+    await raw.frame(FrameType.Data, 5_999);
+
+    expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
+  });
+
   test("that reads no answers is sent away when too many wait", async () => {
     const { server, port } = await startServer({ maxWaitingBytes: 50_000 });
     const raw = client(port);
@@ -324,7 +342,9 @@ describe("drain", () => {
     for (const connection of server.connections) connection.drain();
     const first = await raw.frame(FrameType.GoAway);
     const ping = await raw.frame(FrameType.Ping);
-    raw.send(whole(3), rawFrame(FrameType.Ping, Flag.Ack, 0, ping.payload), whole(5));
+    raw.send(whole(3), rawFrame(FrameType.Ping, Flag.Ack, 0, ping.payload));
+    // Too late to be taken, and not to be taken amiss.
+    raw.send(open(5), data(5, "late", Flag.EndStream));
     const second = await raw.until(() => raw.frames.filter(({ type }) => type === FrameType.GoAway)[1]);
 
     expect(first.payload.readUInt32BE()).toBe(2 ** 31 - 1);

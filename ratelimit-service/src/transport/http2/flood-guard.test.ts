@@ -22,3 +22,11 @@ test("never saves up more than its capacity", () => {
 
   expect(allowed(guard, 50)).toBe(10);
 });
+
+test("what a peer earns counts like time", () => {
+  const guard = new FloodGuard(new FakeClock(), 10, 2);
+  allowed(guard, 10);
+  guard.earn(4);
+
+  expect(allowed(guard, 50)).toBe(4);
+});

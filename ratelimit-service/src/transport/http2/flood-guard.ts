@@ -1,6 +1,7 @@
 /**
- * Bounds what a peer may do that costs us work and gets it nothing: a bucket of tokens that refills with time. Honest
- * peers never come near; the known floods (SETTINGS, PING, RST_STREAM, empty DATA, PRIORITY, CONTINUATION) empty it.
+ * Bounds what a peer may do that costs us work and gets it nothing: a bucket of tokens that refills with time, and with
+ * what the peer does besides. Honest peers never come near its end; the known floods (SETTINGS, PING, RST_STREAM, empty
+ * DATA, PRIORITY, WINDOW_UPDATE) reach it at once.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 
@@ -30,6 +31,11 @@ export class FloodGuard {
     }
     this.#tokens--;
     return true;
+  }
+
+  /** The peer has done something of use: a busy client pings and opens its windows as often as it calls. */
+  earn(tokens: number): void {
+    this.#tokens = Math.min(this.#capacity, this.#tokens + tokens);
   }
 
   /** Only when the bucket is empty, so the clock is read once in `capacity` calls. */

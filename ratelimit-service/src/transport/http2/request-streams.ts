@@ -46,6 +46,9 @@ const maxContinuations = 16;
 /** Streams that we reset and whose frames may still be under way; older ones have long arrived. */
 const rememberedResets = 1_024;
 
+/** Frames that move no request, for each answer: PING and WINDOW_UPDATE come with it, RST_STREAM may cross it. */
+const idleFramesPerAnswer = 8;
+
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
 const noBytes = Buffer.alloc(0);
 
@@ -112,6 +115,8 @@ export class RequestStreams<Head> implements StreamHost {
     this.#waiting.delete(stream);
     if (wasReset) {
       this.#rememberReset(stream.id);
+    } else {
+      this.#options.idleFrames.earn(idleFramesPerAnswer);
     }
     this.#endWhenIdle();
   }
@@ -180,7 +185,10 @@ export class RequestStreams<Head> implements StreamHost {
     }
     this.#lastStreamId = id;
     const block = this.#blocks.readRequest(buffer, start, end);
-    if (!this.isClosed) {
+    if (this.isClosed) {
+      // The peer has been told that this one is not taken; what follows of it is on its way already.
+      this.#rememberReset(id);
+    } else {
       this.#open(id, endStream, block);
     }
   }
@@ -188,10 +196,13 @@ export class RequestStreams<Head> implements StreamHost {
   #open(id: number, endStream: boolean, block: RequestBlock<Head>): void {
     const { limits, handler } = this.#options;
     if (block.kind === "malformed") {
+      this.#countEarlyReset();
       this.#refuse(id, ErrorCode.ProtocolError);
       return;
     }
     if (this.#streams.size + this.#abandoned >= limits.maxConcurrentStreams) {
+      // Before it has read our settings an honest client may open more than we allow.
+      this.#countIdleFrame();
       this.#refuse(id, ErrorCode.RefusedStream);
       return;
     }
@@ -210,7 +221,6 @@ export class RequestStreams<Head> implements StreamHost {
   }
 
   #refuse(id: number, code: ErrorCode): void {
-    this.#countEarlyReset();
     this.writer.rstStream(id, code);
     this.#rememberReset(id);
   }
@@ -328,10 +338,11 @@ export class RequestStreams<Head> implements StreamHost {
     demandSize(length === 4, "RST_STREAM");
     demand(id !== 0 && id <= this.#lastStreamId, "RST_STREAM on a stream that is not open");
     const stream = this.#streams.get(id);
-    if (stream === undefined || !stream.isRequestComplete) {
-      this.#countEarlyReset();
-    }
-    if (stream !== undefined) {
+    if (stream === undefined) {
+      // Our answer crossed it on the way.
+      this.#countIdleFrame();
+    } else {
+      if (!stream.isRequestComplete) this.#countEarlyReset();
       this.#cancel(stream);
       this.#endWhenIdle();
     }
