@@ -9,6 +9,7 @@
  */
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { BlockAssembly } from "./block-assembly.ts";
 import { demand, demandSize } from "./demand.ts";
 import { FloodGuard } from "./flood-guard.ts";
 import {
@@ -57,6 +58,7 @@ export class ServerConnection<Head> {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #streams: RequestStreams<Head>;
+  readonly #blocks: BlockAssembly;
   readonly #liveness: Liveness;
   readonly #idleFrames: FloodGuard;
   #greeting: Greeting | undefined = new Greeting();
@@ -78,6 +80,9 @@ export class ServerConnection<Head> {
       earlyResets: new FloodGuard(clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
     });
+    this.#blocks = new BlockAssembly(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
+      this.#streams.headerBlock(id, endStream, buffer, start, end),
+    );
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("drain", () => socket.resume());
@@ -213,17 +218,17 @@ export class ServerConnection<Head> {
       demand(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
       this.#isSettled = true;
     }
-    const open = this.#streams.openBlockStreamId;
+    const open = this.#blocks.openStreamId;
     demand(open === undefined || (type === FrameType.Continuation && id === open), "a header block is not complete");
     switch (type) {
       case FrameType.Data:
         this.#streams.data(flags, id, buffer, start, end);
         break;
       case FrameType.Headers:
-        this.#streams.headers(flags, id, buffer, start, end);
+        this.#blocks.headers(flags, id, buffer, start, end);
         break;
       case FrameType.Continuation:
-        this.#streams.continuation(flags, buffer, start, end);
+        this.#blocks.continuation(flags, buffer, start, end);
         break;
       case FrameType.WindowUpdate:
         this.#streams.windowUpdate(id, buffer, start, end);

@@ -1,6 +1,6 @@
 /**
- * The requests of one connection: frames that open, feed and end streams (RFC 9113 §5, §6.1 to §6.4, §6.9, §6.10) and both
- * directions' flow control. Streams in progress are bounded, cancelled ones included until their handler is done.
+ * The requests of one connection: what opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4, §6.9) and both directions'
+ * flow control. Streams in progress are bounded, cancelled ones included until their handler is done.
  */
 import type { FloodGuard } from "./flood-guard.ts";
 import { demand, demandSize, paddingBytes } from "./demand.ts";
@@ -33,16 +33,6 @@ export interface RequestStreamsOptions<Head> {
   readonly onIdle: () => void;
 }
 
-/** A header block that CONTINUATION frames complete. */
-interface OpenBlock {
-  readonly streamId: number;
-  readonly endStream: boolean;
-  readonly fragments: Buffer[];
-  bytes: number;
-}
-
-/** A block of ordinary size comes in one frame; this many pieces are only seen in attacks. */
-const maxContinuations = 16;
 /** Streams that we reset and whose frames may still be under way; older ones have long arrived. */
 const rememberedResets = 1_024;
 
@@ -68,7 +58,6 @@ export class RequestStreams<Head> implements StreamHost {
   #lastStreamId = 0;
   #peerInitialWindowBytes = defaultWindowBytes;
   #receiveWindowBytes: number;
-  #openBlock: OpenBlock | undefined;
 
   constructor(options: RequestStreamsOptions<Head>) {
     const { handler, limits, writer } = options;
@@ -86,11 +75,6 @@ export class RequestStreams<Head> implements StreamHost {
   /** The newest stream that the peer has opened. */
   get lastStreamId(): number {
     return this.#lastStreamId;
-  }
-
-  /** The stream whose header block goes on; only its CONTINUATION may come next. */
-  get openBlockStreamId(): number | undefined {
-    return this.#openBlock?.streamId;
   }
 
   /** Bytes of answers that the peer's windows hold back. */
@@ -140,45 +124,8 @@ export class RequestStreams<Head> implements StreamHost {
     }
   }
 
-  headers(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    demand((id & 1) === 1, "a client's streams have odd numbers");
-    let blockStart = start;
-    let blockEnd = end;
-    if ((flags & Flag.Padded) !== 0) {
-      blockStart += 1;
-      blockEnd -= paddingBytes(buffer, start, end);
-    }
-    if ((flags & Flag.Priority) !== 0) {
-      demand(blockEnd - blockStart >= 5, "HEADERS is shorter than its priority");
-      demand((buffer.readUInt32BE(blockStart) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
-      blockStart += 5;
-    }
-    const endStream = (flags & Flag.EndStream) !== 0;
-    if ((flags & Flag.EndHeaders) !== 0) {
-      this.#headerBlock(id, endStream, buffer, blockStart, blockEnd);
-    } else {
-      const fragment = Buffer.from(buffer.subarray(blockStart, blockEnd));
-      this.#openBlock = { streamId: id, endStream, fragments: [fragment], bytes: fragment.length };
-    }
-  }
-
-  continuation(flags: number, buffer: Buffer, start: number, end: number): void {
-    const open = this.#openBlock;
-    if (open === undefined) {
-      throw new ConnectionError(ErrorCode.ProtocolError, "CONTINUATION without a header block");
-    }
-    open.fragments.push(Buffer.from(buffer.subarray(start, end)));
-    open.bytes += end - start;
-    if (open.bytes > this.#options.limits.maxHeaderListBytes || open.fragments.length > maxContinuations) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "the header block is too long");
-    }
-    if ((flags & Flag.EndHeaders) !== 0) {
-      this.#openBlock = undefined;
-      this.#headerBlock(open.streamId, open.endStream, Buffer.concat(open.fragments), 0, open.bytes);
-    }
-  }
-
-  #headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
+  /** Takes a whole header block: it begins a request, or ends one. */
+  headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
     if (id <= this.#lastStreamId) {
       this.#trailers(id, endStream, this.#blocks.readTrailers(buffer, start, end));
       return;

@@ -1,0 +1,72 @@
+/** Puts header blocks together out of HEADERS and CONTINUATION frames (RFC 9113 §6.2, §6.10), in bounded pieces. */
+import { demand, paddingBytes } from "./demand.ts";
+import { ConnectionError, ErrorCode, Flag } from "./frame.ts";
+
+/** Takes a whole block: it is `buffer[start, end)` and is gone after the call. */
+export type BlockSink = (streamId: number, endStream: boolean, buffer: Buffer, start: number, end: number) => void;
+
+/** A block that CONTINUATION frames complete. */
+interface OpenBlock {
+  readonly streamId: number;
+  readonly endStream: boolean;
+  readonly fragments: Buffer[];
+  bytes: number;
+}
+
+/** A block of ordinary size comes in one frame; this many pieces are only seen in attacks. */
+const maxContinuations = 16;
+
+export class BlockAssembly {
+  readonly #maxBytes: number;
+  readonly #sink: BlockSink;
+  #open: OpenBlock | undefined;
+
+  /** @param maxBytes of a block that comes in pieces */
+  constructor(maxBytes: number, sink: BlockSink) {
+    this.#maxBytes = maxBytes;
+    this.#sink = sink;
+  }
+
+  /** The stream whose block goes on; nothing but its CONTINUATION may come next. */
+  get openStreamId(): number | undefined {
+    return this.#open?.streamId;
+  }
+
+  headers(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+    demand((id & 1) === 1, "a client's streams have odd numbers");
+    let blockStart = start;
+    let blockEnd = end;
+    if ((flags & Flag.Padded) !== 0) {
+      blockStart += 1;
+      blockEnd -= paddingBytes(buffer, start, end);
+    }
+    if ((flags & Flag.Priority) !== 0) {
+      demand(blockEnd - blockStart >= 5, "HEADERS is shorter than its priority");
+      demand((buffer.readUInt32BE(blockStart) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
+      blockStart += 5;
+    }
+    const endStream = (flags & Flag.EndStream) !== 0;
+    if ((flags & Flag.EndHeaders) !== 0) {
+      this.#sink(id, endStream, buffer, blockStart, blockEnd);
+      return;
+    }
+    const fragment = Buffer.from(buffer.subarray(blockStart, blockEnd));
+    this.#open = { streamId: id, endStream, fragments: [fragment], bytes: fragment.length };
+  }
+
+  continuation(flags: number, buffer: Buffer, start: number, end: number): void {
+    const open = this.#open;
+    if (open === undefined) {
+      throw new ConnectionError(ErrorCode.ProtocolError, "CONTINUATION without a header block");
+    }
+    open.fragments.push(Buffer.from(buffer.subarray(start, end)));
+    open.bytes += end - start;
+    if (open.bytes > this.#maxBytes || open.fragments.length > maxContinuations) {
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "the header block is too long");
+    }
+    if ((flags & Flag.EndHeaders) !== 0) {
+      this.#open = undefined;
+      this.#sink(open.streamId, open.endStream, Buffer.concat(open.fragments), 0, open.bytes);
+    }
+  }
+}
