@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { runInThisContext } from "node:vm";
 import { Worker } from "node:worker_threads";
 import { gunzipSync } from "node:zlib";
 import { Profile } from "pprof-format";
@@ -30,24 +31,28 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
+/**
+ * The source of a timer's callback that spends its time in the function `name`. It is entered from the vm, since a function
+ * that is hot and small enough is compiled into its caller, and a profile then names the caller.
+ */
+function spinning(name: string, ms: number): string {
+  const body = `const end = Date.now() + ${ms}; while (Date.now() < end) Math.random();`;
+  return `(function ${name}() { ${body} })()`;
+}
+
 /** A thread that is busy in `spinInWorker` most of the time and can be spoken to in between. */
 async function startBusyWorker(): Promise<Worker> {
-  const spin = "function spinInWorker() { const end = Date.now() + 5; while (Date.now() < end) Math.random(); }";
-  const worker = new Worker(`${spin} setInterval(spinInWorker, 6);`, { eval: true });
+  const code = JSON.stringify(spinning("spinInWorker", 5));
+  const worker = new Worker(`setInterval(() => require("node:vm").runInThisContext(${code}), 6);`, { eval: true });
   closers.push(() => worker.terminate());
   await once(worker, "online");
   return worker;
 }
 
-function spinInMain(): void {
-  const end = Date.now() + 50;
-  while (Date.now() < end) Math.random();
-}
-
 describe("Profiler", () => {
   test("names the functions that took the time, in every thread, and leaves out idleness", async () => {
     const worker = await startBusyWorker();
-    const timer = setInterval(spinInMain, 60);
+    const timer = setInterval(() => void runInThisContext(spinning("spinInMain", 50)), 60);
     closers.push(() => clearInterval(timer));
     const outcome = await new Profiler(systemClock, () => [worker]).take("cpu", 500, never);
     if (outcome.kind !== "profile") throw new Error("busy");
