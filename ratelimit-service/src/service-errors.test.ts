@@ -1,8 +1,9 @@
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Descriptor, RateLimitRequest } from "./limiter/rate-limit.ts";
 import { RateLimitError } from "./service.ts";
-import { CounterTable, createCounterMemory } from "./store/counter-table.ts";
+import { CounterTable } from "./store/counter-table.ts";
 import { MemoryStore } from "./store/memory-store.ts";
 import { createCore } from "./testing/acceptance/core.ts";
 import { parseCall } from "./testing/acceptance/notation.ts";

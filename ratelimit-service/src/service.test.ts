@@ -1,4 +1,5 @@
-import { CounterTable, createCounterMemory } from "./store/counter-table.ts";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import { CounterTable } from "./store/counter-table.ts";
 import { MemoryStore } from "./store/memory-store.ts";
 import { createCore } from "./testing/acceptance/core.ts";
 import { describeCases } from "./testing/acceptance/run-cases.ts";

@@ -1,6 +1,7 @@
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { describe, expect, test } from "vitest";
 import { RateLimitStats, type RuleCounts } from "./stats.ts";
-import { CounterTable, createCounterMemory } from "./store/counter-table.ts";
+import { CounterTable } from "./store/counter-table.ts";
 import { MemoryStore } from "./store/memory-store.ts";
 import { createCore } from "./testing/acceptance/core.ts";
 import { parseCall } from "./testing/acceptance/notation.ts";

@@ -4,10 +4,11 @@
  * the test ends; a connection that is left open then fails it.
  */
 import { randomUUID } from "node:crypto";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { onTestFinished } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
-import { CounterTable, createCounterMemory } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { DataPlane } from "../../proxy/src/server/data-plane.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { type Translation, translate } from "../../proxy/src/translate/translate.ts";

@@ -3,13 +3,14 @@
  * readiness, and the way down. Everything that knows everything is here.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { ParsedManifests } from "../api/parse-manifests.ts";
-import { CounterTable, createCounterMemory } from "../policy/ratelimit/counter-table.ts";
+import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";

@@ -3,6 +3,7 @@
  * metrics, and the way down. Everything that knows everything is here.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import type { Logs } from "@gatewayproxy/runtime/log";
@@ -13,7 +14,7 @@ import type { ConfigUpdate } from "../config/config-source.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
-import { CounterTable, createCounterMemory } from "../store/counter-table.ts";
+import { CounterTable } from "../store/counter-table.ts";
 import { debugRoutes, metricsAnswer } from "../transport/debug/debug-routes.ts";
 import { type HttpRoute, HttpServer } from "../transport/http/http-server.ts";
 import { serviceRoutes } from "../transport/http/service-routes.ts";

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { credentials } from "@grpc/grpc-js";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -7,7 +8,7 @@ import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { afterEach, expect, test } from "vitest";
 import { ConfigSet } from "../config/config-set.ts";
 import { readServiceSettings } from "../settings.ts";
-import { CounterTable, createCounterMemory } from "../store/counter-table.ts";
+import { CounterTable } from "../store/counter-table.ts";
 import { RateLimitClient } from "../transport/grpc/testing/grpc-clients.ts";
 import { WorkerPool } from "./worker-pool.ts";
 

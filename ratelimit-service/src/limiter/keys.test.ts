@@ -1,5 +1,6 @@
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expect, test } from "vitest";
-import { CounterTable, createCounterMemory } from "../store/counter-table.ts";
+import { CounterTable } from "../store/counter-table.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { caseStartSeconds } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";

@@ -1,30 +1,23 @@
 /**
- * The counters of a process in one SharedArrayBuffer, so that its worker threads count together: a set-associative table
- * in which a counter is found by the fingerprint of its key alone, without allocator and without directory.
- *
- *     header | one lock per bucket | buckets of 16 slots of 128 bytes
+ * The counters of a process in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout), so that its
+ * worker threads count together.
  *
  *     slot   0  count             f64     16  fingerprint  4 × i32     36  text of the key, 92 bytes of UTF-8
  *            8  windowEndSeconds  f64     32  length of the text, i32
  *
- * The fingerprint is 128 bits of SHA-256, and the bucket is taken from 32 more, over text that begins with a secret of
- * the table: a client that chooses descriptor values can neither meet another's counter nor aim at its bucket. A slot
- * whose window has ended is free; one of zeros has ended long ago, so fresh memory needs no preparation.
+ * A slot whose window has ended is free; one of zeros has ended long ago, so fresh memory needs no preparation.
  */
-import { hash, randomBytes } from "node:crypto";
-import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
+import { hash } from "node:crypto";
+import {
+  bucketOf,
+  CounterMemory,
+  slotBytes,
+  slotNumbers,
+  slotWords,
+  ways,
+  wordOf,
+} from "@gatewayproxy/runtime/counter-memory";
 import type { LiveCounter } from "./counter-store.ts";
-
-const ways = 16;
-const slotBytes = 128;
-const slotNumbers = slotBytes / 8;
-const slotWords = slotBytes / 4;
-const headerBytes = 64;
-const seedBytes = 32;
-
-/** Words of the header. */
-const evictionsWord = 0;
-const seedWord = 8;
 
 /** Places in a slot, in units of its array. */
 const at = {
@@ -35,58 +28,39 @@ const at = {
 
 const maxTextBytes = slotBytes - at.byte.text;
 
-/** Makes the memory of a table for `counters` counters, 1 to 16,777,216, rounded up to whole buckets. */
-export function createCounterMemory(counters: number): SharedArrayBuffer {
-  if (!Number.isInteger(counters) || counters < 1 || counters > 2 ** 24) {
-    throw new RangeError(`a counter table of ${counters} counters must have 1 to 16777216`);
-  }
-  const buckets = Math.ceil(counters / ways);
-  const memory = new SharedArrayBuffer(headerBytes + align(buckets * 4) + buckets * ways * slotBytes);
-  new Uint8Array(memory, seedWord * 4, seedBytes).set(randomBytes(seedBytes));
-  return memory;
-}
-
 /**
  * One thread's door to the counters. In a full bucket the counter whose window ends first is forgotten, and begins anew
  * if it is asked for again; `evictions` counts them, and above 0 says that the table is too small.
  */
 export class CounterTable {
-  readonly #locks: BucketLocks;
-  readonly #header: Int32Array;
+  readonly #memory: CounterMemory;
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
   readonly #text: Buffer;
-  readonly #buckets: number;
-  readonly #seed: string;
 
   /** `memory` is of `createCounterMemory`, the same for all threads; `owner` is 1 to 2^31-1 and this thread's alone. */
   constructor(memory: SharedArrayBuffer, owner: number) {
-    // Rounding up the locks takes at most 63 bytes, less than a bucket.
-    this.#buckets = Math.floor((memory.byteLength - headerBytes) / (4 + ways * slotBytes));
-    const slots = headerBytes + align(this.#buckets * 4);
-    this.#header = new Int32Array(memory, 0, headerBytes / 4);
-    this.#locks = new BucketLocks(new Int32Array(memory, headerBytes, this.#buckets), owner);
-    this.#numbers = new Float64Array(memory, slots);
-    this.#words = new Int32Array(memory, slots);
-    this.#text = Buffer.from(memory, slots);
-    this.#seed = Buffer.from(memory, seedWord * 4, seedBytes).toString("latin1");
+    this.#memory = new CounterMemory(memory, owner);
+    this.#numbers = this.#memory.numbers;
+    this.#words = this.#memory.words;
+    this.#text = this.#memory.text;
   }
 
   /** Counters that fit. */
   get capacity(): number {
-    return this.#buckets * ways;
+    return this.#memory.capacity;
   }
 
   /** Counters forgotten while their window ran, by all threads since the memory was made. */
   get evictions(): number {
-    return Atomics.load(this.#header, evictionsWord);
+    return this.#memory.evictions;
   }
 
   /** Takes one step (see `CounterStep`) and returns the counter's value after it. Other threads wait their turn. */
   apply(key: string, hits: number, windowEndSeconds: number, nowSeconds: number): number {
-    const digest = hash("sha256", this.#seed + key, "latin1");
-    const bucket = (wordOf(digest, 16) >>> 0) % this.#buckets;
-    this.#locks.lock(bucket);
+    const digest = hash("sha256", this.#memory.seed + key, "latin1");
+    const bucket = bucketOf(digest, this.#memory.buckets);
+    this.#memory.locks.lock(bucket);
     const slot = this.#find(bucket * ways, digest, nowSeconds);
     let after = Math.max(0, hits);
     if (slot !== -1) {
@@ -94,13 +68,13 @@ export class CounterTable {
       after = Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, (this.#numbers[count] ?? 0) + hits));
       this.#numbers[count] = after;
     } else if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, windowEndSeconds }, nowSeconds);
-    this.#locks.unlock(bucket);
+    this.#memory.locks.unlock(bucket);
     return after;
   }
 
   /** Frees the locks of a thread that has ended while it held some. Only for a thread that runs no more. */
   releaseLocksOf(owner: number): number {
-    return this.#locks.releaseAll(owner);
+    return this.#memory.locks.releaseAll(owner);
   }
 
   /** The counters of running windows, in no order. Takes no lock, so a look never holds up calls. */
@@ -170,22 +144,7 @@ export class CounterTable {
         soonest = slot;
       }
     }
-    Atomics.add(this.#header, evictionsWord, 1);
+    this.#memory.countEviction();
     return soonest;
   }
-}
-
-/** Four bytes of a digest as a signed 32-bit number. */
-function wordOf(digest: string, i: number): number {
-  return (
-    (digest.charCodeAt(i) << 24) |
-    (digest.charCodeAt(i + 1) << 16) |
-    (digest.charCodeAt(i + 2) << 8) |
-    digest.charCodeAt(i + 3)
-  );
-}
-
-/** Slots begin at a multiple of 64, so that none lies across two cache lines more than it must. */
-function align(bytes: number): number {
-  return Math.ceil(bytes / 64) * 64;
 }

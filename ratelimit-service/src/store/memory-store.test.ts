@@ -1,7 +1,8 @@
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
 import { describeCounterStore } from "./testing/contract.ts";
-import { CounterTable, createCounterMemory } from "./counter-table.ts";
+import { CounterTable } from "./counter-table.ts";
 import { MemoryStore } from "./memory-store.ts";
 
 function openStores(counters = 65_536, clock = new FakeClock()) {

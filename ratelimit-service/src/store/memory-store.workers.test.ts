@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { describe, expect, test } from "vitest";
-import { CounterTable, createCounterMemory } from "./counter-table.ts";
+import { CounterTable } from "./counter-table.ts";
 
 /** Counts `calls` times on one counter, and on as many more as `keys` says, in a thread of its own. */
 function countInThread(memory: SharedArrayBuffer, owner: number, calls: number): Promise<unknown> {

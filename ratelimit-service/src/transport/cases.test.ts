@@ -2,6 +2,7 @@
 import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import type { Struct__Output } from "@gatewayproxy/protos/gen/google/protobuf/Struct";
 import type { Value__Output } from "@gatewayproxy/protos/gen/google/protobuf/Value";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { credentials } from "@grpc/grpc-js";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import type {
@@ -12,7 +13,7 @@ import type {
   RateLimitRequest,
   RateLimitResponse,
 } from "../limiter/rate-limit.ts";
-import { CounterTable, createCounterMemory } from "../store/counter-table.ts";
+import { CounterTable } from "../store/counter-table.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { CaseSettings } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";

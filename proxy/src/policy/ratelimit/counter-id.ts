@@ -1,11 +1,9 @@
 /**
  * Which counter: the fingerprint of an entry's identity and of its key's value, by which shared memory finds the
  * counter without any list of entries. So an edit elsewhere moves no counter, and all threads agree without talking.
- *
- * The fingerprint is 128 bits of SHA-256 and the bucket is taken from 32 more, over text that begins with a secret of
- * the table: a client that chooses key values can neither meet another's counter nor aim at its bucket.
  */
 import { hash } from "node:crypto";
+import { bucketOf, wordOf } from "@gatewayproxy/runtime/counter-memory";
 import type { LocalLimit } from "../../ir/limit.ts";
 
 /** Digest of an entry's identity, as latin1 text of 32 characters. */
@@ -26,7 +24,7 @@ export interface CounterId {
 }
 
 /**
- * Identity of an entry, secret by the table's `seed`. The key's expression is part of it: counters of one value under
+ * Identity of an entry, secret by the memory's `seed`. The key's expression is part of it: counters of one value under
  * two expressions are two counters.
  */
 export function entryId(seed: string, limit: LocalLimit): EntryId {
@@ -48,7 +46,7 @@ export function counterId(entry: EntryId, key: string | undefined, buckets: numb
   // The entry's digest has a fixed length, so that no value can be mistaken for another entry's.
   const digest = key === undefined ? entry : hash("sha256", entry + key, "latin1");
   return {
-    bucket: (wordOf(digest, 16) >>> 0) % buckets,
+    bucket: bucketOf(digest, buckets),
     a: wordOf(digest, 0),
     b: wordOf(digest, 4),
     c: wordOf(digest, 8),
@@ -56,14 +54,4 @@ export function counterId(entry: EntryId, key: string | undefined, buckets: numb
     entry,
     key,
   };
-}
-
-/** Four bytes of a digest as a signed 32-bit number. */
-export function wordOf(digest: string, at: number): number {
-  return (
-    (digest.charCodeAt(at) << 24) |
-    (digest.charCodeAt(at + 1) << 16) |
-    (digest.charCodeAt(at + 2) << 8) |
-    digest.charCodeAt(at + 3)
-  );
 }

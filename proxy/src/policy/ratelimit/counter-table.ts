@@ -1,38 +1,26 @@
 /**
- * All counters of a replica in one SharedArrayBuffer: a set-associative table without allocator and without
- * directory, in which every worker thread finds a counter by its fingerprint alone.
- *
- *     header | one lock per bucket | buckets of 16 slots of 128 bytes
+ * All counters of a replica in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout), in which every
+ * worker thread finds a counter by its fingerprint alone.
  *
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
  *           16  givenBack     f64     56  windowMs     i32
  *           24  lastUsedMs    f64     60  state, and length of the text above bit 8, i32
  *
- * Inside a bucket's lock plain reads and writes do; several counters settle together under all their locks, taken in
- * ascending order. A counter that was never counted, or whose budget is full again, needs no slot: a slot is taken
- * only when units are counted, and given to another when its window has closed, which loses nothing.
+ * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
+ * or whose budget is full again, needs no slot: a slot is taken only when units are counted, and given to another when
+ * its window has closed, which loses nothing.
  */
-import { randomBytes } from "node:crypto";
+import { CounterMemory, slotBytes, slotNumbers, slotWords, ways, wordOf } from "@gatewayproxy/runtime/counter-memory";
 import type { LocalLimit } from "../../ir/limit.ts";
-import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
-import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords, wordOf } from "./counter-id.ts";
+import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords } from "./counter-id.ts";
 import { type Budget, resetSeconds, settle, type Window } from "./window.ts";
 
 /** Counters of a table unless told otherwise: 16 MiB, of which the system provides only what is touched. */
 export const defaultCounters = 131_072;
 
-const ways = 16;
-const slotBytes = 128;
-const slotNumbers = slotBytes / 8;
-const slotWords = slotBytes / 4;
-const headerBytes = 64;
-const seedBytes = 32;
+/** Bytes that a slot keeps of its key. */
 const textBytes = 64;
-
-/** Words of the header. */
-const evictionsWord = 0;
-const seedWord = 8;
 
 /** Places in a slot, in units of its array. */
 const at = {
@@ -46,17 +34,6 @@ const empty = 0;
 /** The counter of an entry without key, or of its requests without a value: at most one per entry. */
 const shared = 1;
 const keyed = 2;
-
-/** Makes the memory of a table for `counters` counters (rounded up to whole buckets), full and with its own secret. */
-export function createCounterMemory(counters = defaultCounters): SharedArrayBuffer {
-  if (!Number.isInteger(counters) || counters < 1 || counters > 2 ** 24) {
-    throw new RangeError(`a counter table of ${counters} counters must have 1..16777216`);
-  }
-  const buckets = Math.ceil(counters / ways);
-  const memory = new SharedArrayBuffer(headerBytes + align(buckets * 4) + buckets * ways * slotBytes);
-  new Uint8Array(memory, seedWord * 4, seedBytes).set(randomBytes(seedBytes));
-  return memory;
-}
 
 /** A counter that is in use, for people to look at. */
 export interface LiveCounter {
@@ -76,41 +53,34 @@ export interface LiveCounter {
  * key stay as long as anything else is there to forget. Each open counter forgotten is counted in `evictions`.
  */
 export class CounterTable {
-  readonly #locks: BucketLocks;
-  readonly #header: Int32Array;
+  readonly #memory: CounterMemory;
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
   readonly #text: Buffer;
-  readonly #buckets: number;
-  readonly #seed: string;
   /** For looking at slots that are nobody's but the table's own business. */
   readonly #scratch: Window = { used: 0, startMs: 0 };
 
   /** `memory` is of `createCounterMemory`, the same for all threads; `owner` is 1..2^31-1 and this thread's alone. */
   constructor(memory: SharedArrayBuffer, owner: number) {
-    this.#buckets = bucketsIn(memory);
-    const slots = headerBytes + align(this.#buckets * 4);
-    this.#header = new Int32Array(memory, 0, headerBytes / 4);
-    this.#locks = new BucketLocks(new Int32Array(memory, headerBytes, this.#buckets), owner);
-    this.#numbers = new Float64Array(memory, slots);
-    this.#words = new Int32Array(memory, slots);
-    this.#text = Buffer.from(memory, slots);
-    this.#seed = Buffer.from(memory, seedWord * 4, seedBytes).toString("latin1");
+    this.#memory = new CounterMemory(memory, owner);
+    this.#numbers = this.#memory.numbers;
+    this.#words = this.#memory.words;
+    this.#text = this.#memory.text;
   }
 
   /** Counters that fit. */
   get capacity(): number {
-    return this.#buckets * ways;
+    return this.#memory.capacity;
   }
 
   /** Counters that were forgotten while their window was open, by all threads since the memory was made. */
   get evictions(): number {
-    return Atomics.load(this.#header, evictionsWord);
+    return this.#memory.evictions;
   }
 
   /** The identity of an entry's counters in this table. */
   entryId(limit: LocalLimit): EntryId {
-    return entryId(this.#seed, limit);
+    return entryId(this.#memory.seed, limit);
   }
 
   /** What `entries` calls the counters of a limit. */
@@ -120,16 +90,16 @@ export class CounterTable {
 
   /** The counter of an entry for one value of its key; undefined: the shared one. */
   counterId(entry: EntryId, key: string | undefined): CounterId {
-    return counterId(entry, key, this.#buckets);
+    return counterId(entry, key, this.#memory.buckets);
   }
 
   /** Takes the locks of `buckets`, which ascend and are distinct. Blocks while other threads hold one of them. */
   lock(buckets: readonly number[]): void {
-    for (let index = 0; index < buckets.length; index++) this.#locks.lock(buckets[index] ?? 0);
+    for (let index = 0; index < buckets.length; index++) this.#memory.locks.lock(buckets[index] ?? 0);
   }
 
   unlock(buckets: readonly number[]): void {
-    for (let index = 0; index < buckets.length; index++) this.#locks.unlock(buckets[index] ?? 0);
+    for (let index = 0; index < buckets.length; index++) this.#memory.locks.unlock(buckets[index] ?? 0);
   }
 
   /**
@@ -137,7 +107,7 @@ export class CounterTable {
    * may have been counted in some of its counters and not in others.
    */
   releaseLocksOf(owner: number): number {
-    return this.#locks.releaseAll(owner);
+    return this.#memory.locks.releaseAll(owner);
   }
 
   /** The slot of a counter, or -1 where it has none: it is full. Under the bucket's lock. */
@@ -254,18 +224,7 @@ export class CounterTable {
         oldest = slot;
       }
     }
-    Atomics.add(this.#header, evictionsWord, 1);
+    this.#memory.countEviction();
     return oldest;
   }
-}
-
-/** Slots begin at a multiple of 8, as their 64-bit numbers ask. */
-function align(bytes: number): number {
-  return Math.ceil(bytes / 64) * 64;
-}
-
-function bucketsIn(memory: SharedArrayBuffer): number {
-  const perBucket = 4 + ways * slotBytes;
-  // Rounding up the locks takes at most 63 bytes, less than a bucket.
-  return Math.floor((memory.byteLength - headerBytes) / perBucket);
 }

@@ -1,8 +1,9 @@
 /** The limiter against a model that is too plain to be wrong: any sequence of events gives the same answers. */
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
-import { CounterTable, createCounterMemory } from "./counter-table.ts";
+import { CounterTable } from "./counter-table.ts";
 import { type Admission, type Allowed, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { request, requestOf, requestsLimit, tokensLimit } from "./testing/local-limits.ts";
 

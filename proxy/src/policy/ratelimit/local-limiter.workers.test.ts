@@ -1,10 +1,11 @@
 /** The limiter and its locks under real threads: exact sums, in whatever order the threads come. */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
-import { CounterTable, createCounterMemory } from "./counter-table.ts";
+import { CounterTable } from "./counter-table.ts";
 import { compileLimits } from "./local-limiter.ts";
 import type { Job, Report } from "./testing/limiter-thread.ts";
 import { request, requestsLimit } from "./testing/local-limits.ts";

@@ -1,7 +1,8 @@
 /** Builders for entries and requests: a test names what it is about and nothing else. */
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { LocalLimit } from "../../../ir/limit.ts";
-import { CounterTable, createCounterMemory } from "../counter-table.ts";
+import { CounterTable } from "../counter-table.ts";
 import type { Admission, Allowed, Denied } from "../local-limiter.ts";
 
 type Shape = Partial<LocalLimit>;
