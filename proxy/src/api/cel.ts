@@ -4,16 +4,20 @@ import * as z from "zod";
 import { text } from "./schema.ts";
 
 /** Text that compiles as a CEL expression over a request. */
-export const celExpression = z.unknown().transform((value, context) => {
-  if (typeof value !== "string" || value === "") {
-    context.addIssue({ code: "custom", params: { accepted }, input: value });
+export const celExpression = z
+  .unknown()
+  // The API server cannot compile it: what does not compile is told by the policy's status.
+  .meta({ type: "string", minLength: 1, maxLength: maxExpressionLength })
+  .transform((value, context) => {
+    if (typeof value !== "string" || value === "") {
+      context.addIssue({ code: "custom", params: { accepted }, input: value });
+      return z.NEVER;
+    }
+    const parsed = parseExpression(value);
+    if (parsed.ok) return value;
+    for (const { message } of parsed.problems) context.addIssue({ code: "custom", message });
     return z.NEVER;
-  }
-  const parsed = parseExpression(value);
-  if (parsed.ok) return value;
-  for (const { message } of parsed.problems) context.addIssue({ code: "custom", message });
-  return z.NEVER;
-});
+  });
 
 /** An expression that was read but may be wrong: then the rest of its resource can still be served. */
 export interface CheckedExpression {

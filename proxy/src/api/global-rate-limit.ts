@@ -6,7 +6,7 @@
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
 import { checkedExpression, checkExpression } from "./cel.ts";
-import { duration, durationMs } from "./duration.ts";
+import { duration, durationMs, durationPattern } from "./duration.ts";
 import {
   group,
   integer,
@@ -17,26 +17,38 @@ import {
   namespaceName,
   objectName,
   portNumber,
+  publishRules,
   strictObject,
   text,
 } from "./schema.ts";
 
 const descriptor = strictObject({
-  unit: z.enum(["Requests", "Tokens"]).default("Requests"),
+  unit: z
+    .enum(["Requests", "Tokens"])
+    .default("Requests")
+    .describe("What is counted. Tokens are charged when the answer has told its cost."),
   entries: list(
     strictObject({
-      name: text("a name of 1 to 64 characters", { max: 64 }),
-      expression: checkedExpression({ phase: "body", gives: "text" }),
+      name: text("a name of 1 to 64 characters", { max: 64 }).describe(
+        "Key of the entry, as the service's configuration names it.",
+      ),
+      expression: checkedExpression({ phase: "body", gives: "text" }).describe(
+        "CEL expression over the request that gives the entry's value. Where it has none the descriptor is not sent.",
+      ),
     }),
     { min: 1, max: 16 },
-  ),
+  ).describe("Entries of the descriptor, in the order in which the service's configuration nests them."),
   // Of tokens it may ask for the response's usage, of requests it is needed before there is one.
-  cost: text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength }).optional(),
+  cost: text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength })
+    .optional()
+    .describe("CEL expression for what a request costs. Absent means 1, for Tokens the tokens of the answer."),
   limitOverride: strictObject({
-    requestsPerUnit: integer(0, maxInt32),
+    requestsPerUnit: integer(0, maxInt32).describe("Amount that is admitted in each unit."),
     // The protocol has no week (envoy.type.v3.RateLimitUnit).
-    unit: z.enum(["Second", "Minute", "Hour", "Day", "Month", "Year"]),
-  }).optional(),
+    unit: z.enum(["Second", "Minute", "Hour", "Day", "Month", "Year"]).describe("Length of a window."),
+  })
+    .optional()
+    .describe("A limit to apply in place of the one that the service is configured with."),
 }).transform(({ cost, ...rest }) => {
   const phase = rest.unit === "Tokens" ? "response" : "body";
   return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, gives: "number" }) };
@@ -44,15 +56,23 @@ const descriptor = strictObject({
 
 /** Where the service is: a Service's port, or a Backend, which may ask for TLS. */
 const serviceRef = strictObject({
-  group: group.default(""),
-  kind: kindName.default("Service"),
-  name: objectName,
-  namespace: namespaceName.optional(),
-  port: portNumber.optional(),
-}).refine(({ kind, port }) => kind !== "Service" || port !== undefined, {
-  path: ["port"],
-  error: "missing, required is a port of the Service",
-});
+  group: group.default("").describe("Group of the service: empty for a Service, gatewayproxy.dev for a Backend."),
+  kind: kindName.default("Service").describe("Service or Backend."),
+  name: objectName.describe("Name of the Service or the Backend."),
+  namespace: namespaceName
+    .optional()
+    .describe("Its namespace. Absent means the policy's own; another needs a ReferenceGrant there."),
+  port: portNumber.optional().describe("Port of the Service; a Backend has its own."),
+})
+  .refine(({ kind, port }) => kind !== "Service" || port !== undefined, {
+    path: ["port"],
+    error: "missing, required is a port of the Service",
+  })
+  .meta(
+    publishRules({ rule: "self.kind != 'Service' || has(self.port)", message: "required is a port of the Service" }),
+  );
+
+const addressPattern = /^(?:\[[0-9a-fA-F:.]+\]|[-A-Za-z0-9._]+):[0-9]{1,5}$/;
 
 /** `host:port`; an IPv6 address in brackets. */
 const address = leaf<string>(
@@ -60,14 +80,38 @@ const address = leaf<string>(
   (value) =>
     typeof value === "string" &&
     value.length <= 261 &&
-    /^(?:\[[0-9a-fA-F:.]+\]|[-A-Za-z0-9._]+):\d{1,5}$/.test(value) &&
+    addressPattern.test(value) &&
     isPort(Number(value.slice(value.lastIndexOf(":") + 1))),
+  {
+    type: "string",
+    minLength: 1,
+    maxLength: 261,
+    pattern: addressPattern.source,
+    ...publishRules({
+      // Evaluated whatever the pattern found.
+      rule: "!self.matches(':[0-9]{1,5}$') || (int(self.substring(self.lastIndexOf(':') + 1)) >= 1 && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535)",
+      message: "accepted is a port from 1 to 65535",
+    }),
+  },
 );
 
-const timeout = leaf<string>("a duration from 1ms to 60s, such as 100ms", (value) => {
-  const parsed = duration.safeParse(value);
-  return parsed.success && isWithin(durationMs(parsed.data), 1, 60_000);
-});
+const timeout = leaf<string>(
+  "a duration from 1ms to 60s, such as 100ms",
+  (value) => {
+    const parsed = duration.safeParse(value);
+    return parsed.success && isWithin(durationMs(parsed.data), 1, 60_000);
+  },
+  {
+    type: "string",
+    maxLength: 64,
+    pattern: durationPattern.source,
+    ...publishRules({
+      // Evaluated whatever the pattern found; CEL's durations are Go's, of which ours are a part.
+      rule: `!self.matches('${durationPattern.source}') || (duration(self) >= duration('1ms') && duration(self) <= duration('60s'))`,
+      message: "accepted is a duration from 1ms to 60s",
+    }),
+  },
+);
 
 function isPort(port: number): boolean {
   return isWithin(port, 1, 65_535);
@@ -80,17 +124,53 @@ function isWithin(value: number, least: number, most: number): boolean {
 /** @param fallback what a `fallback` entry is; the amount that a local entry has too. */
 export function globalRateLimit<Fallback extends z.ZodType>(fallback: Fallback) {
   return strictObject({
-    backendRef: serviceRef.optional(),
-    address: address.optional(),
-    domain: text("a domain of 1 to 256 characters", { max: 256 }),
-    timeout: timeout.default("100ms").transform(durationMs),
-    failureMode: z.enum(["Local", "Open", "Closed"]).default("Local"),
-    mode: z.enum(["Enforce", "Shadow"]).default("Enforce"),
-    envoyRatelimitedHeader: z.enum(["FromService", "Always"]).default("FromService"),
-    hitsMode: z.enum(["Descriptor", "Request", "Kuadrant"]).default("Descriptor"),
-    descriptors: list(descriptor, { min: 1, max: 16 }),
-    fallback: list(fallback, { min: 1, max: 16 }).optional(),
-  }).refine(({ backendRef, address }) => (backendRef === undefined) !== (address === undefined), {
-    error: "accepted is exactly one of backendRef and address",
-  });
+    backendRef: serviceRef
+      .optional()
+      .describe(
+        "The rate limit service: a Service's port, or a Backend. Exactly one of backendRef and address is set.",
+      ),
+    address: address.optional().describe("Address of the rate limit service as host:port."),
+    domain: text("a domain of 1 to 256 characters", { max: 256 }).describe(
+      "Domain of the descriptors, as the service's configuration names it.",
+    ),
+    timeout: timeout
+      .default("100ms")
+      .transform(durationMs)
+      .describe("How long a request waits for the service at most; then failureMode decides. From 1ms to 60s."),
+    failureMode: z
+      .enum(["Local", "Open", "Closed"])
+      .default("Local")
+      .describe(
+        "Who decides while the service is away. Local: counters of each replica, by `fallback` or by what the service reported last. Open admits, Closed refuses every request.",
+      ),
+    mode: z
+      .enum(["Enforce", "Shadow"])
+      .default("Enforce")
+      .describe("Enforce refuses what is over the limit with 429. Shadow only counts, logs and measures."),
+    envoyRatelimitedHeader: z
+      .enum(["FromService", "Always"])
+      .default("FromService")
+      .describe(
+        "Who puts x-envoy-ratelimited on a refusal: the service, if it does, or the proxy always. It is never on the refusal of a local limit.",
+      ),
+    hitsMode: z
+      .enum(["Descriptor", "Request", "Kuadrant"])
+      .default("Descriptor")
+      .describe(
+        "Where the service reads a descriptor's cost: in the descriptor itself, as Envoy's does, in the call, or in calls of their own as Kuadrant's does.",
+      ),
+    descriptors: list(descriptor, { min: 1, max: 16 }).describe("What is counted, for each request."),
+    fallback: list(fallback, { min: 1, max: 16 })
+      .optional()
+      .describe("Limits of each replica that failureMode Local applies while the service is away."),
+  })
+    .refine(({ backendRef, address }) => (backendRef === undefined) !== (address === undefined), {
+      error: "accepted is exactly one of backendRef and address",
+    })
+    .meta(
+      publishRules({
+        rule: "has(self.backendRef) != has(self.address)",
+        message: "accepted is exactly one of backendRef and address",
+      }),
+    );
 }

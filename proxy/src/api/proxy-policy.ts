@@ -7,35 +7,68 @@ import { celExpression } from "./cel.ts";
 import { globalRateLimit } from "./global-rate-limit.ts";
 import { namespacedMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
-import { type Immutable, integer, list, maxInt32, objectName, sectionName, strictObject } from "./schema.ts";
+import {
+  type Immutable,
+  integer,
+  list,
+  maxInt32,
+  objectName,
+  publishRules,
+  sectionName,
+  strictObject,
+} from "./schema.ts";
 
 const targetRef = strictObject({
-  group: z.literal(gatewayGroup),
-  kind: z.enum(["HTTPRoute", "Gateway"]),
-  name: objectName,
-  /** A rule of the HTTPRoute or a listener of the Gateway. */
-  sectionName: sectionName.optional(),
+  group: z.literal(gatewayGroup).describe("Group of the target."),
+  kind: z.enum(["HTTPRoute", "Gateway"]).describe("Kind of the target."),
+  name: objectName.describe("Name of the target, in the policy's own namespace."),
+  sectionName: sectionName
+    .optional()
+    .describe("One rule of the HTTPRoute, or one listener of the Gateway, by its name. Absent means all of it."),
 });
 
-const targetRefs = list(targetRef, { min: 1, max: 16 }).superRefine((refs, context) => {
-  const seen = new Set<string>();
-  refs.forEach(({ kind, name, sectionName }, index) => {
-    const target = `${kind} ${name}${sectionName === undefined ? "" : `, section ${sectionName}`}`;
-    if (seen.has(target)) {
-      context.addIssue({ code: "custom", path: [index], message: `${target} is named twice` });
-    }
-    seen.add(target);
-  });
-});
+const targetRefs = list(targetRef, { min: 1, max: 16 })
+  .superRefine((refs, context) => {
+    const seen = new Set<string>();
+    refs.forEach(({ kind, name, sectionName }, index) => {
+      const target = `${kind} ${name}${sectionName === undefined ? "" : `, section ${sectionName}`}`;
+      if (seen.has(target)) {
+        context.addIssue({ code: "custom", path: [index], message: `${target} is named twice` });
+      }
+      seen.add(target);
+    });
+  })
+  .meta(
+    publishRules({
+      rule: "self.all(a, self.exists_one(b, a.kind == b.kind && a.name == b.name && (has(a.sectionName) ? has(b.sectionName) && a.sectionName == b.sectionName : !has(b.sectionName))))",
+      message: "a target is named twice",
+    }),
+  );
 
 /** An amount per window, of requests or of tokens; shared by `local` and `global.fallback`. */
 const amount = {
-  requests: integer(1, maxInt32).optional(),
-  tokens: integer(1, maxInt32).optional(),
-  unit: z.enum(["Seconds", "Minutes", "Hours"]),
-  /** On top of `requests`, full at start. */
-  burst: integer(0, maxInt32).optional(),
+  requests: integer(1, maxInt32)
+    .optional()
+    .describe("Requests that are admitted in each window. Exactly one of requests and tokens is set."),
+  tokens: integer(1, maxInt32)
+    .optional()
+    .describe(
+      "LLM tokens of each window, input and output together as the provider reports them. Requests are admitted while any remain; each is charged when its answer has told its cost.",
+    ),
+  unit: z
+    .enum(["Seconds", "Minutes", "Hours"])
+    .describe("Length of a window: one second, minute or hour. It opens with the first request."),
+  burst: integer(0, maxInt32)
+    .optional()
+    .describe(
+      "Requests that are admitted on top of `requests`, full at start; refilled by what a window leaves over. Together with requests only.",
+    ),
 };
+
+const amountRules = publishRules(
+  { rule: "has(self.requests) != has(self.tokens)", message: "accepted is exactly one of requests and tokens" },
+  { rule: "!has(self.burst) || has(self.requests)", message: "burst is accepted together with requests only" },
+);
 
 interface Amount {
   readonly requests?: number | undefined;
@@ -54,31 +87,57 @@ function checkAmount({ requests, tokens, burst }: Amount, context: z.core.$Refin
 
 const localEntry = strictObject({
   ...amount,
-  /** One counter per distinct value. */
-  key: celExpression.optional(),
-  mode: z.enum(["Enforce", "Shadow"]).default("Enforce"),
-}).superRefine(checkAmount);
+  key: celExpression
+    .optional()
+    .describe(
+      "CEL expression over the request: each distinct value has a counter of its own, requests without a value share one. Absent means one counter for all.",
+    ),
+  mode: z
+    .enum(["Enforce", "Shadow"])
+    .default("Enforce")
+    .describe("Enforce refuses what is over the limit with 429. Shadow only counts, logs and measures."),
+})
+  .superRefine(checkAmount)
+  .meta(amountRules);
 
 const fallbackEntry = strictObject({
   ...amount,
-  /** The amounts are of all replicas together: each counts its share, rounded up. */
-  shareAcrossReplicas: z.boolean().default(false),
-}).superRefine(checkAmount);
+  shareAcrossReplicas: z
+    .boolean()
+    .default(false)
+    .describe("The amounts are of all replicas together: each counts its share, rounded up."),
+})
+  .superRefine(checkAmount)
+  .meta(amountRules);
 
 const rateLimit = strictObject({
-  local: list(localEntry, { min: 1, max: 16 }).optional(),
-  global: globalRateLimit(fallbackEntry).optional(),
+  local: list(localEntry, { min: 1, max: 16 })
+    .optional()
+    .describe(
+      "Limits that each replica counts by itself. A request must pass all of them; refused, it counts in none.",
+    ),
+  global: globalRateLimit(fallbackEntry)
+    .optional()
+    .describe("Limits that a rate limit service counts for all replicas."),
 })
   .refine(({ local, global }) => local !== undefined || global !== undefined, {
     error: "found neither, required is local or global",
   })
+  .meta(publishRules({ rule: "has(self.local) || has(self.global)", message: "required is local or global" }))
   .transform(({ local = [], global }) => ({ local, global }));
 
 export const proxyPolicySchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],
   kind: "ProxyPolicy",
   metadata: namespacedMetadata,
-  spec: strictObject({ targetRefs, traffic: strictObject({ rateLimit }) }),
+  spec: strictObject({
+    targetRefs: targetRefs.describe(
+      "What is limited: HTTPRoutes and Gateways of the policy's namespace. Each has counters of its own. A Gateway's limit is a ceiling over all its routes together.",
+    ),
+    traffic: strictObject({
+      rateLimit: rateLimit.describe("How much of it is admitted."),
+    }).describe("What is done with the traffic of the targets."),
+  }).describe("Which traffic is limited, and how much of it is admitted."),
 });
 
 export type ProxyPolicy = Immutable<z.output<typeof proxyPolicySchema>>;

@@ -21,9 +21,42 @@ export function strictObject<Shape extends z.core.$ZodLooseShape>(shape: Shape):
   return z.object(shape).catchall(unknownField);
 }
 
-/** A leaf that `test` accepts; `accepted` completes the sentence "accepted is …". */
-export function leaf<T>(accepted: string, test: (value: unknown) => boolean): z.ZodCustom<T, T> {
-  return z.custom<T>(test, { params: { accepted } });
+/**
+ * What the API server is told of a schema whose rule is code here: JSON Schema keywords, and CEL rules of CRDs.
+ * `scripts/generate-crds.ts` writes them down, so each stands next to the code that it must agree with.
+ */
+export interface Published {
+  readonly type?: "string" | "integer";
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly "x-kubernetes-validations"?: readonly PublishedRule[];
+}
+
+/** A CEL rule of a CRD (Kubernetes `ValidationRule`). */
+export interface PublishedRule {
+  readonly rule: string;
+  readonly message: string;
+}
+
+/** CEL rules, for a schema's `meta`. */
+export function publishRules(...rules: readonly PublishedRule[]): { "x-kubernetes-validations": PublishedRule[] } {
+  return { "x-kubernetes-validations": [...rules] };
+}
+
+/**
+ * A leaf that `test` accepts; `accepted` completes the sentence "accepted is …".
+ *
+ * @param published the same for the API server; needed where one of our own kinds has such a field.
+ */
+export function leaf<T>(
+  accepted: string,
+  test: (value: unknown) => boolean,
+  published: Published = {},
+): z.ZodCustom<T, T> {
+  return z.custom<T>(test, { params: { accepted } }).meta({ ...published });
 }
 
 /** An integer within bounds, both included. */
@@ -31,6 +64,7 @@ export function integer(min: number, max: number): z.ZodCustom<number, number> {
   return leaf<number>(
     `an integer from ${min} to ${max}`,
     (value) => typeof value === "number" && Number.isInteger(value) && value >= min && value <= max,
+    { type: "integer", minimum: min, maximum: max },
   );
 }
 
@@ -42,8 +76,13 @@ export function text(accepted: string, limits: TextLimits): z.ZodCustom<string, 
   const { min = 1, max, pattern } = limits;
   return leaf<string>(
     accepted,
-    (value) =>
-      typeof value === "string" && value.length >= min && value.length <= max && (pattern?.test(value) ?? true),
+    (value) => typeof value === "string" && isWithin(value, min, max) && (pattern?.test(value) ?? true),
+    {
+      type: "string",
+      ...(min > 0 && { minLength: min }),
+      maxLength: max,
+      ...(pattern !== undefined && { pattern: pattern.source }),
+    },
   );
 }
 
@@ -55,7 +94,9 @@ export interface TextLimits {
 }
 
 /** Free text. */
-export const anyText = leaf<string>("text (quote it if it looks like a number or a truth value)", isString);
+export const anyText = leaf<string>("text (quote it if it looks like a number or a truth value)", isString, {
+  type: "string",
+});
 
 /** Labels, annotations, selectors. */
 export const textMap = z.record(z.string(), anyText);
@@ -142,6 +183,12 @@ export function regularExpressionFault(pattern: string): string | undefined {
   } catch (error) {
     return error instanceof Error ? error.message : "unknown fault";
   }
+}
+
+/** In characters, as the API server counts: one of them may be two of JavaScript's. */
+function isWithin(value: string, min: number, max: number): boolean {
+  if (value.length < min) return false;
+  return value.length <= max || (value.length <= 2 * max && Array.from(value).length <= max);
 }
 
 function isString(value: unknown): value is string {
