@@ -44,7 +44,9 @@ const ratelimitService = {
 const workspaces = {
   runtime: [],
   protos: ["runtime"],
-  proxy: ["runtime", "protos"],
+  // What the admin server answers; imported by whoever reads it, too.
+  "admin-api": [],
+  proxy: ["runtime", "protos", "admin-api"],
   "ratelimit-service": ["runtime", "protos"],
   "examples/mock-llm": ["runtime"],
 };

@@ -1,0 +1,9 @@
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { renderConfigDumpSchema } from "./json-schema.ts";
+
+const file = fileURLToPath(new URL("../../docs/config-dump.schema.json", import.meta.url));
+
+test("docs/config-dump.schema.json is what the types say (`npx vitest -u` writes it)", async () => {
+  await expect(renderConfigDumpSchema()).toMatchFileSnapshot(file);
+});
