@@ -10,6 +10,8 @@ const jsonReport: ["json", { outputFile: string }][] =
 export default defineConfig({
   test: {
     include: ["*/src/**/*.test.ts", "examples/*/src/**/*.test.ts", "test/**/*.test.ts"],
+    // Those need a cluster: `npm run test:kube`.
+    exclude: ["**/node_modules/**", "test/kube/**"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     reporters: ["default", new MissingProgramsReporter(), ...jsonReport],

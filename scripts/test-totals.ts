@@ -1,6 +1,6 @@
 /**
- * Prints the totals of a test run from vitest's JSON report, `N passed, N failed, N skipped`, alone on a line for
- * whatever reads the end of a log. Exit status 1 when something failed or there is no report.
+ * Prints the totals of test runs from vitest's JSON reports, `N passed, N failed, N skipped`, alone on a line for
+ * whatever reads the end of a log. Exit status 1 when something failed or a report is missing.
  */
 import { existsSync, readFileSync } from "node:fs";
 
@@ -20,23 +20,29 @@ export interface Totals {
   readonly failed: boolean;
 }
 
-/** The totals of a report. A file that could not even be loaded has no tests to count and counts as one failure. */
-export function totalsOf(report: TestReport): Totals {
-  const unloaded = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0);
-  const failed = report.numFailedTests + unloaded.length;
-  const skipped = report.numPendingTests + report.numTodoTests;
+/** The totals of all reports together. A file that could not even be loaded has no tests to count and counts as one failure. */
+export function totalsOf(...reports: readonly TestReport[]): Totals {
+  const sum = (count: (report: TestReport) => number) => reports.reduce((total, report) => total + count(report), 0);
+  const failed = sum((report) => report.numFailedTests + unloadedFiles(report));
+  const skipped = sum((report) => report.numPendingTests + report.numTodoTests);
   const ending = skipped === 0 ? "" : `, ${skipped} skipped`;
-  return { line: `${report.numPassedTests} passed, ${failed} failed${ending}`, failed: failed > 0 || !report.success };
+  return {
+    line: `${sum((report) => report.numPassedTests)} passed, ${failed} failed${ending}`,
+    failed: failed > 0 || !reports.every((report) => report.success),
+  };
+}
+
+function unloadedFiles({ testResults }: TestReport): number {
+  return testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0).length;
 }
 
 if (import.meta.main) {
-  const path = process.argv[2] ?? "";
-  const wasRun = existsSync(path);
-  if (!wasRun) console.error("the tests did not run: an earlier part of the check failed");
-  const totals = wasRun
-    ? // The report is vitest's own, written moments ago.
-      totalsOf(JSON.parse(readFileSync(path, "utf8")) as TestReport)
-    : { line: "0 passed, 0 failed", failed: true };
+  const paths = process.argv.slice(2);
+  const written = paths.filter((path) => existsSync(path));
+  const isComplete = written.length === paths.length && paths.length > 0;
+  if (!isComplete) console.error("some tests did not run: an earlier part of the check failed");
+  // The reports are vitest's own, written moments ago.
+  const totals = totalsOf(...written.map((path) => JSON.parse(readFileSync(path, "utf8")) as TestReport));
   console.log(totals.line);
-  process.exitCode = totals.failed ? 1 : 0;
+  process.exitCode = totals.failed || !isComplete ? 1 : 0;
 }

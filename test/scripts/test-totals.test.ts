@@ -33,3 +33,10 @@ test("a file that cannot be loaded counts as a failure", () => {
 test("an error outside every test fails the run without a failed test", () => {
   expect(totalsOf({ ...green, success: false })).toEqual({ line: "12 passed, 0 failed", failed: true });
 });
+
+test("several reports count as one run", () => {
+  expect(totalsOf(green, { ...green, success: false, numFailedTests: 1, numTodoTests: 1 })).toEqual({
+    line: "24 passed, 1 failed, 1 skipped",
+    failed: true,
+  });
+});

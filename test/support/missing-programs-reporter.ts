@@ -7,8 +7,11 @@ import { installCommand } from "./programs.ts";
 /** Ends a run with one line that names the programs whose absence skipped tests, and how many tests that were. */
 export class MissingProgramsReporter implements Reporter {
   readonly #write: (line: string) => void;
+  readonly #command: string;
 
-  constructor(write: (line: string) => void = (line) => process.stderr.write(line)) {
+  /** @param command what brings the programs. */
+  constructor(command = installCommand, write: (line: string) => void = (line) => process.stderr.write(line)) {
+    this.#command = command;
     this.#write = write;
   }
 
@@ -24,7 +27,7 @@ export class MissingProgramsReporter implements Reporter {
     }
     if (skipped === 0) return;
     const names = [...missing].sort().join(", ");
-    this.#write(`\n!! ${skipped} tests SKIPPED for want of: ${names}. Run ${installCommand} to run them too.\n\n`);
+    this.#write(`\n!! ${skipped} tests SKIPPED for want of: ${names}. Run ${this.#command} to run them too.\n\n`);
   }
 }
 

@@ -1,0 +1,100 @@
+/**
+ * What a test of `npm run test:kube` has of the cluster. Where the rig is not built such tests are skipped, counted and
+ * named at the end of the run; under CI=true they fail.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, inject, onTestFinished, test } from "vitest";
+import { buildCommand, requireRigProgram } from "../../rig/binaries.ts";
+import { run } from "../../rig/daemon.ts";
+
+export interface Cluster {
+  /** Of an administrator. */
+  readonly kubeconfig: string;
+  /** Resolves with standard output, rejects with standard error. */
+  kubectl(args: readonly string[], input?: string): Promise<string>;
+  /** `kubectl apply --server-side` of a YAML text. */
+  apply(manifests: string): Promise<void>;
+  /** One object as the API server has it: `get("gateway/web", "infra")`. */
+  get(resource: string, namespace?: string): Promise<KubeObject>;
+  /** A namespace with a name of its own, deleted when the test has ended. */
+  namespace(): Promise<string>;
+}
+
+/** An object of any kind, as far as tests look at all of them alike. */
+export interface KubeObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly generation?: number;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly [field: string]: unknown;
+}
+
+/** The cluster that a kubeconfig leads to. */
+export function clusterOf(kubeconfig: string): Cluster {
+  const kubectl: Cluster["kubectl"] = (args, input) =>
+    run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args], input);
+  return {
+    kubeconfig,
+    kubectl,
+    async apply(manifests) {
+      await kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests);
+    },
+    async get(resource, namespace) {
+      const inNamespace = namespace === undefined ? [] : ["-n", namespace];
+      return JSON.parse(await kubectl(["get", resource, ...inNamespace, "-o", "json"])) as KubeObject;
+    },
+    async namespace() {
+      const name = `test-${randomBytes(4).toString("hex")}`;
+      await kubectl(["create", "namespace", name]);
+      onTestFinished(async () => {
+        await kubectl(["delete", "namespace", name, "--wait=false"]);
+      });
+      return name;
+    },
+  };
+}
+
+/** A suite against the shared cluster; `body` gets it for use in tests and hooks only. */
+export function describeCluster(title: string, body: (cluster: Cluster) => void): void {
+  const kubeconfig = inject("kubeconfig");
+  const missing = inject("missingPrograms");
+  if (kubeconfig === undefined && process.env["CI"] === "true") {
+    test(`${title}: the rig is built`, () => {
+      throw new Error(`${missing.join(", ")} not built; run ${buildCommand}`);
+    });
+    return;
+  }
+  describe(title, { skip: kubeconfig === undefined, meta: { missingPrograms: missing } }, () => {
+    body(clusterOf(kubeconfig ?? ""));
+  });
+}
+
+/** Resolves with the first value that `accepts`, asked four times a second; rejects with the last one seen. */
+export async function eventually<T>(
+  read: () => Promise<T>,
+  accepts: (value: T) => boolean,
+  timeoutMs = 20_000,
+): Promise<T> {
+  let last: unknown;
+  for (let waited = 0; waited < timeoutMs; waited += 250) {
+    try {
+      const value = await read();
+      if (accepts(value)) return value;
+      last = value;
+    } catch (error) {
+      last = error;
+    }
+    await sleep(250);
+  }
+  throw new Error(`not within ${timeoutMs} ms; last seen: ${render(last)}`);
+}
+
+function render(value: unknown): string {
+  return value instanceof Error ? value.message : JSON.stringify(value, undefined, 1);
+}

@@ -1,0 +1,53 @@
+/**
+ * The cluster that all tests of `npm run test:kube` share: a control plane from the rig with its controllers and the
+ * CRDs of the Gateway API and ours. KUBECONFIG, where it is set, names a cluster to use instead; tests leave nothing in
+ * it but the CRDs.
+ */
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { apiPrograms, controllerPrograms, findRigProgram, requireRigProgram, rigHome } from "../../rig/binaries.ts";
+import { startControlPlane } from "../../rig/control-plane.ts";
+import { run } from "../../rig/daemon.ts";
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    /** Of an administrator; absent where the rig is not built. */
+    readonly kubeconfig?: string;
+    /** Programs that are not built. */
+    readonly missingPrograms: readonly string[];
+  }
+}
+
+const repository = join(import.meta.dirname, "..", "..", "..");
+
+/** Starts the cluster and returns what ends it. */
+export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const given = process.env["KUBECONFIG"];
+  if (given !== undefined && given !== "") {
+    await applyDefinitions(given);
+    project.provide("kubeconfig", given);
+    project.provide("missingPrograms", []);
+    return undefined;
+  }
+  const missing = [...apiPrograms, ...controllerPrograms].filter((name) => findRigProgram(name) === undefined);
+  project.provide("missingPrograms", missing);
+  if (missing.length > 0) return undefined;
+  const plane = await startControlPlane({ controllers: true });
+  await applyDefinitions(plane.kubeconfig);
+  project.provide("kubeconfig", plane.kubeconfig);
+  return () => plane.stop();
+}
+
+/** The CRDs of the Gateway API and of ours. */
+export async function applyDefinitions(kubeconfig: string): Promise<void> {
+  const kubectl = (...args: string[]) => run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args]);
+  const folders = [join(rigHome(), "gateway-api-crds"), join(repository, "deploy", "crds")];
+  const files = folders.flatMap((folder) =>
+    (existsSync(folder) ? readdirSync(folder) : [])
+      .filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml")
+      .map((name) => join(folder, name)),
+  );
+  await kubectl("apply", "--server-side", ...files.flatMap((file) => ["-f", file]));
+  await kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all");
+}

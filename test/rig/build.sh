@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Builds the programs of the test rig from Go modules: a Kubernetes control plane, the Gateway API conformance suite, and
+# what the suite runs as pods. Needs Go 1.26 and the module proxy; the first build takes some minutes, 2 GiB of memory
+# and 4 GiB of disk for Go's caches. What is there is left alone.
+#
+# usage: build.sh [--check] [control-plane|conformance|all]
+#   --check builds nothing and says what it would build.
+#
+# The binaries go to ${KUBE_RIG_HOME:-${XDG_CACHE_HOME:-~/.cache}/kube-rig}/bin, where the tests find them. The module
+# files in modules/ pin every version.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly here
+readonly home="${KUBE_RIG_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/kube-rig}"
+readonly bin="$home/bin"
+readonly kubernetes_version=v1.36.3
+readonly crds="$home/gateway-api-crds"
+PATH="$PATH:/usr/local/go/bin"
+
+# group, binary, module, package
+readonly targets='
+control-plane etcd kubernetes go.etcd.io/etcd/server/v3
+control-plane kube-apiserver kubernetes k8s.io/kubernetes/cmd/kube-apiserver
+control-plane kube-controller-manager kubernetes k8s.io/kubernetes/cmd/kube-controller-manager
+control-plane kube-scheduler kubernetes k8s.io/kubernetes/cmd/kube-scheduler
+control-plane kubectl kubernetes k8s.io/kubernetes/cmd/kubectl
+conformance fakekubelet conformance ./cmd/fakekubelet
+conformance echo-basic conformance sigs.k8s.io/gateway-api/conformance/echo-basic
+conformance conformance.test conformance .
+conformance coredns coredns github.com/coredns/coredns
+'
+
+usage() {
+  echo "usage: build.sh [--check] [control-plane|conformance|all]" >&2
+  exit 2
+}
+
+# The version that `kubectl version` and the API server tell, which a build from modules does not know.
+version_flags() {
+  local package flags="-s -w"
+  for package in k8s.io/client-go/pkg/version k8s.io/component-base/version; do
+    flags+=" -X $package.gitVersion=$kubernetes_version -X $package.gitMajor=1 -X $package.gitMinor=36"
+    flags+=" -X $package.gitCommit=unknown -X $package.gitTreeState=archive -X $package.buildDate=1970-01-01T00:00:00Z"
+  done
+  echo "$flags"
+}
+
+# One text for the sources of our own program. A binary that came without a record of them is taken as it is.
+source_digest() { cat "$here"/modules/conformance/cmd/fakekubelet/*.go | sha256sum | cut -d' ' -f1; }
+
+is_present() { # NAME
+  [ -x "$bin/$1" ] || return 1
+  [ "$1" = fakekubelet ] || return 0
+  [ -e "$bin/.fakekubelet.source" ] || source_digest >"$bin/.fakekubelet.source"
+  [ "$(cat "$bin/.fakekubelet.source")" = "$(source_digest)" ]
+}
+
+build() { # NAME MODULE PACKAGE
+  local name=$1 module=$2 package=$3 flags="-s -w"
+  if [ "$module" = kubernetes ]; then flags=$(version_flags); fi
+  # Built aside and moved, so that an interrupted build leaves nothing that looks finished.
+  if [ "$name" = conformance.test ]; then
+    (cd "$here/modules/$module" && nice -n 19 go test -c -trimpath -o "$bin/.new.$name" "$package")
+  else
+    (cd "$here/modules/$module" && nice -n 19 go build -trimpath -ldflags "$flags" -o "$bin/.new.$name" "$package")
+  fi
+  mv "$bin/.new.$name" "$bin/$name"
+  if [ "$name" = fakekubelet ]; then source_digest >"$bin/.fakekubelet.source"; fi
+}
+
+# The CRDs of the Gateway API's standard channel, in the version of the conformance suite.
+copy_crds() {
+  local module version
+  module=$(cd "$here/modules/conformance" && go mod download -json sigs.k8s.io/gateway-api)
+  version=$(sed -n 's/^\t"Version": "\(.*\)",$/\1/p' <<<"$module")
+  module=$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$module")
+  rm -rf "$crds.new"
+  mkdir -p "$crds.new"
+  cp "$module"/config/crd/standard/*.yaml "$crds.new"
+  chmod -R u+w "$crds.new"
+  rm -rf "$crds"
+  mv "$crds.new" "$crds"
+  echo "$version" >"$crds/VERSION"
+}
+
+has_crds() { [ "v$(sed -n 's/.*sigs.k8s.io\/gateway-api v//p' "$here/modules/conformance/go.mod")" = "$(cat "$crds/VERSION" 2>/dev/null)" ]; }
+
+need_go() { # WHAT
+  if ! command -v go >/dev/null; then
+    echo "$1 needs Go 1.26" >&2
+    exit 1
+  fi
+}
+
+check_only=no
+group=all
+for argument in "$@"; do
+  case "$argument" in
+    --check) check_only=yes ;;
+    control-plane | conformance | all) group=$argument ;;
+    *) usage ;;
+  esac
+done
+
+mkdir -p "$bin"
+export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=local
+missing=0
+if ! has_crds; then
+  missing=1
+  echo "the CRDs of the Gateway API are not in $crds"
+  if [ "$check_only" = no ]; then
+    need_go "fetching them"
+    copy_crds
+  fi
+fi
+while read -r of name module package; do
+  if [ -z "$of" ] || { [ "$group" != all ] && [ "$group" != "$of" ]; } || is_present "$name"; then continue; fi
+  missing=$((missing + 1))
+  if [ "$check_only" = yes ]; then
+    echo "$name would be built"
+    continue
+  fi
+  need_go "$name"
+  started=$SECONDS
+  echo "$name is being built"
+  build "$name" "$module" "$package"
+  echo "$name took $((SECONDS - started)) s"
+done <<<"$targets"
+if [ "$missing" = 0 ]; then echo "nothing to build ($group): all of it is in $bin"; fi

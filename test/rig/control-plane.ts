@@ -1,0 +1,226 @@
+/**
+ * A Kubernetes control plane of its own on free ports of 127.0.0.1: etcd and kube-apiserver, and where they are asked
+ * for the real kube-controller-manager and kube-scheduler. Each begins with an empty cluster and leaves nothing behind.
+ * There is no node; `fake-node.ts` adds one.
+ */
+import { generateKeyPairSync } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { TestAuthority } from "../support/certificates.ts";
+import { requireProgram } from "../support/programs.ts";
+import { requireRigProgram } from "./binaries.ts";
+import { Daemon, run } from "./daemon.ts";
+
+export interface ControlPlaneOptions {
+  /** Whether the real controllers and the scheduler run: some seconds more at the start. */
+  readonly controllers?: boolean;
+  /**
+   * The address that the API server tells of itself, which pods of a fake node reach. It need not exist: the server
+   * listens on 127.0.0.1.
+   */
+  readonly advertiseAddress?: string;
+  /** A port that must be known beforehand; a free one otherwise. */
+  readonly apiPort?: number;
+}
+
+export interface ControlPlane {
+  /** The folder of everything it writes; gone after `stop`. */
+  readonly folder: string;
+  /** Of a member of system:masters. */
+  readonly kubeconfig: string;
+  readonly apiPort: number;
+  /** Issues certificates that the API server and its clients accept. */
+  readonly authority: TestAuthority;
+  /** kubectl as an administrator; resolves with its standard output. `input` is for `-f -`. */
+  kubectl(args: readonly string[], input?: string): Promise<string>;
+  /** Ends the API server and etcd at once, keeping the data, as a crash does; `startApi` brings them back on the same port. */
+  killApi(): Promise<void>;
+  startApi(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Who may come with a token, by name; the tokens are the names. */
+const users = {
+  admin: { user: "admin", group: "system:masters" },
+  "controller-manager": { user: "system:kube-controller-manager", group: "" },
+  scheduler: { user: "system:kube-scheduler", group: "" },
+} as const;
+
+/** Starts a control plane; resolves when it serves, and pods can be made where it has controllers. */
+export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  const plane = await StartedPlane.prepare(options);
+  try {
+    await plane.startApi();
+    if (options.controllers === true) await plane.startControllers();
+    return plane;
+  } catch (error) {
+    await plane.stop();
+    throw error;
+  }
+}
+
+interface Ports {
+  readonly api: number;
+  readonly etcd: number;
+  readonly etcdPeer: number;
+  readonly controllerManager: number;
+  readonly scheduler: number;
+}
+
+class StartedPlane implements ControlPlane {
+  readonly folder: string;
+  readonly kubeconfig: string;
+  readonly authority: TestAuthority;
+  readonly #options: ControlPlaneOptions;
+  readonly #ports: Ports;
+  #api: Daemon[] = [];
+  #controllers: Daemon[] = [];
+
+  private constructor(folder: string, ports: Ports, options: ControlPlaneOptions) {
+    this.folder = folder;
+    this.#ports = ports;
+    this.#options = options;
+    this.authority = new TestAuthority(requireProgram("openssl"), folder, "ca");
+    this.kubeconfig = this.#kubeconfigOf("admin");
+    const tokens = Object.entries(users).map(([token, { user, group }]) => `${token},${user},${user},"${group}"`);
+    writeFileSync(join(folder, "tokens.csv"), `${tokens.join("\n")}\n`);
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+    writeFileSync(join(folder, "sa.key"), privateKey.export({ type: "sec1", format: "pem" }));
+    writeFileSync(join(folder, "sa.pub"), publicKey.export({ type: "spki", format: "pem" }));
+    const names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"].map((n) => `DNS:${n}`);
+    this.authority.issue("apiserver", ...names, "IP:127.0.0.1", "IP:10.96.0.1", `IP:${this.#advertised}`);
+    this.authority.issue("apiserver-kubelet-client");
+  }
+
+  static async prepare(options: ControlPlaneOptions): Promise<StartedPlane> {
+    const folder = await mkdtemp(join(tmpdir(), "kube-rig-"));
+    const [api = 0, etcd = 0, etcdPeer = 0, controllerManager = 0, scheduler = 0] = await freePorts(5);
+    const ports = { api: options.apiPort ?? api, etcd, etcdPeer, controllerManager, scheduler };
+    return new StartedPlane(folder, ports, options);
+  }
+
+  get apiPort(): number {
+    return this.#ports.api;
+  }
+
+  get #advertised(): string {
+    return this.#options.advertiseAddress ?? "10.244.0.1";
+  }
+
+  kubectl(args: readonly string[], input?: string): Promise<string> {
+    return run(requireRigProgram("kubectl"), ["--kubeconfig", this.kubeconfig, ...args], input);
+  }
+
+  async startApi(): Promise<void> {
+    const etcd = `http://127.0.0.1:${this.#ports.etcd}`;
+    const server = [this.#start("etcd", etcdArgs(this.folder, etcd, `http://127.0.0.1:${this.#ports.etcdPeer}`))];
+    this.#api = server;
+    const api = this.#start("kube-apiserver", apiArgs(this.folder, etcd, this.#ports.api, this.#advertised));
+    server.push(api);
+    await api.waitUntil(async () => (await this.kubectl(["get", "--raw", "/readyz"])) === "ok");
+  }
+
+  async killApi(): Promise<void> {
+    // The server first: without etcd it hangs for a minute.
+    for (const daemon of this.#api.toReversed()) await daemon.stop(0);
+    this.#api = [];
+  }
+
+  async startControllers(): Promise<void> {
+    const { folder } = this;
+    const manager = this.#start("kube-controller-manager", [
+      ...loopbackArgs(this.#kubeconfigOf("controller-manager"), this.#ports.controllerManager),
+      ...["--use-service-account-credentials=true", `--service-account-private-key-file=${folder}/sa.key`],
+      ...[`--root-ca-file=${folder}/ca.crt`, `--cluster-signing-cert-file=${folder}/ca.crt`],
+      `--cluster-signing-key-file=${folder}/ca.key`,
+    ]);
+    this.#controllers = [manager];
+    const scheduler = loopbackArgs(this.#kubeconfigOf("scheduler"), this.#ports.scheduler);
+    this.#controllers.push(this.#start("kube-scheduler", scheduler));
+    // Pods can be made once the default ServiceAccount is there.
+    await manager.waitUntil(async () => (await this.kubectl(["get", "serviceaccount", "default"])) !== "");
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#controllers.map((daemon) => daemon.stop(0)));
+    await this.killApi();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  #start(name: "etcd" | "kube-apiserver" | "kube-controller-manager" | "kube-scheduler", args: string[]): Daemon {
+    return new Daemon({ name, command: requireRigProgram(name), args, logFolder: this.folder });
+  }
+
+  #kubeconfigOf(user: keyof typeof users): string {
+    const path = join(this.folder, `${user}.kubeconfig`);
+    const server = `https://127.0.0.1:${this.#ports.api}`;
+    const cluster = `{name: rig, cluster: {server: "${server}", certificate-authority: ${this.folder}/ca.crt}}`;
+    writeFileSync(
+      path,
+      [
+        "apiVersion: v1",
+        "kind: Config",
+        `clusters: [${cluster}]`,
+        `users: [{name: ${user}, user: {token: ${user}}}]`,
+        `contexts: [{name: rig, context: {cluster: rig, user: ${user}}}]`,
+        "current-context: rig",
+        "",
+      ].join("\n"),
+    );
+    return path;
+  }
+}
+
+function etcdArgs(folder: string, client: string, peer: string): string[] {
+  const data = join(folder, "etcd");
+  mkdirSync(data, { recursive: true, mode: 0o700 });
+  return [
+    ...["--name", "rig", "--data-dir", data, "--log-level", "warn", "--unsafe-no-fsync"],
+    ...["--listen-client-urls", client, "--advertise-client-urls", client],
+    ...["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", `rig=${peer}`],
+  ];
+}
+
+function apiArgs(folder: string, etcd: string, port: number, advertised: string): string[] {
+  return [
+    ...[`--etcd-servers=${etcd}`, "--bind-address=127.0.0.1", `--secure-port=${port}`],
+    ...[`--advertise-address=${advertised}`, "--service-cluster-ip-range=10.96.0.0/16"],
+    ...["--authorization-mode=Node,RBAC", "--allow-privileged=true"],
+    ...[`--token-auth-file=${folder}/tokens.csv`, `--client-ca-file=${folder}/ca.crt`],
+    ...[`--tls-cert-file=${folder}/apiserver.crt`, `--tls-private-key-file=${folder}/apiserver.key`],
+    `--kubelet-client-certificate=${folder}/apiserver-kubelet-client.crt`,
+    `--kubelet-client-key=${folder}/apiserver-kubelet-client.key`,
+    ...[`--kubelet-certificate-authority=${folder}/ca.crt`, "--kubelet-preferred-address-types=InternalIP"],
+    "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+    ...[`--service-account-key-file=${folder}/sa.pub`, `--service-account-signing-key-file=${folder}/sa.key`],
+  ];
+}
+
+function loopbackArgs(kubeconfig: string, port: number): string[] {
+  return [
+    ...[`--kubeconfig=${kubeconfig}`, `--authentication-kubeconfig=${kubeconfig}`],
+    ...[`--authorization-kubeconfig=${kubeconfig}`, "--bind-address=127.0.0.1", `--secure-port=${port}`],
+    "--leader-elect=false",
+  ];
+}
+
+/** Ports that were free a moment ago, all different. */
+async function freePorts(count: number): Promise<readonly number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  const ports = await Promise.all(
+    servers.map(
+      (server) =>
+        new Promise<number>((resolve) =>
+          server.listen(0, "127.0.0.1", () => {
+            const address = server.address();
+            resolve(typeof address === "object" && address !== null ? address.port : 0);
+          }),
+        ),
+    ),
+  );
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}

@@ -1,0 +1,61 @@
+/**
+ * A Node without containers: pods that the scheduler binds to it run as local programs, each pod in a network namespace
+ * with an address of its own (`modules/conformance/cmd/fakekubelet`). Which program stands for which image is told by
+ * the image map. Needs root and Linux.
+ */
+import { writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { requireRigProgram } from "./binaries.ts";
+import type { ControlPlane } from "./control-plane.ts";
+import { Daemon } from "./daemon.ts";
+
+export interface FakeNodeOptions {
+  /**
+   * Image name without its tag, and what runs for it: `chroot:BINARY` is a static binary alone, `host:COMMAND` a command
+   * of this machine in the pod's network, with its environment and volumes. The container's args are appended.
+   */
+  readonly images: Readonly<Record<string, string>>;
+  /** First two octets of the pod network, a /16; two nodes on one machine need two. */
+  readonly podPrefix: string;
+}
+
+/** The address of the node, which is also where pods reach the API server: give it as the plane's advertised address. */
+export function nodeAddress(podPrefix: string): string {
+  return `${podPrefix}.0.1`;
+}
+
+/** Starts the node and resolves when it is Ready. */
+export async function startFakeNode(
+  plane: ControlPlane,
+  { images, podPrefix }: FakeNodeOptions,
+): Promise<{ stop(): Promise<void> }> {
+  const map = join(plane.folder, "images.map");
+  writeFileSync(
+    map,
+    Object.entries(images)
+      .map(([image, program]) => `${image} ${program}\n`)
+      .join(""),
+  );
+  const server = plane.authority.issue("kubelet", "DNS:node1", `IP:${nodeAddress(podPrefix)}`);
+  const bridge = `br-rig${podPrefix.split(".")[1] ?? ""}`;
+  const node = new Daemon({
+    name: "fakekubelet",
+    command: requireRigProgram("fakekubelet"),
+    logFolder: plane.folder,
+    args: [
+      ...["-kubeconfig", plane.kubeconfig, "-images", map, "-dir", join(plane.folder, "pods")],
+      ...["-bridge", bridge, "-pod-prefix", podPrefix, "-api", `127.0.0.1:${plane.apiPort}`],
+      ...["-cert", server.certFile, "-key", server.keyFile, "-client-ca", plane.authority.authority.certFile],
+    ],
+  });
+  const readiness = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}';
+  await node.waitUntil(async () => (await plane.kubectl(["get", "node", "node1", "-o", readiness])) === "True");
+  return {
+    async stop() {
+      // It takes the pods' programs and networks with it, which a killed one leaves behind.
+      await node.stop(15_000);
+      await rm(join(plane.folder, "pods"), { recursive: true, force: true });
+    },
+  };
+}
