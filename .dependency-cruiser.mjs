@@ -17,7 +17,8 @@ const proxy = {
   // crypto, tls: whether a certificate is one that can be served.
   translate: { layers: ["api", "ir"], packages: [], core: ["net", "crypto", "tls"] },
   status: { layers: ["api", "ir"], packages: [], core: [] },
-  source: { layers: ["api"], packages: ["yaml"] },
+  kube: { layers: [], packages: ["@kubernetes/client-node"] },
+  source: { layers: ["api", "kube"], packages: ["yaml"] },
   routing: { layers: ["ir"], packages: ["re2js"], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
@@ -59,7 +60,7 @@ const homes = {
   undici: ["proxy/src/upstream/"],
   pino: ["runtime/src/log"],
   "@redis/client": ["ratelimit-service/src/store/"],
-  "@kubernetes/client-node": ["proxy/src/source/", "proxy/src/status/writer", "proxyctl/src/kube/"],
+  "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
 };
 
 /** Tests reach where they must, and nothing that ships may reach into them. */

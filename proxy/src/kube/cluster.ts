@@ -1,0 +1,82 @@
+/**
+ * Which API server, and as whom. In a pod that is three files of the service account, read by ourselves: the client
+ * library costs 80 MiB of memory and most of a second at start, for its models of every resource of Kubernetes. It is
+ * loaded where it is worth that, for kubeconfig files, of which it knows every kind of credentials.
+ */
+import { readFile } from "node:fs/promises";
+import type { OutgoingHttpHeaders } from "node:http";
+import type { RequestOptions } from "node:https";
+import { isIPv6 } from "node:net";
+import { join } from "node:path";
+import type { Result } from "@gatewayproxy/runtime/problem";
+
+export interface Cluster {
+  readonly server: URL;
+  /** For the next request; tokens change. */
+  credentials(): Promise<Credentials>;
+}
+
+/** Headers, certificates and, where a proxy is to be used, the agent of a request. */
+export interface Credentials extends Omit<RequestOptions, "headers"> {
+  readonly headers?: OutgoingHttpHeaders;
+}
+
+export interface ClusterSources {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where a pod finds its service account. */
+  readonly serviceAccount?: string;
+}
+
+const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/** The cluster of KUBECONFIG; without it the one that this pod runs in; else that of ~/.kube/config. */
+export async function findCluster({ env, serviceAccount }: ClusterSources): Promise<Result<Cluster>> {
+  const { KUBECONFIG: files = "", KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = env;
+  if (files !== "" || host === undefined) return await kubeconfigCluster(files);
+  return await podCluster(host, port, serviceAccount ?? serviceAccountFolder);
+}
+
+async function podCluster(host: string, port: string, folder: string): Promise<Result<Cluster>> {
+  const server = new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`);
+  const read = (name: string) => readFile(join(folder, name), "utf8");
+  const credentials = async () => {
+    const [ca, token] = await Promise.all([read("ca.crt"), read("token")]);
+    return { ca, headers: { authorization: `Bearer ${token.trim()}` } };
+  };
+  try {
+    await credentials();
+    return { ok: true, value: { server, credentials } };
+  } catch (error) {
+    return failure(`cannot read the service account of this pod in ${folder}`, error);
+  }
+}
+
+async function kubeconfigCluster(files: string): Promise<Result<Cluster>> {
+  const source = files === "" ? "~/.kube/config" : `KUBECONFIG=${files}`;
+  try {
+    // Not the package's index, which loads more still.
+    const { KubeConfig } = await import("@kubernetes/client-node/dist/config.js");
+    const config = new KubeConfig();
+    config.loadFromDefault();
+    const cluster = config.getCurrentCluster();
+    if (cluster === null) return failure(`${source} has no current context`);
+    const credentials = async () => {
+      const options: RequestOptions = {};
+      await config.applyToHTTPSOptions(options);
+      // Its own agent keeps no connection; that is needed for a proxy on the way alone.
+      if (cluster.proxyUrl === undefined) delete options.agent;
+      const { headers, ...rest } = options;
+      // It sets headers by their names, never as a list.
+      return { ...rest, headers: Object.fromEntries(Object.entries(headers ?? {})) };
+    };
+    await credentials();
+    return { ok: true, value: { server: new URL(cluster.server), credentials } };
+  } catch (error) {
+    return failure(`cannot use ${source}`, error);
+  }
+}
+
+function failure(attempt: string, error?: unknown): Result<never> {
+  const cause = error instanceof Error ? `: ${error.message}` : "";
+  return { ok: false, problems: [{ message: attempt + cause }] };
+}

@@ -1,0 +1,40 @@
+/** Objects of the Kubernetes API as they arrive: maps of which only the metadata is known. */
+
+/** A parsed object, unchecked but for its being one. */
+export interface KubeObject {
+  readonly [field: string]: unknown;
+}
+
+export function isObject(value: unknown): value is KubeObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** `namespace/name`, or `name` for an object of the whole cluster. Throws for one without a name. */
+export function objectKey({ metadata }: KubeObject): string {
+  const { name, namespace } = isObject(metadata) ? metadata : {};
+  if (typeof name !== "string") throw new Error("an object of the API server has no name");
+  return typeof namespace === "string" ? `${namespace}/${name}` : name;
+}
+
+export interface ObjectList {
+  readonly items: readonly KubeObject[];
+  /** Where to watch from. */
+  readonly version: string;
+  /** Asks for the rest; undefined for the last page. */
+  readonly next: string | undefined;
+}
+
+/** Reads a list as the API server gives it, whose items have neither apiVersion nor kind. Throws when it is none. */
+export function readList(value: unknown): ObjectList {
+  if (!isObject(value) || !isObject(value["metadata"])) throw new Error("the API server gave no list");
+  const { apiVersion, kind, items, metadata } = value;
+  const { resourceVersion, continue: next } = metadata;
+  if (typeof resourceVersion !== "string") throw new Error("the API server gave a list without resourceVersion");
+  const itemKind = typeof kind === "string" ? kind.replace(/List$/, "") : kind;
+  const objects = Array.isArray(items) ? items.filter(isObject) : [];
+  return {
+    items: objects.map((item) => ({ apiVersion, kind: itemKind, ...item })),
+    version: resourceVersion,
+    next: typeof next === "string" && next !== "" ? next : undefined,
+  };
+}

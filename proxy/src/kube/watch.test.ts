@@ -1,0 +1,228 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { ClusterConnection } from "./connection.ts";
+import { isObject, type KubeObject } from "./object.ts";
+import { configMap, listOf, openScriptedApiServer, type ScriptedApiServer } from "./testing/scripted-api-server.ts";
+import { type ObjectWatch, watchObjects } from "./watch.ts";
+
+interface Watching {
+  readonly server: ScriptedApiServer;
+  readonly clock: FakeClock;
+  readonly watch: ObjectWatch<KubeObject>;
+  readonly names: () => readonly string[];
+}
+
+const path = "/api/v1/configmaps";
+const quiet = vi.fn();
+const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
+
+async function watching(paths: readonly [string, ...string[]] = [path]): Promise<Watching> {
+  const server = await openScriptedApiServer();
+  const clock = new FakeClock();
+  const connection = new ClusterConnection(server.cluster);
+  const watch = watchObjects<KubeObject>({
+    connection,
+    clock,
+    // The whole of every wait.
+    random: () => 1,
+    log,
+    paths,
+    read: (object) => object,
+    onChange: () => undefined,
+  });
+  onTestFinished(() => {
+    watch.close();
+    connection.close();
+  });
+  return { server, clock, watch, names: () => [...watch.objects.keys()] };
+}
+
+/** Answers the first list with `items` and opens the watch that follows. */
+async function synced(items: readonly object[] = [configMap("a", 1)]) {
+  const all = await watching();
+  (await all.server.next()).answer(200, listOf(10, items));
+  const stream = await all.server.next();
+  stream.open();
+  return { ...all, stream };
+}
+
+const added = (object: object) => ({ type: "ADDED", object });
+const bookmark = (version: number) => ({
+  type: "BOOKMARK",
+  object: { metadata: { resourceVersion: String(version) } },
+});
+
+describe("objects", () => {
+  test("are those of all pages of the list, and the watch begins where the list ends", async () => {
+    const { server, watch, names } = await watching();
+    const first = await server.next();
+    expect(first.url.searchParams.get("limit")).toBe("500");
+    first.answer(200, listOf(10, [configMap("a", 1)], "more"));
+    const second = await server.next();
+    expect(second.url.searchParams.get("continue")).toBe("more");
+    second.answer(200, listOf(10, [configMap("b", 2)]));
+    const stream = await server.next();
+    expect(stream.url.searchParams.get("resourceVersion")).toBe("10");
+    expect(watch.state).toEqual({ kind: "synced" });
+    expect(names()).toEqual(["default/a", "default/b"]);
+  });
+
+  test("have their kind, though items of a list have none", async () => {
+    const { watch } = await synced([{ metadata: { namespace: "default", name: "a" } }]);
+    expect(watch.objects.get("default/a")).toMatchObject({ apiVersion: "v1", kind: "ConfigMap" });
+  });
+
+  test("come, change and go with the events", async () => {
+    const { stream, watch, names } = await synced();
+    stream.send(added(configMap("b", 11)), { type: "MODIFIED", object: configMap("a", 12, { x: "new" }) });
+    await vi.waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
+    expect(names()).toEqual(["default/a", "default/b"]);
+    stream.send({ type: "DELETED", object: configMap("a", 13) });
+    await vi.waitFor(() => expect(names()).toEqual(["default/b"]));
+  });
+
+  test("arrive whole, however the events are cut and whatever stands in them", async () => {
+    const { stream, watch } = await synced([]);
+    const line = `${JSON.stringify(added(configMap("b", 11, { x: "one\u2028two" })))}\n`;
+    stream.send(line.slice(0, 30));
+    stream.send(line.slice(30));
+    await vi.waitFor(() => expect(watch.objects.get("default/b")).toMatchObject({ data: { x: "one\u2028two" } }));
+  });
+
+  test("stay while the API server is away, and are watched from the last version that was told", async () => {
+    const { server, clock, stream, names } = await synced();
+    stream.send(bookmark(20));
+    stream.end();
+    const again = await nextOf(server, clock);
+    expect(again.isWatch).toBe(true);
+    expect(again.url.searchParams.get("resourceVersion")).toBe("20");
+    again.cut();
+    const third = await nextOf(server, clock);
+    expect(third.url.searchParams.get("resourceVersion")).toBe("20");
+    expect(names()).toEqual(["default/a"]);
+  });
+
+  test("are read again only where their version is another", async () => {
+    const { server, clock, stream, watch } = await synced([configMap("a", 1), configMap("b", 2)]);
+    const before = new Map(watch.objects);
+    stream.send({ type: "ERROR", object: { kind: "Status", code: 410, message: "too old" } });
+    (await nextOf(server, clock)).answer(200, listOf(30, [configMap("a", 1), configMap("b", 25)]));
+    await server.next();
+    expect(watch.objects.get("default/a")).toBe(before.get("default/a"));
+    expect(isObject(watch.objects.get("default/b")?.["metadata"])).toBe(true);
+    expect(watch.objects.get("default/b")).not.toBe(before.get("default/b"));
+  });
+});
+
+/** The next request, once the clock has been moved on for it. */
+async function nextOf(server: ScriptedApiServer, clock: FakeClock) {
+  const next = server.next();
+  let isHere = false;
+  void next.then(() => (isHere = true));
+  await vi.waitFor(() => {
+    clock.advance(1_000);
+    expect(isHere).toBe(true);
+  });
+  return await next;
+}
+
+describe("what happened since a version that has expired (410 Gone)", () => {
+  test("is found by listing again, told by an event", async () => {
+    const { server, clock, stream, names } = await synced([configMap("a", 1), configMap("b", 2)]);
+    stream.send({ type: "ERROR", object: { kind: "Status", code: 410, message: "too old" } });
+    const list = await nextOf(server, clock);
+    expect(list.isWatch).toBe(false);
+    list.answer(200, listOf(30, [configMap("b", 2), configMap("c", 3)]));
+    await server.next();
+    expect(names()).toEqual(["default/b", "default/c"]);
+  });
+
+  test("is found by listing again, told by the answer", async () => {
+    const { server, clock, stream } = await synced();
+    stream.end();
+    (await nextOf(server, clock)).answer(410, { kind: "Status", code: 410, message: "too old" });
+    expect((await nextOf(server, clock)).isWatch).toBe(false);
+  });
+});
+
+describe("an API server that", () => {
+  test("asks to be left alone (429) is left alone for so long", async () => {
+    const { server, clock } = await watching();
+    (await server.next()).answer(429, { message: "too many requests" }, { "retry-after": "7" });
+    const next = server.next();
+    let isHere = false;
+    void next.then(() => (isHere = true));
+    await vi.waitFor(() => expect(quiet).toHaveBeenCalled());
+    await settle();
+    clock.advance(6_900);
+    await settle();
+    expect(isHere).toBe(false);
+    clock.advance(200);
+    await next;
+    expect(isHere).toBe(true);
+  });
+
+  test("ends every watch at once is not asked without pause", async () => {
+    const { server, clock, stream } = await synced();
+    stream.end();
+    await settle();
+    expect(server.waiting).toBe(0);
+    const again = await nextOf(server, clock);
+    again.open();
+    again.end();
+    await settle();
+    expect(server.waiting).toBe(0);
+  });
+
+  test("sends garbage is asked again from the last version, so that no event is lost", async () => {
+    const { server, clock, stream } = await synced();
+    stream.send(bookmark(15), "{ this is no JSON\n");
+    const again = await nextOf(server, clock);
+    expect(again.url.searchParams.get("resourceVersion")).toBe("15");
+  });
+
+  test("does not know the kind is asked again now and then", async () => {
+    const { server, clock, watch, names } = await watching();
+    (await server.next()).answer(404, {});
+    await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
+    (await nextOf(server, clock)).answer(200, listOf(5, [configMap("a", 1)]));
+    await server.next();
+    expect(watch.state).toEqual({ kind: "synced" });
+    expect(names()).toEqual(["default/a"]);
+  });
+
+  test("knows an older version of the kind is asked for that", async () => {
+    const { server, watch } = await watching(["/apis/x/v1/things", "/apis/x/v1beta1/things"]);
+    (await server.next()).answer(404, {});
+    const older = await server.next();
+    expect(older.url.pathname).toBe("/apis/x/v1beta1/things");
+    older.answer(200, listOf(5, []));
+    expect((await server.next()).url.pathname).toBe("/apis/x/v1beta1/things");
+    expect(watch.state).toEqual({ kind: "synced" });
+  });
+
+  test("forgets a kind for a moment takes none of its objects away", async () => {
+    const { server, clock, stream, watch, names } = await synced();
+    stream.end();
+    (await nextOf(server, clock)).answer(404, {});
+    (await nextOf(server, clock)).answer(404, {});
+    await settle();
+    expect(names()).toEqual(["default/a"]);
+    (await nextOf(server, clock)).answer(404, {});
+    await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
+    expect(names()).toEqual([]);
+  });
+
+  test("does not permit it says why", async () => {
+    const { server, watch } = await watching();
+    (await server.next()).answer(403, { message: 'configmaps is forbidden: User "x" cannot list' });
+    await vi.waitFor(() =>
+      expect(watch.state).toEqual({ kind: "forbidden", message: 'configmaps is forbidden: User "x" cannot list' }),
+    );
+  });
+});
+
+/** Lets sockets and promises have their turn. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
