@@ -3,6 +3,7 @@ import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import { controllerName, gatewayClassName } from "../api/names.ts";
 import type { GatewayClassStatus } from "../api/status.ts";
+import type { Environment } from "./environment.ts";
 import { conditionFrom, type Finding } from "./finding.ts";
 import { compareText } from "./object-names.ts";
 
@@ -23,19 +24,25 @@ export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Ga
   };
 }
 
-/** Parameters of a class are not served, so a class that has some is refused. */
-export function parametersFinding({ spec }: GatewayClass): readonly Finding<"InvalidParameters">[] {
-  if (spec.parametersRef === undefined) return [];
-  const message = "parameters of a GatewayClass are not served by this version";
-  return [{ reason: "InvalidParameters", message, path: ["spec", "parametersRef"] }];
+/** A class whose parameters cannot be used is refused. */
+export function parametersFinding(
+  gatewayClass: GatewayClass,
+  { judgeParameters }: Environment,
+): readonly Finding<"InvalidParameters">[] {
+  if (gatewayClass.spec.parametersRef === undefined) return [];
+  const message = judgeParameters(gatewayClass);
+  return message === undefined ? [] : [{ reason: "InvalidParameters", message, path: ["spec", "parametersRef"] }];
 }
 
 /** Status of the classes that are ours. */
-export function gatewayClassStatuses(classes: readonly GatewayClass[]): readonly GatewayClassStatus[] {
+export function gatewayClassStatuses(
+  classes: readonly GatewayClass[],
+  environment: Environment,
+): readonly GatewayClassStatus[] {
   return ourClasses(classes).map((gatewayClass) => {
     const { name, generation } = gatewayClass.metadata;
     const healthy = { type: "Accepted", reason: "Accepted", message: "class is served" } as const;
-    return { name, conditions: [conditionFrom(healthy, parametersFinding(gatewayClass), generation)] };
+    return { name, conditions: [conditionFrom(healthy, parametersFinding(gatewayClass, environment), generation)] };
   });
 }
 

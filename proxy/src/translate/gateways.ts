@@ -8,6 +8,7 @@ import type { GatewayClass } from "../api/gateway-class.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import type { Environment } from "./environment.ts";
 import type { Finding } from "./finding.ts";
 import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "./listener-sets.ts";
@@ -48,17 +49,21 @@ export interface Parents {
   readonly all: { has(name: string): boolean };
 }
 
-export function judgeGateways(resources: ResourceSet, labels: NamespaceLabels): JudgedGateways {
+export function judgeGateways(
+  resources: ResourceSet,
+  labels: NamespaceLabels,
+  environment: Environment,
+): JudgedGateways {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
   const sorted = sortByName(resources.Gateway);
   const judged = sorted
     .filter((gateway) => ownershipOf(gateway) === "ours")
-    .map((gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName)));
+    .map((gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment));
   const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
   const byName = new Map(judged.map((state) => [nameKey(state.gateway), state]));
   const { placed, problems } = placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
-  const ours = withListeners(judged, placed, resources);
+  const ours = withListeners(judged, placed, resources, environment);
   const sets = [...ours.values()].flatMap((state) => state.sets);
   const allSets = new Set(resources.ListenerSet.map(nameKey));
   return {
@@ -79,11 +84,13 @@ function withListeners(
   gateways: readonly JudgedGateway[],
   placed: readonly PlacedSet[],
   resources: ResourceSet,
+  { isolatesGateways }: Environment,
 ): ReadonlyMap<string, GatewayState> {
   const ranked = placed.map((state, index) => ({ ...state, rank: index + 1 }));
   const hosts = gateways.map(({ gateway, addresses }) => {
     const isTaken = (state: PlacedSet) => state.gateway === nameKey(gateway) && state.refusal === undefined;
-    return { gateway, addresses, sets: ranked.filter(isTaken) };
+    const place = isolatesGateways ? nameKey(gateway) : "";
+    return { gateway, addresses, place, sets: ranked.filter(isTaken) };
   });
   const judged = judgeListeners(hosts, tlsJudge(resources));
   const states = gateways.map((state): [string, GatewayState] => {
@@ -104,20 +111,21 @@ function unknownClass(gateway: Gateway): ResourceProblem {
   return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
 }
 
-function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined): JudgedGateway {
+function judgeGateway(
+  gateway: Gateway,
+  gatewayClass: GatewayClass | undefined,
+  environment: Environment,
+): JudgedGateway {
   const { infrastructure, addresses } = gateway.spec;
   const refusals: Finding<"UnsupportedAddress" | "InvalidParameters">[] = [];
-  if (gatewayClass !== undefined && parametersFinding(gatewayClass).length > 0) {
+  if (gatewayClass !== undefined && parametersFinding(gatewayClass, environment).length > 0) {
     const message = `GatewayClass ${gatewayClass.metadata.name} is not accepted`;
     refusals.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });
   }
-  if (infrastructure?.parametersRef !== undefined) {
+  const fault = infrastructure?.parametersRef && environment.judgeParameters(gateway);
+  if (fault !== undefined) {
     const path = ["spec", "infrastructure", "parametersRef"];
-    refusals.push({
-      reason: "InvalidParameters",
-      message: "parameters of a Gateway are not served by this version",
-      path,
-    });
+    refusals.push({ reason: "InvalidParameters", message: fault, path });
   }
   const unusableAddresses: Finding<"AddressNotUsable">[] = [];
   const usable = new Set<string | undefined>();
@@ -136,9 +144,10 @@ function judgeGateway(gateway: Gateway, gatewayClass: GatewayClass | undefined):
     }
   });
   if (addresses.length === 0) usable.add(undefined);
+  const sockets = environment.isolatesGateways && usable.size > 0 ? [undefined] : [...usable];
   return {
     gateway,
-    addresses: refusals.length > 0 ? [] : [...usable],
+    addresses: refusals.length > 0 ? [] : sockets,
     refusals,
     unusableAddresses,
     unserved: unservedFields(gateway),

@@ -16,6 +16,8 @@ export interface Claim {
   readonly listener: Listener;
   /** Undefined stands for the process's own listen address; none when the Gateway is refused. */
   readonly addresses: readonly (string | undefined)[];
+  /** Claims of different places share no socket: such as Gateways in pods of their own. */
+  readonly place: string;
   /** 0 for listeners of Gateways; each ListenerSet has its own, the older the lower. */
   readonly rank: number;
 }
@@ -61,7 +63,7 @@ function groupBySocket(claims: readonly Claim[]): readonly (readonly Claim[])[] 
   const bySocket = new Map<string, Claim[]>();
   for (const claim of claims) {
     for (const address of claim.addresses) {
-      const socket = `${address ?? "*"} ${claim.listener.port}`;
+      const socket = `${claim.place} ${address ?? "*"} ${claim.listener.port}`;
       const claimants = bySocket.get(socket);
       if (claimants === undefined) bySocket.set(socket, [claim]);
       else claimants.push(claim);

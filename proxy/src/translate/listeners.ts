@@ -54,6 +54,8 @@ export interface ListenerHost {
   readonly gateway: Gateway;
   /** Undefined stands for the process's own listen address; none when the Gateway is refused. */
   readonly addresses: readonly (string | undefined)[];
+  /** Hosts of different places share no port. */
+  readonly place: string;
   /** Those that may attach, with their place among all of them: the lower goes first. */
   readonly sets: readonly { readonly set: ListenerSet; readonly rank: number }[];
 }
@@ -103,11 +105,11 @@ interface OwnedClaim extends Claim {
   readonly path: FieldPath;
 }
 
-function claimsOf({ gateway, addresses, sets }: ListenerHost): readonly OwnedClaim[] {
+function claimsOf({ gateway, addresses, place, sets }: ListenerHost): readonly OwnedClaim[] {
   const claimsBy = (owner: ListenerOwner, rank: number) =>
     owner.spec.listeners.map((listener, index): OwnedClaim => {
       const key = listenerKey(gateway, owner, listener.name);
-      return { key, gateway, owner, listener, addresses, rank, path: ["spec", "listeners", index] };
+      return { key, gateway, owner, listener, addresses, place, rank, path: ["spec", "listeners", index] };
     });
   return [...claimsBy(gateway, 0), ...sets.flatMap(({ set, rank }) => claimsBy(set, rank))];
 }

@@ -1,6 +1,7 @@
 /** Everything that translation found wrong, as problems at their fields: what the conditions say, for people. */
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import type { Environment } from "./environment.ts";
 import { type Finding, problemsFrom } from "./finding.ts";
 import { ourClasses, parametersFinding } from "./gateway-classes.ts";
 import type { GatewayState } from "./gateways.ts";
@@ -9,9 +10,9 @@ import type { ListenerState } from "./listeners.ts";
 import type { PolicyState } from "./policies.ts";
 import type { RouteState } from "./routes.ts";
 
-export function classProblems({ GatewayClass }: ResourceSet): readonly ResourceProblem[] {
+export function classProblems({ GatewayClass }: ResourceSet, environment: Environment): readonly ResourceProblem[] {
   return ourClasses(GatewayClass).flatMap((gatewayClass) =>
-    problemsFrom(resourceKey(gatewayClass), parametersFinding(gatewayClass)),
+    problemsFrom(resourceKey(gatewayClass), parametersFinding(gatewayClass, environment)),
   );
 }
 

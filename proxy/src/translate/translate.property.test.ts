@@ -111,7 +111,7 @@ function holds(property: (translation: Translation, resources: ResourceSet) => v
 
 describe("for every configuration", () => {
   test("the random ones are often valid, so that the properties below say something", () => {
-    const samples = fc.sample(configuration, 200).map(translate);
+    const samples = fc.sample(configuration, 200).map((each) => translate(each));
     expect(samples.filter((it) => allRules(it).length > 0).length).toBeGreaterThan(60);
     expect(samples.filter(({ problems }) => problems.length > 0).length).toBeGreaterThan(60);
   });

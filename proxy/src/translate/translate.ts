@@ -7,6 +7,7 @@ import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import { buildBinds, collectBackends } from "./binds.ts";
+import { type Environment, hostEnvironment } from "./environment.ts";
 import { gatewayClassStatuses } from "./gateway-classes.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 import { judgeGateways } from "./gateways.ts";
@@ -27,15 +28,21 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   readonly problems: readonly ResourceProblem[];
 }
 
-/**
- * Never throws, and gives the same for the same resources in any order.
- *
- * @param readyReplicas of the proxy, this one included; they share the limits that say so.
- */
-export function translate(resources: ResourceSet, readyReplicas = 1): Translation {
+export interface TranslateOptions {
+  /** Replicas of the proxy, this one included; they share the limits that say so. Default 1. */
+  readonly readyReplicas?: number;
+  /** Default: all Gateways in this process. */
+  readonly environment?: Environment;
+}
+
+/** Never throws, and gives the same for the same resources in any order. */
+export function translate(
+  resources: ResourceSet,
+  { readyReplicas = 1, environment = hostEnvironment }: TranslateOptions = {},
+): Translation {
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
-  const gateways = judgeGateways(resources, labels);
+  const gateways = judgeGateways(resources, labels, environment);
   const { routes, problems: parentProblems } = judgeRoutes(resources, gateways, labels);
   const translateGlobal = globalTranslator(resources);
   const context = { gateways, routes, translateGlobal, readyReplicas };
@@ -46,7 +53,7 @@ export function translate(resources: ResourceSet, readyReplicas = 1): Translatio
     binds: buildBinds(gatewayStates, routes, limits),
     backends: collectBackends(routes, policies),
     statuses: {
-      gatewayClasses: gatewayClassStatuses(resources.GatewayClass),
+      gatewayClasses: gatewayClassStatuses(resources.GatewayClass, environment),
       gateways: gatewayStates.map((state) => gatewayStatus(state, routes)),
       listenerSets: gatewayStates
         .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, routes)))
@@ -55,7 +62,7 @@ export function translate(resources: ResourceSet, readyReplicas = 1): Translatio
       proxyPolicies: policies.map(policyStatus).sort(byName),
     },
     problems: [
-      ...classProblems(resources),
+      ...classProblems(resources, environment),
       ...gateways.problems,
       ...gatewayStates.flatMap(gatewayProblems),
       ...parentProblems,

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import { parseManifests } from "../api/parse-manifests.ts";
+import { clusterEnvironment } from "./environment.ts";
+import { translate } from "./translate.ts";
+
+function gateway(name: string, rest = ""): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ${name}, namespace: infra}
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+${rest}
+---`;
+}
+
+const parameters = "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}";
+
+function translated(text: string, environment = clusterEnvironment()) {
+  return translate(parseManifests([{ path: "a.yaml", text }]).resources, { environment });
+}
+
+describe("Gateways in pods of their own", () => {
+  test("share no port, so that the same listener on two of them is no conflict", () => {
+    const { statuses } = translated(gateway("a") + gateway("b"));
+    expect(statuses.gateways).toHaveLength(2);
+    for (const { conditions } of statuses.gateways) {
+      expect(conditions).toMatchObject([
+        { type: "Accepted", status: "True" },
+        { type: "Programmed", status: "True" },
+      ]);
+    }
+  });
+
+  test("listen at every address of the pod, whatever address is asked of the Service", () => {
+    const { binds } = translated(gateway("a", "  addresses: [{value: 192.0.2.7}]"));
+    expect(binds).toMatchObject([{ port: 80 }]);
+    expect(binds[0]).not.toHaveProperty("address");
+  });
+
+  test("have the parameters that whoever provisions them finds good", () => {
+    const { statuses } = translated(gateway("a", parameters));
+    expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ type: "Accepted", status: "True" });
+  });
+
+  test("are refused for parameters that cannot be used", () => {
+    const { statuses, binds } = translated(
+      gateway("a", parameters),
+      clusterEnvironment(() => "no such ConfigMap"),
+    );
+    expect(binds).toEqual([]);
+    expect(statuses.gateways[0]?.conditions[0]).toMatchObject({
+      status: "False",
+      reason: "InvalidParameters",
+      message: expect.stringContaining("no such ConfigMap") as string,
+    });
+  });
+});
