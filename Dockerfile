@@ -1,0 +1,87 @@
+# The images of this repository, each a target: `docker build --target proxy .`
+#
+#   proxy              the proxy and, with another command, its controller
+#   ratelimit-service  the rate limit service
+#   mock-llm           the mock LLM of the examples
+#
+# Each holds Node, the C libraries that Node is linked with, the production dependencies and our sources; no shell, no
+# package manager, nothing that can be written. They run as a user without a name or a home, with a read-only root.
+# Node runs the TypeScript as it is, so nothing is compiled.
+#
+# NODE_IMAGE is only what the parts are taken from: any Debian with Node 26 and npm.
+ARG NODE_IMAGE=docker.io/library/node:26-bookworm-slim
+
+# --- Node and its libraries alone -------------------------------------------------------------------------------------
+FROM ${NODE_IMAGE} AS node
+USER root
+RUN set -eu; \
+    node --version | grep -q '^v26\.' || { echo "NODE_IMAGE has Node $(node --version), not 26" >&2; exit 1; }; \
+    mkdir -p /image/etc /image/usr/local/bin; \
+    mkdir -m 1777 /image/tmp; \
+    node="$(readlink -f "$(command -v node)")"; \
+    cp "$node" /image/usr/local/bin/node; \
+    # What ldd prints is "name => path (address)" or, for the loader, "path (address)".
+    for library in $(ldd "$node" | grep -o '/[^ ]*'); do cp -L --parents "$library" /image; done; \
+    echo 'nonroot:x:65532:65532::/:/none' >/image/etc/passwd; \
+    echo 'nonroot:x:65532:' >/image/etc/group; \
+    echo 'hosts: files dns' >/image/etc/nsswitch.conf
+
+FROM scratch AS base
+COPY --from=node /image/ /
+ENV PATH=/usr/local/bin NODE_ENV=production
+USER 65532:65532
+WORKDIR /app
+
+# --- Production dependencies, exactly as in package-lock.json ---------------------------------------------------------
+# Of the optional ones all are Node itself. What only compilers, debuggers and readers want is half of the rest.
+FROM ${NODE_IMAGE} AS dependencies
+USER root
+WORKDIR /app
+COPY package.json package-lock.json ./
+COPY runtime/package.json runtime/
+COPY protos/package.json protos/
+COPY admin-api/package.json admin-api/
+COPY proxy/package.json proxy/
+COPY ratelimit-service/package.json ratelimit-service/
+COPY examples/mock-llm/package.json examples/mock-llm/
+
+FROM dependencies AS proxy-dependencies
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
+    --workspace runtime --workspace protos --workspace admin-api --workspace proxy && \
+    find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.md' \) -delete
+
+FROM dependencies AS ratelimit-service-dependencies
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
+    --workspace runtime --workspace protos --workspace ratelimit-service && \
+    find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.md' \) -delete
+
+# --- The images -------------------------------------------------------------------------------------------------------
+FROM base AS mock-llm
+COPY package.json ./
+COPY examples/mock-llm/ examples/mock-llm/
+ENV HOST=0.0.0.0
+EXPOSE 8089
+ENTRYPOINT ["node"]
+CMD ["examples/mock-llm/src/main.ts"]
+
+FROM base AS ratelimit-service
+COPY --from=ratelimit-service-dependencies /app/node_modules/ node_modules/
+COPY package.json ./
+COPY runtime/ runtime/
+COPY protos/ protos/
+COPY ratelimit-service/ ratelimit-service/
+EXPOSE 8080 8081
+# Small young generations keep the memory of a service that is mostly waiting small.
+ENTRYPOINT ["node", "--max-semi-space-size=4"]
+CMD ["ratelimit-service/src/main.ts"]
+
+FROM base AS proxy
+COPY --from=proxy-dependencies /app/node_modules/ node_modules/
+COPY package.json ./
+COPY runtime/ runtime/
+COPY protos/ protos/
+COPY admin-api/ admin-api/
+COPY proxy/ proxy/
+EXPOSE 15020 15021
+ENTRYPOINT ["node"]
+CMD ["proxy/src/main.ts"]
