@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# kind on a machine that can pull no images: everything that a registry would give is made here from Go modules, Debian
+# packages and npm, once, into a cache. `scripts/kind-up.sh --offline` calls it.
+#
+# usage: rig.sh COMMAND
+#   check    says what would have to be built, with status 1 if there is anything
+#   prepare  docker, the programs, the node image, the base image and the image of Redis; what is there is left alone
+#   tests    the images of other programs that the end-to-end tests run: Envoy and the reference rate limit service
+#   env      variables for kind-up.sh and for a shell: eval "$(rig.sh env)"
+#   down     ends the docker that was started here and puts the machine's settings back
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=docker.sh
+source "$rig/docker.sh"
+# shellcheck source=node-image.sh
+source "$rig/node-image.sh"
+# shellcheck source=images.sh
+source "$rig/images.sh"
+# Of Debian's docker.io, which has no buildx.
+export DOCKER_BUILDKIT=0
+
+programs() {
+  "$rig/../build.sh" "$@" control-plane && "$rig/build.sh" "$@"
+}
+
+prepare() {
+  programs
+  docker_up
+  if ! has_image "$node_image"; then
+    check_privileged >"$logs/privileged.log" 2>&1 || die "$(tail -n 3 "$logs/privileged.log")"
+    need_root
+    make_node_image
+  fi
+  if ! has_image "$base_image"; then
+    need_root
+    make_base_image
+  fi
+  ensure_program_image "$redis_image" redis-server
+}
+
+print_env() {
+  if is_running dockerd; then echo "export DOCKER_HOST=unix://$socket"; fi
+  printf 'export %s=%q\n' \
+    PATH "$bin:$PATH" \
+    DOCKER_BUILDKIT 0 \
+    KUBECONFIG "$rig_home/kind.kubeconfig" \
+    KIND_NODE_IMAGE "$node_image" \
+    NODE_IMAGE "$base_image" \
+    REDIS_IMAGE "$redis_image" \
+    GATEWAY_API_CRDS "$rig_home/gateway-api-crds" \
+    KIND_POD_NETWORK "$pod_network.0.0/16"
+}
+
+case ${1-} in
+  check) programs --check ;;
+  prepare) prepare ;;
+  tests)
+    docker_up
+    ensure_program_image "$envoy_image" envoy
+    ensure_program_image "$reference_image" ratelimit
+    ;;
+  env) print_env ;;
+  down) docker_down ;;
+  *) die "usage: rig.sh check | prepare | tests | env | down" ;;
+esac
