@@ -26,6 +26,8 @@ const proxy = {
   policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto", "http2"] },
   upstream: { layers: ["ir"], packages: ["undici"] },
   telemetry: { layers: ["ir"], packages: ["pino", "prom-client"] },
+  // What an operator asks is answered from what it is given, never by reaching into the data path.
+  admin: { layers: ["api", "ir", "cel", "status", "telemetry"], packages: [], core: ["http", "net", "crypto", "fs", "path", "v8"] },
   server: { layers: ["ir", "cel", "routing", "filters", "policy", "llm", "upstream", "telemetry"], packages: [] },
 };
 

@@ -175,12 +175,18 @@ export const endpointSchema = z.object({
   namespace: z.string(),
   endpoint: z.string().describe("Name of the pod, or `backend`."),
   address: z.string().describe("`host:port`."),
-  health: z.number().min(0).max(1).describe("1 is fully healthy: every recent call was answered well."),
+  health: z
+    .number()
+    .min(0)
+    .max(1)
+    .describe("1 is fully healthy: recent calls were answered well; on the worst worker."),
   requests: count.describe("Calls that were made, since the start."),
-  failures: count.describe("Of those: got no answer, or one of 500 and above."),
-  inFlight: count,
+  inFlight: count.describe("Calls that are under way or wait for a connection."),
   latencyMs: milliseconds.optional().describe("Recent average until the head of the answer; absent without a call."),
-  ejectedForMs: milliseconds.optional().describe("Left out for so long still; absent when it takes requests."),
+  consecutiveFailures: count.describe("Calls in a row without an answer below 500; on the worst worker."),
+  timesEjected: count.describe("How often it was left out for failing, on all workers."),
+  ejectedForMs: milliseconds.optional().describe("Left out by some worker for so long still; absent when all use it."),
+  failsHealthChecks: z.boolean(),
 });
 export type EndpointState = Immutable<z.output<typeof endpointSchema>>;
 

@@ -41,20 +41,30 @@ async function run(settings: ProxySettings): Promise<void> {
   }
   const logs = new Logs({ filter: filter.value, clock: systemClock, destination: openStdout() });
   const log = logs.logger("proxy::lifecycle");
-  const started = await Proxy.start({ settings, logs, clock: systemClock });
+  let isStopping = false;
+  const stop = (cause: object): void => {
+    if (isStopping) return;
+    isStopping = true;
+    log.info(cause, "shutting down");
+    void proxy.stop().then((outcome) => {
+      log.info(outcome, "stopped");
+      process.exit(0);
+    });
+  };
+  const started = await Proxy.start({
+    settings,
+    logs,
+    clock: systemClock,
+    onQuit: () => stop({ by: "/quitquitquit" }),
+  });
   if (!started.ok) {
     fail("cannot start", started.problems, exitFailure);
     process.exit();
   }
+  const proxy = started.value;
   log.info({ configDir: settings.configDir, workers: settings.workers }, "ready");
   handleSignals(process, {
-    shutDown(signal) {
-      log.info({ signal }, "shutting down");
-      void started.value.stop().then((outcome) => {
-        log.info(outcome, "stopped");
-        process.exit(0);
-      });
-    },
+    shutDown: (signal) => stop({ signal }),
     force(signal) {
       log.warn({ signal }, "stopped at once by a second signal");
       process.exit(exitFailure);

@@ -8,6 +8,9 @@ import type { Problem, Result } from "./problem.ts";
 export const logLevels = ["off", "error", "warn", "info", "debug", "trace"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
+/** A directive that is a level for everything. */
+export const levelPattern = new RegExp(`^(?:${logLevels.join("|")})$`, "i");
+
 export interface LogFilter {
   /** For modules that no directive names. */
   readonly level: LogLevel;

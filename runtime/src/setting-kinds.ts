@@ -89,3 +89,12 @@ export const socketAddress: SettingKind<SocketAddress> = {
 export function optional<T>(kind: SettingKind<T>): SettingKind<T | undefined> & { readonly isOptional: true } {
   return { ...kind, isOptional: true };
 }
+
+/** What can be switched off: its value is `"off"` then. */
+export function orOff<T>({ placeholder, accepted, parse }: SettingKind<T>): SettingKind<T | "off"> {
+  return {
+    placeholder: `${placeholder}|off`,
+    accepted: `${accepted}, or off`,
+    parse: (value) => (value === "off" ? "off" : parse(value)),
+  };
+}

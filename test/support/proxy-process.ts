@@ -18,6 +18,8 @@ export interface ProxyProcess {
   /** `http://127.0.0.1:PORT` of the metrics and of the readiness page. */
   readonly stats: string;
   readonly readiness: string;
+  /** `http://127.0.0.1:PORT` of the admin server. */
+  readonly admin: string;
   /** Lines of standard output so far, parsed. */
   readonly log: readonly LogLine[];
   /** What it wrote on standard error so far. */
@@ -40,8 +42,10 @@ export async function spawnProxy(
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
   await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
-  const [stats, readiness] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
-  const settings = ["--config-dir", directory, "--stats-address", stats, "--readiness-address", readiness];
+  const addresses = [await freePort(), await freePort(), await freePort()].map((port) => `127.0.0.1:${port}`);
+  const [stats = "", readiness = "", admin = ""] = addresses;
+  const pages = ["--stats-address", stats, "--readiness-address", readiness, "--admin-address", admin];
+  const settings = ["--config-dir", directory, ...pages];
   const child = spawn(process.execPath, [mainFile, ...settings, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   const output = readOutput(child);
   onTestFinished(async () => {
@@ -54,6 +58,7 @@ export async function spawnProxy(
     directory,
     stats: `http://${stats}`,
     readiness: `http://${readiness}`,
+    admin: `http://${admin}`,
     write,
     kill: (signal) => void child.kill(signal),
   };

@@ -3,9 +3,12 @@
  * what an operator must know: every problem, every condition that changed, every address that could not be opened.
  */
 import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { ParsedManifests } from "../api/parse-manifests.ts";
+import { type ResourceSet, resourceSet } from "../api/resource.ts";
 import { locateProblems } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
@@ -15,6 +18,7 @@ import { translate } from "../translate/translate.ts";
 
 export interface ConfigurationOptions {
   readonly log: Logger;
+  readonly clock: Clock;
   /** Serves a snapshot; resolves with the binds that could not be opened. */
   readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
   /** Called with each set of texts that was taken, whether or not it changed what is served. */
@@ -32,6 +36,10 @@ export interface Taken {
 export class Configuration {
   readonly #options: ConfigurationOptions;
   #statuses: Statuses | undefined;
+  #resources: ResourceSet = resourceSet([]);
+  #problems: readonly Problem[] = [];
+  #servingSinceMs: number | undefined;
+  #lastRejected: RejectedConfiguration | undefined;
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
   #failures: readonly BindFailure[] = [];
   #turn: Promise<unknown> = Promise.resolve();
@@ -47,23 +55,43 @@ export class Configuration {
     return taken;
   }
 
+  /** What was last made of the resources, for operators. */
+  state(): ConfigurationState {
+    return {
+      snapshot: this.#current,
+      resources: this.#resources,
+      statuses: this.#statuses ?? translate(this.#resources).statuses,
+      problems: this.#problems,
+      failures: this.#failures,
+      servingSinceMs: this.#servingSinceMs,
+      lastRejected: this.#lastRejected,
+    };
+  }
+
   async #take(manifests: ParsedManifests): Promise<Taken> {
-    const { log, serve, onTaken } = this.#options;
+    const { log, clock, serve, onTaken } = this.#options;
     const { binds, backends, statuses, problems: found } = translate(manifests.resources);
     const problems = [...manifests.problems, ...locateProblems(found, manifests.inForce)];
     for (const problem of problems) log.warn({ problem }, renderProblem(problem));
     for (const key of manifests.kept) log.warn({ resource: key }, "its last good version stays in force");
     for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
     this.#statuses = statuses;
+    this.#resources = manifests.resources;
+    this.#problems = problems;
 
     const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
     // A bind that failed is tried again with every change of the texts.
     if (isChanged || this.#failures.length > 0) {
       this.#current = { generation: this.#current.generation + 1, binds, backends };
       this.#failures = await serve(this.#current);
+      this.#servingSinceMs = clock.nowMs();
       log.info({ generation: this.#current.generation, binds: binds.length }, "configuration in force");
     }
     for (const { address, port, message } of this.#failures) log.error({ address, port }, message);
+    if (problems.length > 0) {
+      const { generation } = this.#current;
+      this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: manifests.kept };
+    }
     onTaken(this.#current.generation, problems);
     return { openBinds: binds.length - this.#failures.length, problems, failures: this.#failures };
   }

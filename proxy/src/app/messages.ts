@@ -1,5 +1,7 @@
 /** What the main thread and a worker say to each other. Plain data: it crosses threads by structured clone. */
+import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
+import type { EndpointFigures } from "../admin/dump/input.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
@@ -19,14 +21,51 @@ export interface WorkerStart {
   readonly accessLog: AccessLogMode;
 }
 
+/** What a worker is asked by name, with what, and what it answers. A new question is one line here and one in worker.ts. */
+export interface WorkerQueries {
+  readonly metrics: Query<undefined, MetricsSnapshot>;
+  /** A filter in the syntax of RUST_LOG. */
+  readonly setLogFilter: Query<string, undefined>;
+  readonly memory: Query<undefined, ThreadMemory>;
+  /** The generation that it serves. */
+  readonly generation: Query<undefined, number>;
+  readonly endpoints: Query<undefined, readonly EndpointFigures[]>;
+}
+
+interface Query<Ask, Answer> {
+  readonly ask: Ask;
+  readonly answer: Answer;
+}
+
+export type QueryName = keyof WorkerQueries;
+export type AskOf<Name extends QueryName> = WorkerQueries[Name]["ask"];
+export type AnswerOf<Name extends QueryName> = WorkerQueries[Name]["answer"];
+
+/** How a worker answers each question. */
+export type QueryAnswers = { readonly [Name in QueryName]: (ask: AskOf<Name>) => AnswerOf<Name> };
+
+/** One question on its way; `id` is the asker's and comes back with the answer. */
+export type QueryMessage<Name extends QueryName = QueryName> = {
+  readonly [N in Name]: { readonly kind: "query"; readonly id: number; readonly name: N; readonly ask: AskOf<N> };
+}[Name];
+
+/** Answers one question. */
+export function answerQuery<Name extends QueryName>(
+  answers: QueryAnswers,
+  { name, ask }: { readonly name: Name; readonly ask: AskOf<Name> },
+): AnswerOf<Name> {
+  return answers[name](ask);
+}
+
 export type ToWorker =
   | { readonly kind: "apply"; readonly snapshot: Snapshot }
-  | { readonly kind: "collectMetrics"; readonly request: number }
+  | QueryMessage
   /** Finish what is under way, then exit. */
   | { readonly kind: "drain" };
 
 export type FromWorker =
   /** Answers `apply`, when every bind listens or has failed. */
   | { readonly kind: "applied"; readonly generation: number; readonly failures: readonly BindFailure[] }
-  | { readonly kind: "metrics"; readonly request: number; readonly metrics: MetricsSnapshot }
+  /** Of the query's own type. */
+  | { readonly kind: "answer"; readonly id: number; readonly answer: unknown }
   | { readonly kind: "drained" };

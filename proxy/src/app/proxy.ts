@@ -2,6 +2,7 @@
  * The whole process put together: what reads configuration, the workers that serve it, what tells metrics and
  * readiness, and the way down. Everything that knows everything is here.
  */
+import { fileURLToPath } from "node:url";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
@@ -9,11 +10,14 @@ import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@g
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { openAdminServer } from "../admin/server.ts";
+import { readUiFiles } from "../admin/ui-files.ts";
 import type { ParsedManifests } from "../api/parse-manifests.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
+import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Taken } from "./configuration.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
@@ -23,7 +27,12 @@ export interface ProxyOptions {
   readonly settings: ProxySettings;
   readonly logs: Logs;
   readonly clock: Clock;
+  /** An operator has asked for the shutdown. */
+  readonly onQuit: () => void;
 }
+
+/** Where the web page's files are, once they are built. */
+const uiDirectory = fileURLToPath(new URL("../../../admin-ui/dist", import.meta.url));
 
 /** Of the main thread, which only reads the counters and frees the locks of the dead; beyond any worker's number. */
 const mainOwner = 1_000_000;
@@ -35,6 +44,7 @@ export class Proxy {
   readonly #process = watchProcess();
   readonly #pool: WorkerPool;
   readonly #counters: CounterTable;
+  readonly #counterBytes: number;
   readonly #configuration: Configuration;
   /** How to undo what has been started, the last first. */
   readonly #undo: ShutdownStep[] = [];
@@ -44,6 +54,7 @@ export class Proxy {
     const memory = createCounterMemory(settings.maxCounters);
     this.#options = options;
     this.#counters = new CounterTable(memory, mainOwner);
+    this.#counterBytes = memory.byteLength;
     this.#pool = new WorkerPool({
       workers: settings.workers,
       start: {
@@ -62,6 +73,7 @@ export class Proxy {
     this.#undo.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
     this.#configuration = new Configuration({
       log: logs.logger("proxy::config"),
+      clock,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onTaken: (generation, problems) => this.#taken(generation, problems),
     });
@@ -73,7 +85,7 @@ export class Proxy {
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
-    const problems = (await proxy.#openPages()) ?? (await proxy.#openSource());
+    const problems = (await proxy.#openPages()) ?? (await proxy.#openAdmin()) ?? (await proxy.#openSource());
     if (problems === undefined) return { ok: true, value: proxy };
     await proxy.stop();
     return { ok: false, problems };
@@ -100,15 +112,44 @@ export class Proxy {
     );
   }
 
-  async #openPage(
+  #openPage(
     setting: string,
     address: SocketAddress,
     path: string,
     render: () => Promise<Page>,
   ): Promise<readonly Problem[] | undefined> {
+    return this.#openServer(setting, path, () => openPageServer(address, path, render));
+  }
+
+  #openAdmin(): Promise<readonly Problem[] | undefined> {
+    const { settings, logs, clock, onQuit: quit } = this.#options;
+    const { adminAddress, adminHost = "" } = settings;
+    if (adminAddress === "off") return Promise.resolve(undefined);
+    const [pool, counters, configuration] = [this.#pool, this.#counters, this.#configuration];
+    const counterBytes = this.#counterBytes;
+    const log = logs.logger("proxy::admin");
+    return this.#openServer("--admin-address", "the admin server", async () => {
+      const server = await openAdminServer({
+        address: adminAddress,
+        hosts: [adminAddress.host, ...adminHost.split(",")].map((host) => host.trim().toLowerCase()).filter(Boolean),
+        endpoints: adminEndpoints({ settings, logs, clock, pool, counters, counterBytes, configuration, quit }),
+        log,
+        files: readUiFiles(uiDirectory),
+      });
+      log.info(server.address, "the admin server listens");
+      return server;
+    });
+  }
+
+  /** Servers for operators close last: whoever watches the way down wants to see it. */
+  async #openServer(
+    setting: string,
+    name: string,
+    open: () => Promise<{ close(): Promise<void> }>,
+  ): Promise<readonly Problem[] | undefined> {
     try {
-      const server = await openPageServer(address, path, render);
-      this.#undo.unshift({ name: `close ${path}`, run: () => server.close() });
+      const server = await open();
+      this.#undo.unshift({ name: `close ${name}`, run: () => server.close() });
       return undefined;
     } catch (error) {
       return [{ path: setting, message: error instanceof Error ? error.message : String(error) }];
@@ -147,7 +188,8 @@ export class Proxy {
   async #metricsPage(): Promise<Page> {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
-    const snapshots = [...(await this.#pool.collectMetrics()), this.#metrics.snapshot()];
+    const workers = await this.#pool.ask("metrics", undefined);
+    const snapshots = [...workers.map(({ answer }) => answer), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }

@@ -1,6 +1,6 @@
 /** Every setting of the proxy. `docs/settings.md` and `--help` are made from this table. */
 import { availableParallelism } from "node:os";
-import { duration, integer, oneOf, optional, socketAddress, text } from "@gatewayproxy/runtime/setting-kinds";
+import { duration, integer, oneOf, optional, orOff, socketAddress, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
@@ -35,11 +35,18 @@ export const proxySettings = {
     help: "Whether every connection begins with a PROXY protocol header (version 1 or 2) that tells the client's address. Require it only where nobody but the load balancer can connect.",
   },
   adminAddress: {
-    kind: socketAddress,
+    kind: orOff(socketAddress),
     flag: "admin-address",
     env: "ADMIN_ADDRESS",
     default: "127.0.0.1:15000",
-    help: "Kept for the admin server.",
+    help: "Where the admin server listens. Whoever reaches it can see the configuration, trace requests and stop the proxy; it asks for no password.",
+  },
+  adminHost: {
+    kind: optional(text("HOST,…", "host names and addresses, separated by commas")),
+    flag: "admin-host",
+    env: "ADMIN_HOST",
+    defaultText: "localhost and loopback addresses",
+    help: "Further hosts by which the admin server may be asked for, so that no name of a web page's can be turned against it.",
   },
   statsAddress: {
     kind: socketAddress,

@@ -1,16 +1,15 @@
 /**
- * The worker threads as the main thread sees them: gives every one the same snapshot, collects what each has counted,
+ * The worker threads as the main thread sees them: gives every one the same snapshot, asks them all,
  * and puts a new one in the place of one that dies. A worker that dies takes its connections along, nothing else: the
  * counters are in shared memory, and the locks that it may have held are freed here.
  */
 import { Worker } from "node:worker_threads";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BindFailure } from "../server/data-plane.ts";
-import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+import type { AnswerOf, AskOf, FromWorker, QueryMessage, QueryName, ToWorker, WorkerStart } from "./messages.ts";
 
 export interface WorkerPoolOptions {
   /** At least 1. */
@@ -31,9 +30,11 @@ export class WorkerPool {
   readonly #workers = new Map<number, WorkerThread>();
   #snapshot: Snapshot | undefined;
   #isDraining = false;
+  #logFilter: string;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
+    this.#logFilter = options.start.logFilter;
     for (let worker = 1; worker <= options.workers; worker++) this.#start(worker);
   }
 
@@ -45,10 +46,24 @@ export class WorkerPool {
     return [...distinct.values()];
   }
 
-  /** What each worker has counted since its start; nothing of one that dies meanwhile. */
-  async collectMetrics(): Promise<readonly MetricsSnapshot[]> {
-    const snapshots = await Promise.all(Array.from(this.#workers.values(), (worker) => worker.collectMetrics()));
-    return snapshots.filter((snapshot) => snapshot !== undefined);
+  /** Asks every worker; without the answer of one that dies meanwhile. In the order of their numbers. */
+  async ask<Name extends QueryName>(name: Name, ask: AskOf<Name>): Promise<readonly WorkerAnswer<AnswerOf<Name>>[]> {
+    const answers = await Promise.all(
+      Array.from(this.#workers, async ([worker, thread]) => ({ worker, answer: await thread.query(name, ask) })),
+    );
+    return answers
+      .filter((each): each is WorkerAnswer<AnswerOf<Name>> => each.answer !== gone)
+      .sort((a, b) => a.worker - b.worker);
+  }
+
+  /** Has workers that are started from now on log by another filter; those that run are asked to by `setLogFilter`. */
+  setLogFilter(filter: string): void {
+    this.#logFilter = filter;
+  }
+
+  /** The threads that run, by number. */
+  get threads(): readonly Worker[] {
+    return [...this.#workers].sort(([a], [b]) => a - b).map(([, { thread }]) => thread);
   }
 
   /** Workers that are running. */
@@ -63,8 +78,8 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { start, workers, log, clock, counters, onRestart } = this.#options;
-    const thread = new WorkerThread({ ...start, worker: number, reusePort: workers > 1 }, (cause) => {
+    const { log, clock, counters, onRestart } = this.#options;
+    const thread = new WorkerThread(this.#startOf(number), (cause) => {
       this.#workers.delete(number);
       counters.releaseLocksOf(number);
       if (this.#isDraining) return;
@@ -75,27 +90,42 @@ export class WorkerPool {
     this.#workers.set(number, thread);
     if (this.#snapshot !== undefined) void thread.apply(this.#snapshot);
   }
+
+  #startOf(worker: number): WorkerStart {
+    const { start, workers } = this.#options;
+    return { ...start, worker, logFilter: this.#logFilter, reusePort: workers > 1 };
+  }
 }
+
+/** What one worker has answered. */
+export interface WorkerAnswer<Answer> {
+  /** Its number, from 1. */
+  readonly worker: number;
+  readonly answer: Answer;
+}
+
+/** In place of the answer of a worker that died. */
+const gone = Symbol("the worker is gone");
 
 /** One thread and the answers that are awaited from it. */
 class WorkerThread {
-  readonly #thread: Worker;
+  readonly thread: Worker;
   readonly #awaited = new Map<string, (message: FromWorker) => void>();
   #requests = 0;
   #isGone = false;
 
   /** @param onDeath called once if the thread ends unasked. */
   constructor(start: WorkerStart, onDeath: (cause: unknown) => void) {
-    this.#thread = new Worker(new URL("./worker.ts", import.meta.url), {
+    this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
     });
     let cause: unknown;
-    this.#thread.on("message", (message: FromWorker) => this.#receive(message));
-    this.#thread.on("error", (error: unknown) => {
+    this.thread.on("message", (message: FromWorker) => this.#receive(message));
+    this.thread.on("error", (error: unknown) => {
       cause = error;
     });
-    this.#thread.on("exit", () => {
+    this.thread.on("exit", () => {
       if (this.#isGone) return;
       this.#isGone = true;
       onDeath(cause);
@@ -108,10 +138,12 @@ class WorkerThread {
     return message.kind === "applied" ? message.failures : [];
   }
 
-  async collectMetrics(): Promise<MetricsSnapshot | undefined> {
-    const request = this.#requests++;
-    const message = await this.#ask(`metrics ${request}`, { kind: "collectMetrics", request });
-    return message.kind === "metrics" ? message.metrics : undefined;
+  async query<Name extends QueryName>(name: Name, ask: AskOf<Name>): Promise<AnswerOf<Name> | typeof gone> {
+    const id = this.#requests++;
+    // A generic name cannot be told to be one of the union's, of which it is.
+    const message = await this.#ask(`answer ${id}`, { kind: "query", id, name, ask } as QueryMessage);
+    // The worker answers each query with its own type (QueryAnswers).
+    return message.kind === "answer" ? (message.answer as AnswerOf<Name>) : gone;
   }
 
   async drain(signal: AbortSignal): Promise<void> {
@@ -119,14 +151,14 @@ class WorkerThread {
     signal.addEventListener("abort", stop, { once: true });
     await this.#ask("drained", { kind: "drain" });
     this.#isGone = true;
-    await this.#thread.terminate();
+    await this.thread.terminate();
   }
 
   /** A thread that is gone answers `drained` to everything, so that nobody waits for it. */
   #ask(answer: string, message: ToWorker): Promise<FromWorker> {
     return new Promise((resolve) => {
       this.#awaited.set(answer, resolve);
-      this.#thread.postMessage(message);
+      this.thread.postMessage(message);
       if (this.#isGone) this.#answerAll();
     });
   }
@@ -147,8 +179,8 @@ function answerOf(message: FromWorker): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.generation}`;
-    case "metrics":
-      return `metrics ${message.request}`;
+    case "answer":
+      return `answer ${message.id}`;
     case "drained":
       return "drained";
   }

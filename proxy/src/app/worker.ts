@@ -4,13 +4,14 @@ import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
-import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { DataPlane } from "../server/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
-import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
 
 // The only writer of workerData is WorkerPool.
 const start = workerData as WorkerStart;
@@ -19,12 +20,11 @@ const main = parentPort;
 if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
 const say = (message: FromWorker): void => main.postMessage(message);
 
-const filter = parseLogFilter(start.logFilter);
-if (!filter.ok) throw new Error(`the main thread gave a log filter that does not parse: ${start.logFilter}`);
+const filter = readLogFilter(start.logFilter);
 const metrics = new RequestMetrics();
 const output = openStdout();
 const logs = new Logs({
-  filter: filter.value,
+  filter,
   clock: systemClock,
   destination: output,
   bindings: { worker: start.worker },
@@ -63,20 +63,35 @@ const dataPlane = new DataPlane({
     log.error({ err: error, requestId: record.requestId }, "a request failed inside the proxy"),
 });
 
-async function handle(message: ToWorker): Promise<void> {
-  switch (message.kind) {
+let generation = 0;
+
+const answers: QueryAnswers = {
+  metrics: () => [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
+  setLogFilter(text) {
+    logs.setFilter(readLogFilter(text));
+  },
+  memory: () => readThreadMemory(`worker ${start.worker}`),
+  generation: () => generation,
+  // One row per endpoint once backends measure theirs; until then the snapshot alone tells of them.
+  endpoints: () => [],
+};
+
+function readLogFilter(text: string): LogFilter {
+  const parsed = parseLogFilter(text);
+  if (!parsed.ok) throw new Error(`the main thread gave a log filter that does not parse: ${text}`);
+  return parsed.value;
+}
+
+type Order = Exclude<ToWorker, { kind: "query" }>;
+
+async function carryOut(order: Order): Promise<void> {
+  switch (order.kind) {
     case "apply": {
-      const failures = await dataPlane.apply(message.snapshot);
-      say({ kind: "applied", generation: message.snapshot.generation, failures });
+      const failures = await dataPlane.apply(order.snapshot);
+      generation = order.snapshot.generation;
+      say({ kind: "applied", generation, failures });
       return;
     }
-    case "collectMetrics":
-      say({
-        kind: "metrics",
-        request: message.request,
-        metrics: [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
-      });
-      return;
     case "drain":
       await dataPlane.drain();
       await accessLines.flush();
@@ -85,8 +100,10 @@ async function handle(message: ToWorker): Promise<void> {
   }
 }
 
-// One after the other: snapshots must not overtake each other. A metrics request waits for at most one.
-let handled = Promise.resolve();
+// Orders are carried out one after the other: snapshots must not overtake each other. Questions do not wait for them, so
+// that one who watches a worker drain gets answers.
+let carriedOut = Promise.resolve();
 main.on("message", (message: ToWorker) => {
-  handled = handled.then(() => handle(message));
+  if (message.kind === "query") say({ kind: "answer", id: message.id, answer: answerQuery(answers, message) });
+  else carriedOut = carriedOut.then(() => carryOut(message));
 });

@@ -24,6 +24,7 @@ export const gatewayProxy: Peer = {
       ...["--admin-address", "127.0.0.1:0"],
       ...["--stats-address", "127.0.0.1:0"],
       ...["--readiness-address", "127.0.0.1:0"],
+      ...["--admin-address", "127.0.0.1:0"],
     ]);
   },
 };

@@ -1,0 +1,129 @@
+/** Backends with the figures of their endpoints over all workers, and the workloads and Services behind them. */
+import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
+import { serviceNameLabel } from "../../api/endpoint-slice.ts";
+import type { Backend, Snapshot } from "../../ir/snapshot.ts";
+import type { ConfigurationState, EndpointFigures } from "./input.ts";
+
+export function dumpBackends({ backends }: Snapshot, figures: readonly EndpointFigures[]): readonly DumpedBackend[] {
+  const byBackend = new Map<string, EndpointFigures[]>();
+  for (const figure of figures) {
+    byBackend.set(figure.backend.key, [...(byBackend.get(figure.backend.key) ?? []), figure]);
+  }
+  return Object.values(backends).map((backend) => dumpBackend(backend, byBackend.get(backend.key) ?? []));
+}
+
+function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): DumpedBackend {
+  const { key, kind: type, namespace, name, tls, ai } = backend;
+  return {
+    key,
+    type,
+    namespace,
+    name,
+    protocol: tls === undefined ? "http" : "https",
+    ...(tls?.hostname !== undefined && { serverName: tls.hostname }),
+    ...(ai !== undefined && {
+      ai: {
+        provider: ai.provider,
+        ...(ai.model !== undefined && { model: ai.model }),
+        ...(ai.pathPrefix !== undefined && { pathPrefix: ai.pathPrefix }),
+        credentials: ai.apiKey === undefined ? "passthrough" : "secret",
+      },
+    }),
+    endpoints: mergeEndpoints(backend, figures),
+  };
+}
+
+/** One row per address. A host name that workers have resolved has a row per address instead of its own. */
+function mergeEndpoints(backend: Backend, figures: readonly EndpointFigures[]): readonly EndpointState[] {
+  const groups = Map.groupBy(figures, ({ endpoint, address }) => `${endpoint} ${address}`);
+  const measured = new Set(figures.map(({ endpoint }) => endpoint));
+  const idle = backend.endpoints.filter(({ name }) => !measured.has(name));
+  return [
+    ...[...groups.values()].flatMap((group) => mergeFigures(backend, group)),
+    ...idle.map(({ name, host, port }) => ({
+      ...rowOf(backend, name, `${host.includes(":") ? `[${host}]` : host}:${port}`),
+      ...unused,
+    })),
+  ];
+}
+
+const unused = {
+  health: 1,
+  requests: 0,
+  inFlight: 0,
+  consecutiveFailures: 0,
+  timesEjected: 0,
+  failsHealthChecks: false,
+};
+
+function rowOf({ kind: type, name, namespace }: Backend, endpoint: string, address: string) {
+  return { type, name, namespace, endpoint, address };
+}
+
+function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): readonly EndpointState[] {
+  const [first] = group;
+  if (first === undefined) return [];
+  const sum = (read: (figures: EndpointFigures) => number): number => group.reduce((all, each) => all + read(each), 0);
+  const most = (read: (figures: EndpointFigures) => number): number => Math.max(...group.map(read));
+  const requests = sum((each) => each.requests);
+  const ejectedForMs = most((each) => each.ejectedForMs);
+  // A worker without a call knows nothing, neither good nor bad.
+  const used = group.filter((each) => each.requests > 0);
+  return [
+    {
+      ...rowOf(backend, first.endpoint, first.address),
+      health: used.length === 0 ? 1 : Math.min(...used.map(({ health }) => health)),
+      requests,
+      inFlight: sum((each) => each.pending),
+      ...(requests > 0 && { latencyMs: sum((each) => each.latencyMs * each.requests) / requests }),
+      consecutiveFailures: most((each) => each.consecutiveFailures),
+      timesEjected: sum((each) => each.timesEjected),
+      ...(ejectedForMs > 0 && { ejectedForMs }),
+      failsHealthChecks: group.some((each) => each.failsChecks),
+    },
+  ];
+}
+
+/** By namespace and name of their endpoint; endpoints that Backends name are told apart by their address. */
+export function dumpWorkloads(backends: readonly DumpedBackend[]): readonly DumpedWorkload[] {
+  const workloads = new Map<
+    string,
+    { name: string; namespace: string; addresses: Set<string>; backends: Set<string> }
+  >();
+  for (const { key, type, endpoints } of backends) {
+    for (const { endpoint, namespace, address } of endpoints) {
+      const name = type === "Service" ? endpoint : address.replace(/:\d+$/, "");
+      const id = `${namespace}/${name}`;
+      const workload = workloads.get(id) ?? { name, namespace, addresses: new Set(), backends: new Set() };
+      workload.addresses.add(address);
+      workload.backends.add(key);
+      workloads.set(id, workload);
+    }
+  }
+  return Array.from(workloads.values(), (workload) => ({
+    ...workload,
+    addresses: [...workload.addresses],
+    backends: [...workload.backends],
+  }));
+}
+
+export function dumpServices({ resources, snapshot }: ConfigurationState): readonly DumpedService[] {
+  const slices = Map.groupBy(
+    resources.EndpointSlice,
+    ({ metadata }) => `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
+  );
+  const used = Object.values(snapshot.backends).filter(({ kind }) => kind === "Service");
+  return resources.Service.map(({ metadata: { namespace, name }, spec }) => ({
+    namespace,
+    name,
+    ports: spec.ports.map(({ name: portName, port, appProtocol }) => ({
+      ...(portName !== undefined && { name: portName }),
+      port,
+      ...(appProtocol !== undefined && { appProtocol }),
+    })),
+    readyEndpoints: (slices.get(`${namespace}/${name}`) ?? [])
+      .flatMap(({ endpoints }) => endpoints)
+      .filter(({ conditions }) => conditions.ready).length,
+    backends: used.filter((backend) => backend.namespace === namespace && backend.name === name).map(({ key }) => key),
+  }));
+}

@@ -1,0 +1,72 @@
+/** Everything that a dump of the configuration is made of, as its owners have it. */
+import type { Problem } from "@gatewayproxy/runtime/problem";
+import type { ResourceSet } from "../../api/resource.ts";
+import type { Statuses } from "../../api/status.ts";
+import type { Snapshot } from "../../ir/snapshot.ts";
+
+export interface DumpInput {
+  readonly process: ProcessFacts;
+  readonly configuration: ConfigurationState;
+  /** The generation that each worker serves. */
+  readonly workers: readonly { readonly worker: number; readonly generation: number }[];
+  /** Of every worker; an endpoint comes once per worker. */
+  readonly endpoints: readonly EndpointFigures[];
+}
+
+/** What does not change while the process runs. */
+export interface ProcessFacts {
+  readonly version: string;
+  /** Wall time, ms. */
+  readonly startedMs: number;
+  readonly mode: "file" | "kubernetes";
+  /** The folder, or the cluster. */
+  readonly source: string;
+  /** By flag. */
+  readonly settings: Readonly<Record<string, string | number | boolean>>;
+}
+
+/** What was last made of the resources. */
+export interface ConfigurationState {
+  readonly snapshot: Snapshot;
+  readonly resources: ResourceSet;
+  readonly statuses: Statuses;
+  readonly problems: readonly Problem[];
+  /** Binds that could not be opened. */
+  readonly failures: readonly {
+    readonly address: string | undefined;
+    readonly port: number;
+    readonly message: string;
+  }[];
+  /** Wall time, ms; undefined before the first generation. */
+  readonly servingSinceMs: number | undefined;
+  readonly lastRejected: RejectedConfiguration | undefined;
+}
+
+/** A set of resources that was not sound as a whole. */
+export interface RejectedConfiguration {
+  readonly atMs: number;
+  /** The generation that was in force after it. */
+  readonly generation: number;
+  readonly problems: readonly Problem[];
+  /** Resources whose last good version stayed in force. */
+  readonly kept: readonly string[];
+}
+
+/** What one worker knows of an endpoint. */
+export interface EndpointFigures {
+  /** Of its backend. */
+  readonly backend: { readonly key: string };
+  readonly endpoint: string;
+  readonly address: string;
+  /** 0..1 */
+  readonly health: number;
+  readonly requests: number;
+  /** 0 without a call. */
+  readonly latencyMs: number;
+  readonly pending: number;
+  readonly consecutiveFailures: number;
+  readonly timesEjected: number;
+  /** 0 when it takes requests. */
+  readonly ejectedForMs: number;
+  readonly failsChecks: boolean;
+}

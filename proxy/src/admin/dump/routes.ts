@@ -1,0 +1,86 @@
+/** Routes with their rules as they are served, and their conditions at each parent. */
+import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
+import type { ParentStatus } from "../../api/status.ts";
+import type { Filter, HeaderField } from "../../ir/filter.ts";
+import type { BackendRef, Route, RouteRule } from "../../ir/snapshot.ts";
+import { isSecretName, redacted } from "../../telemetry/redaction.ts";
+import type { ConfigurationState } from "./input.ts";
+
+/** A route at one listener. */
+interface ServedRoute {
+  readonly listener: string;
+  readonly route: Route;
+}
+
+export function dumpRoutes({ statuses, snapshot }: ConfigurationState): readonly DumpedRoute[] {
+  const served = new Map<string, ServedRoute[]>();
+  for (const { key, routes } of snapshot.binds.flatMap(({ listeners }) => listeners)) {
+    for (const route of routes) served.set(route.key, [...(served.get(route.key) ?? []), { listener: key, route }]);
+  }
+  return statuses.httpRoutes.map(({ namespace, name, parents }) => {
+    const key = `${namespace}/${name}`;
+    const places = served.get(key) ?? [];
+    return {
+      key,
+      namespace,
+      name,
+      hostnames: [...new Set(places.flatMap(({ route }) => route.hostnames))],
+      // Listeners of several addresses come once per address.
+      listeners: [...new Set(places.map(({ listener }) => listener))],
+      parents: parents.map((parent) => dumpParent(namespace, parent)),
+      rules: dumpRules(places.map(({ route }) => route)),
+    };
+  });
+}
+
+function dumpParent(namespace: string, { parentRef, conditions }: ParentStatus): DumpedRoute["parents"][number] {
+  const { kind, name, sectionName, port } = parentRef;
+  const section = sectionName === undefined ? "" : `#${sectionName}`;
+  const portSuffix = port === undefined ? "" : `:${port}`;
+  return { parent: `${kind} ${parentRef.namespace ?? namespace}/${name}${section}${portSuffix}`, conditions };
+}
+
+/** The rules are the same at every listener, but for the limits that come from there. */
+function dumpRules(places: readonly Route[]): readonly DumpedRule[] {
+  const [first] = places;
+  if (first === undefined) return [];
+  return first.rules.map((rule, index) => dumpRule(rule, limitsOf(places.flatMap(({ rules }) => rules[index] ?? []))));
+}
+
+function dumpRule(rule: RouteRule, limits: DumpedRule["limits"]): DumpedRule {
+  const { key, name, matches, filters, backendRefs, timeouts, retry } = rule;
+  return {
+    key,
+    ...(name !== undefined && { name }),
+    matches,
+    filters: filters.map(shownFilter),
+    backendRefs: backendRefs.map(dumpBackendRef),
+    ...(timeouts !== undefined && { timeouts }),
+    ...(retry !== undefined && { retry: { ...retry, codes: retry.codes } }),
+    limits,
+  };
+}
+
+function dumpBackendRef(ref: BackendRef): DumpedRule["backendRefs"][number] {
+  if (ref.kind === "invalid") return { weight: ref.weight, filters: [], fault: ref.reason };
+  return { backend: ref.backend, weight: ref.weight, filters: ref.filters.map(shownFilter) };
+}
+
+/** Each once, in the order in which they apply. */
+function limitsOf(rules: readonly RouteRule[]): DumpedRule["limits"] {
+  const all = rules.flatMap(({ limits, globalLimits = [] }) => [
+    ...limits.map(({ policy, target, entry }) => ({ policy, target, entry })),
+    ...globalLimits.map(({ policy, target }) => ({ policy, target })),
+  ]);
+  return [...new Map(all.map((limit) => [JSON.stringify(limit), limit])).values()];
+}
+
+/** Header values that carry credentials are taken out. */
+function shownFilter(filter: Filter): DumpedRule["filters"][number] {
+  if (filter.kind !== "RequestHeaderModifier" && filter.kind !== "ResponseHeaderModifier") return { ...filter };
+  return { ...filter, set: filter.set.map(shownField), add: filter.add.map(shownField) };
+}
+
+function shownField({ name, value }: HeaderField): HeaderField {
+  return { name, value: isSecretName(name) ? redacted : value };
+}

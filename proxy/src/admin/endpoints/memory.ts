@@ -1,0 +1,38 @@
+/** `/memory`: what the process and each of its threads hold. */
+import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
+import type { Memory, ThreadMemory } from "@gatewayproxy/admin-api/memory";
+import type { AdminEndpoint } from "../endpoint.ts";
+
+export function memoryEndpoint(collect: () => Promise<Memory>): AdminEndpoint {
+  return {
+    path: "/memory",
+    query: [],
+    summary: "Memory of the process, of each thread's heap and of the counters.",
+    methods: { GET: async () => ({ kind: "json", value: await collect() }) },
+  };
+}
+
+/** Of the thread that calls. @param thread its name. */
+export function readThreadMemory(thread: string): ThreadMemory {
+  const heap = getHeapStatistics();
+  return {
+    thread,
+    heapUsed: heap.used_heap_size,
+    heapTotal: heap.total_heap_size,
+    heapLimit: heap.heap_size_limit,
+    mallocedMemory: heap.malloced_memory,
+    external: heap.external_memory,
+    spaces: getHeapSpaceStatistics().map((space) => ({
+      name: space.space_name,
+      size: space.space_size,
+      used: space.space_used_size,
+      available: space.space_available_size,
+      physical: space.physical_space_size,
+    })),
+  };
+}
+
+/** Of the whole process; `process.memoryUsage` counts every thread. */
+export function readProcessMemory(): Memory["process"] {
+  return { ...process.memoryUsage(), uptimeSeconds: process.uptime() };
+}

@@ -1,0 +1,144 @@
+/**
+ * The admin server over HTTP: checks who asks, finds the endpoint, and writes its answer. Every refusal is JSON
+ * `{error, hint}`. What the endpoints do is theirs.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { AdminError } from "@gatewayproxy/admin-api/error";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { type AdminAnswer, type AdminEndpoint, type AdminMethod, adminMethods, refuse } from "./endpoint.ts";
+import { sendEvents } from "./event-stream.ts";
+import { findIntrusion } from "./guard.ts";
+import { findUnknown } from "./parameters.ts";
+
+export interface AdminServerOptions {
+  readonly address: SocketAddress;
+  /** Hosts to allow besides localhost and loopback addresses. */
+  readonly hosts: readonly string[];
+  readonly endpoints: readonly AdminEndpoint[];
+  readonly log: Logger;
+  /** Answers paths below `/ui`; absent: they are 404. */
+  readonly files?: (path: string) => AdminAnswer | undefined;
+}
+
+export interface AdminServer {
+  /** Where it listens; tells what port 0 became. */
+  readonly address: SocketAddress;
+  /** Breaks off what is under way. */
+  close(): Promise<void>;
+}
+
+/** Rejects with Node's error when the address cannot be listened on. */
+export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
+  const server = createServer((request, response) => void serve(options, request, response));
+  await listen(server, options.address);
+  const { address: host, port } = server.address() as AddressInfo; // a TCP server that listens has one
+  return {
+    address: { host, port },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function listen(server: Server, { host, port }: SocketAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port }, resolve);
+  });
+}
+
+async function serve(options: AdminServerOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  // A body means nothing to any endpoint.
+  request.resume();
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
+  try {
+    await write(response, await answer(options, request, gone.signal), gone.signal);
+  } catch (error) {
+    options.log.error({ err: error, path: request.url }, "an admin request failed");
+    if (response.headersSent) response.destroy();
+    else await write(response, refuse(500, "the answer could not be made", "the log says why"), gone.signal);
+  }
+}
+
+async function answer(
+  { endpoints, hosts, files }: AdminServerOptions,
+  { url = "/", method = "", headers }: IncomingMessage,
+  signal: AbortSignal,
+): Promise<AdminAnswer> {
+  const intrusion = findIntrusion(headers, hosts);
+  if (intrusion !== undefined) return intrusion;
+  const queryStart = url.indexOf("?");
+  const path = queryStart === -1 ? url : url.slice(0, queryStart);
+  const query = new URLSearchParams(queryStart === -1 ? "" : url.slice(queryStart));
+  const endpoint = endpoints.find((candidate) => candidate.path === path);
+  if (endpoint === undefined) return (method === "GET" ? files?.(path) : undefined) ?? notFound(path, endpoints);
+  const handler = adminMethods.includes(method as AdminMethod) ? endpoint.methods[method as AdminMethod] : undefined; // by the check
+  if (handler === undefined) return methodNotAllowed(endpoint, method);
+  return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
+}
+
+function notFound(path: string, endpoints: readonly AdminEndpoint[]): AdminAnswer {
+  return refuse(404, `there is no ${path}`, `there are ${endpoints.map((endpoint) => endpoint.path).join(", ")}`);
+}
+
+function methodNotAllowed({ path, methods }: AdminEndpoint, method: string): AdminAnswer {
+  const allowed = Object.keys(methods).join(", ");
+  const refusal = refuse(405, `${path} does not take ${method}`, `${path} takes ${allowed}`);
+  return { ...refusal, headers: { allow: allowed } };
+}
+
+/** For every answer: nothing is kept, guessed or framed. */
+const commonHeaders = {
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+};
+
+async function write(response: ServerResponse, answered: AdminAnswer, signal: AbortSignal): Promise<void> {
+  switch (answered.kind) {
+    case "json":
+      writeJson(response, 200, answered.value, {});
+      return;
+    case "refused": {
+      const { status, error, hint, headers = {} } = answered;
+      writeJson(response, status, { error, hint } satisfies AdminError, headers);
+      return;
+    }
+    case "text": {
+      const { text, contentType = "text/plain; charset=utf-8", whenSent = () => undefined } = answered;
+      response.writeHead(200, { ...commonHeaders, "content-type": contentType }).end(text, whenSent);
+      return;
+    }
+    case "file": {
+      const { bytes, contentType, name } = answered;
+      const disposition = `attachment; filename="${name}"`;
+      response.writeHead(200, { ...commonHeaders, "content-type": contentType, "content-disposition": disposition });
+      response.end(bytes);
+      return;
+    }
+    case "asset": {
+      const { bytes, contentType, contentSecurityPolicy } = answered;
+      const headers = { "content-type": contentType, "content-security-policy": contentSecurityPolicy };
+      response.writeHead(200, { ...commonHeaders, ...headers }).end(bytes);
+      return;
+    }
+    case "events":
+      response.writeHead(200, { ...commonHeaders, "content-type": "text/event-stream" });
+      return sendEvents(response, answered.send, signal);
+  }
+}
+
+function writeJson(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Readonly<Record<string, string>>,
+): void {
+  response.writeHead(status, { ...commonHeaders, ...headers, "content-type": "application/json" });
+  response.end(`${JSON.stringify(value, undefined, 2)}\n`);
+}

@@ -1,0 +1,19 @@
+/** The limits of a snapshot, each once, however many rules are under it. */
+import type { GlobalLimit } from "../ir/global-limit.ts";
+import type { LocalLimit } from "../ir/limit.ts";
+import type { RouteRule, Snapshot } from "../ir/snapshot.ts";
+
+export function localLimitsOf(snapshot: Snapshot): readonly LocalLimit[] {
+  const limits = rulesOf(snapshot).flatMap((rule) => rule.limits);
+  return [...new Map(limits.map((limit) => [`${limit.counter}\n${limit.key ?? ""}`, limit])).values()];
+}
+
+export function globalLimitsOf(snapshot: Snapshot): readonly GlobalLimit[] {
+  const limits = rulesOf(snapshot).flatMap((rule) => rule.globalLimits ?? []);
+  return [...new Map(limits.map((limit) => [limit.id, limit])).values()];
+}
+
+function rulesOf({ binds }: Snapshot): readonly RouteRule[] {
+  const listeners = binds.flatMap((bind) => bind.listeners);
+  return listeners.flatMap(({ routes }) => routes.flatMap(({ rules }) => rules));
+}

@@ -1,0 +1,118 @@
+/**
+ * The endpoints of the admin server, each put together with the parts of the process that it speaks of. An endpoint knows
+ * how to ask and to answer; here it is given whom to ask.
+ */
+import { readFileSync } from "node:fs";
+import type { Memory } from "@gatewayproxy/admin-api/memory";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Logs } from "@gatewayproxy/runtime/log";
+import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { Profiler } from "@gatewayproxy/runtime/profiler";
+import type { ProcessFacts } from "../admin/dump/input.ts";
+import type { AdminEndpoint } from "../admin/endpoint.ts";
+import { configDumpEndpoint } from "../admin/endpoints/config-dump.ts";
+import { indexEndpoint } from "../admin/endpoints/index-page.ts";
+import { loggingEndpoint } from "../admin/endpoints/logging.ts";
+import { memoryEndpoint, readProcessMemory, readThreadMemory } from "../admin/endpoints/memory.ts";
+import { cpuProfileEndpoint, heapProfileEndpoint } from "../admin/endpoints/profile.ts";
+import { quitEndpoint } from "../admin/endpoints/quit.ts";
+import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import type { Configuration } from "./configuration.ts";
+import { type ProxySettings, proxySettings } from "./settings.ts";
+import type { WorkerPool } from "./worker-pool.ts";
+
+/** What operators may ask about. */
+export interface AdminParts {
+  readonly settings: ProxySettings;
+  readonly logs: Logs;
+  readonly clock: Clock;
+  readonly pool: WorkerPool;
+  readonly counters: CounterTable;
+  /** Bytes of the counters' memory. */
+  readonly counterBytes: number;
+  readonly configuration: Configuration;
+  /** Begins the shutdown. */
+  readonly quit: () => void;
+}
+
+/** Every endpoint; of their order is the index. */
+export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
+  const { clock, pool, logs, quit } = parts;
+  const profiler = new Profiler(clock, () => pool.threads);
+  const take: Profiler["take"] = (...request) => profiler.take(...request);
+  const endpoints = [
+    configDump(parts),
+    loggingEndpoint(logLevels(logs, pool)),
+    memoryEndpoint(() => collectMemory(parts)),
+    cpuProfileEndpoint(take),
+    heapProfileEndpoint(take),
+    quitEndpoint(quit),
+  ];
+  return [indexEndpoint(endpoints), ...endpoints];
+}
+
+function configDump({ settings, clock, pool, configuration }: AdminParts): AdminEndpoint {
+  const facts: ProcessFacts = {
+    version: readVersion(),
+    startedMs: clock.nowMs(),
+    mode: "file",
+    source: settings.configDir,
+    settings: settingsByFlag(settings),
+  };
+  return configDumpEndpoint(async () => {
+    const [generations, endpoints] = await Promise.all([
+      pool.ask("generation", undefined),
+      pool.ask("endpoints", undefined),
+    ]);
+    return {
+      process: facts,
+      configuration: configuration.state(),
+      workers: generations.map(({ worker, answer }) => ({ worker, generation: answer })),
+      endpoints: endpoints.flatMap(({ answer }) => answer),
+    };
+  });
+}
+
+function readVersion(): string {
+  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  // Our own file, which has one.
+  return (JSON.parse(text) as { readonly version: string }).version;
+}
+
+/** Every setting that has a value, as one would type it. */
+function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
+  const entries = Object.entries(settings).flatMap(([name, value]) => {
+    // The settings are named as their declarations are.
+    const { flag } = proxySettings[name as keyof ProxySettings];
+    if (value === undefined) return [];
+    return [[flag, typeof value === "object" ? `${value.host}:${value.port}` : value] as const];
+  });
+  return Object.fromEntries(entries);
+}
+
+function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpoint>[0] {
+  return {
+    initial: logs.filter,
+    current: () => logs.filter,
+    async set(filter) {
+      const text = renderLogFilter(filter);
+      logs.setFilter(filter);
+      pool.setLogFilter(text);
+      await pool.ask("setLogFilter", text);
+    },
+  };
+}
+
+async function collectMemory({ pool, counters, counterBytes, clock }: AdminParts): Promise<Memory> {
+  const workers = await pool.ask("memory", undefined);
+  return {
+    process: readProcessMemory(),
+    threads: [readThreadMemory("main"), ...workers.map(({ answer }) => answer)],
+    counters: {
+      bytes: counterBytes,
+      capacity: counters.capacity,
+      open: counters.entries(clock.monotonicMs()).reduce((count) => count + 1, 0),
+      evictions: counters.evictions,
+    },
+  };
+}

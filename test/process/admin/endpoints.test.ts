@@ -1,0 +1,95 @@
+/** Logging, memory, profiles and the way down, over all threads of a proxy process. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
+import { memorySchema } from "@gatewayproxy/admin-api/memory";
+import { expect, test } from "vitest";
+import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { startBackend } from "../../support/backend.ts";
+
+const start = async () => startAdminProxy((await startBackend()).port);
+
+test("/logging tells the filter in effect and changes it in every thread at once", async () => {
+  const { proxy, url } = await start();
+  const logging = async (query: string, method = "POST") => askAdmin(`${proxy.admin}/logging${query}`, { method });
+  expect((await logging("", "GET")).text).toBe("current log level is info\n");
+
+  expect((await logging("?level=proxy::access=off")).text).toBe("current log level is info,proxy::access=off\n");
+  for (let sent = 0; sent < 8; sent++) await fetch(url, { headers: { "x-request-id": "silent" } });
+  expect((await logging("?level=debug,proxy::config=warn")).text).toBe(
+    "current log level is debug,proxy::config=warn\n",
+  );
+  await fetch(url, { headers: { "x-request-id": "loud" } });
+  await proxy.logged((line) => line["requestId"] === "loud");
+  expect(proxy.log.some((line) => line["requestId"] === "silent")).toBe(false);
+
+  expect((await logging("?reset")).text).toBe("current log level is info\n");
+  expect((await logging("?reset&level=proxy::config=trace")).text).toBe(
+    "current log level is info,proxy::config=trace\n",
+  );
+
+  for (const query of ["?level=verbose", "?level=info,proxy=loud", "?level==,"]) {
+    const answer = await logging(query);
+    const { error, hint } = adminErrorSchema.parse(JSON.parse(answer.text));
+    expect([query, answer.status]).toEqual([query, 400]);
+    expect(error).toContain("accepted are a level (off, error, warn, info, debug, trace)");
+    expect(hint).toContain("POST /logging?level=");
+  }
+  expect((await logging("", "GET")).text).toBe("current log level is info,proxy::config=trace\n");
+});
+
+test("/memory tells the process, every thread's heap, and the counters", async () => {
+  const { proxy } = await start();
+  const memory = memorySchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/memory`)).text));
+  expect(memory.threads.map(({ thread }) => thread)).toEqual(["main", "worker 1", "worker 2"]);
+  expect(memory.process.rss).toBeGreaterThan(10_000_000);
+  for (const thread of memory.threads) expect(thread.heapUsed).toBeGreaterThan(1_000_000);
+  expect(memory.counters).toMatchObject({ capacity: 131_072, open: 0, evictions: 0 });
+});
+
+test("profiles name the functions of the sources and open in go tool pprof", async () => {
+  const { proxy, url } = await start();
+  const taken = fetch(`${proxy.admin}/debug/pprof/profile?seconds=1`);
+  let isDone = false;
+  const load = async (): Promise<void> => {
+    while (!isDone) await (await fetch(url)).text();
+  };
+  const loads = [load(), load()];
+  const answer = await taken;
+  isDone = true;
+  await Promise.all(loads);
+  expect(answer.status).toBe(200);
+  const report = pprofTop(Buffer.from(await answer.arrayBuffer()));
+  expect(report).toContain("Type: cpu");
+  expect(report).toMatch(/\.ts/);
+
+  const heap = await fetch(`${proxy.admin}/debug/pprof/heap`);
+  expect(heap.status).toBe(200);
+  expect(pprofTop(Buffer.from(await heap.arrayBuffer()))).toContain("Type: inuse_space");
+});
+
+test("of ten profiles asked for at once one is taken and nine are told to come back; none takes seconds out of range", async () => {
+  const { proxy } = await start();
+  for (const seconds of ["0", "301", "1.5", "-1", "ten", ""]) {
+    const answer = await askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=${seconds}`);
+    expect([seconds, answer.status]).toEqual([seconds, 400]);
+    expect(adminErrorSchema.parse(JSON.parse(answer.text)).hint).toContain("from 1 to 300");
+  }
+  const asked = Array.from({ length: 10 }, () => askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=1`));
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  expect(statuses.toSorted()).toEqual([200, ...Array.from({ length: 9 }, () => 429)]);
+});
+
+/** The report of `go tool pprof -top`, with the files of the functions. */
+function pprofTop(profile: Buffer): string {
+  const folder = mkdtempSync(join(tmpdir(), "pprof-"));
+  try {
+    const file = join(folder, "profile.pb.gz");
+    writeFileSync(file, profile);
+    return execFileSync("go", ["tool", "pprof", "-top", "-lines", file], { encoding: "utf8", stdio: "pipe" });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

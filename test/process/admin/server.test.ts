@@ -1,0 +1,60 @@
+/** What holds for every endpoint of the admin server: who may ask, for what, and how a refusal reads. */
+import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
+import { endpointIndexSchema } from "@gatewayproxy/admin-api/endpoint-index";
+import { expect, test } from "vitest";
+import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { startBackend } from "../../support/backend.ts";
+
+const start = async (args: readonly string[] = []) => startAdminProxy((await startBackend()).port, [], args);
+
+test("the index tells every endpoint, as a page to browsers and as JSON to others", async () => {
+  const { proxy } = await start();
+  const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
+  expect(endpoints.map(({ path }) => path)).toContain("/config_dump");
+  const page = await askAdmin(`${proxy.admin}/`, { headers: { accept: "text/html" } });
+  expect(page.headers["content-type"]).toBe("text/html; charset=utf-8");
+  for (const { path } of endpoints) expect(page.text).toContain(path);
+});
+
+test("a wrong method, an unknown path, an unknown or repeated parameter are refused with what is accepted", async () => {
+  const { proxy } = await start();
+  const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
+  for (const { path, methods } of endpoints) {
+    const wrong = await askAdmin(proxy.admin + path, { method: methods.includes("GET") ? "DELETE" : "GET" });
+    expect([path, wrong.status, wrong.headers["allow"]]).toEqual([path, 405, methods.join(", ")]);
+    expect(adminErrorSchema.parse(JSON.parse(wrong.text)).hint).toContain(methods.join(", "));
+    const [method] = methods;
+    const unknown = await askAdmin(`${proxy.admin}${path}?nonsense=1`, { method: method ?? "GET" });
+    expect([path, unknown.status]).toEqual([path, 400]);
+    expect(adminErrorSchema.parse(JSON.parse(unknown.text)).error).toContain("nonsense");
+  }
+  const missing = await askAdmin(`${proxy.admin}/nowhere`);
+  expect(missing.status).toBe(404);
+  const { hint } = adminErrorSchema.parse(JSON.parse(missing.text));
+  for (const { path } of endpoints) expect(hint).toContain(path);
+  expect((await askAdmin(`${proxy.admin}/logging?level=info&level=debug`, { method: "POST" })).status).toBe(400);
+});
+
+test("web pages of other sites, and names that point here, are refused; --admin-host allows names", async () => {
+  const { proxy } = await start(["--admin-host", "admin.example.com"]);
+  const ask = async (headers: Record<string, string>, method = "GET") =>
+    (await askAdmin(`${proxy.admin}/logging`, { headers, method })).status;
+  const { host } = new URL(proxy.admin);
+  expect(await ask({ host: "evil.example.com" })).toBe(403);
+  expect(await ask({ host: "127.0.0.1.evil.example.com" })).toBe(403);
+  expect(await ask({ host: "admin.example.com:15000" })).toBe(200);
+  expect(await ask({ host: "localhost:9" })).toBe(200);
+  expect(await ask({ host: "[::1]:9" })).toBe(200);
+  expect(await ask({ "sec-fetch-site": "cross-site" })).toBe(403);
+  expect(await ask({ "sec-fetch-site": "same-site" })).toBe(403);
+  expect(await ask({ "sec-fetch-site": "same-origin" })).toBe(200);
+  expect(await ask({ "sec-fetch-site": "none" })).toBe(200);
+  expect(await ask({ origin: "http://evil.example.com" }, "POST")).toBe(403);
+  expect(await ask({ origin: "null" }, "POST")).toBe(403);
+  expect(await ask({ origin: `http://${host}` }, "POST")).toBe(200);
+});
+
+test("--admin-address off opens no admin server", async () => {
+  const { proxy } = await start(["--admin-address", "off"]);
+  await expect(askAdmin(proxy.admin)).rejects.toThrow("ECONNREFUSED");
+});

@@ -1,0 +1,49 @@
+/** A proxy process with one route to a backend of the test, to ask its admin server about. */
+import { request as httpRequest } from "node:http";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "./gateway.ts";
+import { freePort, type ProxyProcess, startProxy } from "./proxy-process.ts";
+
+export interface AdminProxy {
+  readonly proxy: ProxyProcess;
+  /** Where its listener is. */
+  readonly url: string;
+}
+
+/** Starts the proxy with two workers on a route `r` to the backend, and `more` manifests. */
+export async function startAdminProxy(
+  backendPort: number,
+  more: readonly string[] = [],
+  args: readonly string[] = [],
+): Promise<AdminProxy> {
+  const port = await freePort();
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const all = manifests(gatewayManifest(port), backendManifest("b", backendPort), route, ...more);
+  const proxy = await startProxy({ "all.yaml": all }, ["--workers", "2", ...args]);
+  return { proxy, url: `http://127.0.0.1:${port}` };
+}
+
+export interface AdminAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly text: string;
+}
+
+/** Asks with headers that `fetch` would not let through, such as `host`. */
+export function askAdmin(
+  url: string,
+  { method = "GET", headers = {} }: { readonly method?: string; readonly headers?: Record<string, string> } = {},
+): Promise<AdminAnswer> {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(url, { method, headers, agent: false }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.on("error", reject);
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
+    });
+    request.on("error", reject);
+    request.end();
+  });
+}
