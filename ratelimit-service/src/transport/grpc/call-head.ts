@@ -1,5 +1,5 @@
 /** What the headers of a gRPC call say (gRPC over HTTP/2, "Requests"), and the answer to those that say it wrong. */
-import { encodeHeaderBlock } from "../http2/hpack-encoder.ts";
+import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 import type { RequestHead } from "../http2/request-head.ts";
 import type { GrpcMethod, GrpcMethods } from "./method.ts";
 import { errorResponse, GrpcError, StatusCode } from "./status.ts";

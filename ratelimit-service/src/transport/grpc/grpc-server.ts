@@ -7,7 +7,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { createServer as createTlsServer } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { ServerConnection } from "../http2/connection.ts";
-import { ConnectionError } from "../http2/frame.ts";
+import { ConnectionError } from "@gatewayproxy/runtime/http2/frame";
 import { defaultHttp2Limits, type Http2Limits } from "../http2/limits.ts";
 import type { RequestHead } from "../http2/request-head.ts";
 import type { RequestHandler } from "../http2/request-streams.ts";

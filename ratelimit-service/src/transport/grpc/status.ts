@@ -1,5 +1,5 @@
 /** gRPC statuses and how they travel: header blocks for each way that a call can end (gRPC over HTTP/2, "Responses"). */
-import { encodeHeaderBlock } from "../http2/hpack-encoder.ts";
+import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 
 /** Status codes of gRPC. */
 export const StatusCode = {

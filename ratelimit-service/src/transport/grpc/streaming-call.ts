@@ -1,5 +1,5 @@
 /** One streaming call on its stream: messages both ways, in any order, until either side ends. */
-import { ErrorCode } from "../http2/frame.ts";
+import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { MessageEncoding } from "./call-head.ts";

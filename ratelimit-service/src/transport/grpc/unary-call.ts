@@ -1,5 +1,5 @@
 /** One unary call on its stream: gathers the message, runs the method, answers. */
-import { ErrorCode } from "../http2/frame.ts";
+import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { CallHead } from "./call-head.ts";

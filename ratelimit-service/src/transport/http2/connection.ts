@@ -9,9 +9,9 @@
  */
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { BlockAssembly } from "./block-assembly.ts";
-import { demand, demandSize } from "./demand.ts";
-import { FloodGuard } from "./flood-guard.ts";
+import { BlockAssembly } from "@gatewayproxy/runtime/http2/block-assembly";
+import { demand, demandSize } from "@gatewayproxy/runtime/http2/demand";
+import { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -21,13 +21,13 @@ import {
   FrameType,
   maxWindowBytes,
   Setting,
-} from "./frame.ts";
-import { FrameWriter } from "./frame-writer.ts";
+} from "@gatewayproxy/runtime/http2/frame";
+import { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
 import { Greeting } from "./greeting.ts";
 import type { Http2Limits } from "./limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
-import { readSettings } from "./settings.ts";
+import { readSettings } from "@gatewayproxy/runtime/http2/settings";
 
 export interface ConnectionOptions<Head> {
   readonly socket: Socket;
@@ -69,7 +69,8 @@ export class ServerConnection<Head> {
   constructor(options: ConnectionOptions<Head>) {
     const { socket, handler, limits, clock } = options;
     this.#options = options;
-    this.#writer = new FrameWriter(socket, options.isTls);
+    // After the promise jobs at hand, so that the answers of one Redis reply leave together.
+    this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(flush));
     this.#reader = new FrameReader(this.#frame);
     this.#idleFrames = new FloodGuard(clock, 1_000, 100);
     this.#streams = new RequestStreams({

@@ -1,5 +1,5 @@
 /** The first bytes of a connection: a client of HTTP/2 says the preface (RFC 9113 §3.4), anything else is somebody lost. */
-import { clientPreface } from "./frame.ts";
+import { clientPreface } from "@gatewayproxy/runtime/http2/frame";
 
 /** `rest` is what follows the preface; `undefined` means that more bytes are needed. */
 export type GreetingOutcome =

@@ -1,7 +1,8 @@
 /**
- * What a header block must be to begin a request, or to end one (RFC 9113 §8.1 to §8.3). A request that breaks these
+ * What a header block must be to begin a request (RFC 9113 §8.1 to §8.3). A request that breaks these
  * rules is malformed: it is refused, never repaired, so that nothing behind it can read it differently.
  */
+import { faultOfFields, isFieldValue } from "@gatewayproxy/runtime/http2/fields";
 import type { Result } from "@gatewayproxy/runtime/problem";
 
 export interface RequestHead {
@@ -12,9 +13,6 @@ export interface RequestHead {
   /** The regular fields as [name, value, …], names in lower case. */
   readonly fields: readonly string[];
 }
-
-/** Fields of one hop in HTTP/1, which have no meaning here (§8.2.2). */
-const connectionFields = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
 
 function malformed(message: string): Result<never> {
   return { ok: false, problems: [{ message }] };
@@ -51,11 +49,6 @@ export function parseRequestHead(fields: readonly string[]): Result<RequestHead>
   };
 }
 
-/** What is wrong with the fields of a block that ends a request; they are not used otherwise. */
-export function faultOfTrailers(fields: readonly string[]): string | undefined {
-  return faultOfFields(fields);
-}
-
 function faultOfPseudoFields(pseudo: ReadonlyMap<string, string>): string | undefined {
   for (const [name, value] of pseudo) {
     if (name !== ":method" && name !== ":scheme" && name !== ":path" && name !== ":authority") {
@@ -71,32 +64,6 @@ function faultOfPseudoFields(pseudo: ReadonlyMap<string, string>): string | unde
     }
   }
   return undefined;
-}
-
-function faultOfFields(fields: readonly string[]): string | undefined {
-  for (let index = 0; index < fields.length; index += 2) {
-    const name = fields[index] ?? "";
-    const value = fields[index + 1] ?? "";
-    if (!isFieldName(name)) {
-      return "a field's name is not in lower case, or not a name";
-    }
-    if (connectionFields.has(name) || (name === "te" && value !== "trailers")) {
-      return `${name} is a field of HTTP/1 connections`;
-    }
-    if (!isFieldValue(value)) {
-      return `${name} holds a character that no field may hold`;
-    }
-  }
-  return undefined;
-}
-
-/** Lower-case token characters (RFC 9110 §5.6.2); a colon, so a late pseudo field, is none. */
-function isFieldName(name: string): boolean {
-  return /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name);
-}
-
-function isFieldValue(value: string): boolean {
-  return !/[\0\r\n]|^[ \t]|[ \t]$/.test(value);
 }
 
 function readContentLength(fields: readonly string[]): number | undefined | "malformed" {

@@ -2,16 +2,23 @@
  * The requests of one connection: what opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4, §6.9) and both directions'
  * flow control. Streams in progress are bounded, cancelled ones included until their handler is done.
  */
-import type { FloodGuard } from "./flood-guard.ts";
-import { demand, demandSize, paddingBytes } from "./demand.ts";
-import { ConnectionError, defaultWindowBytes, ErrorCode, Flag, maxWindowBytes } from "./frame.ts";
-import type { FrameWriter } from "./frame-writer.ts";
-import { HeaderBlocks, type RequestBlock } from "./header-blocks.ts";
-import { encodeHeaderBlock } from "./hpack-encoder.ts";
+import type { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
+import { demand, demandSize, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
+import {
+  ConnectionError,
+  defaultWindowBytes,
+  ErrorCode,
+  Flag,
+  maxWindowBytes,
+} from "@gatewayproxy/runtime/http2/frame";
+import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
+import { HeaderBlocks } from "@gatewayproxy/runtime/http2/header-blocks";
+import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 import type { Http2Limits } from "./limits.ts";
+import { faultOfTrailers, readRequestBlock, type RequestBlock } from "./request-block.ts";
 import type { RequestHead } from "./request-head.ts";
 import { ServerStream, type StreamHost, type StreamReceiver } from "./server-stream.ts";
-import { StreamTable } from "./stream-table.ts";
+import { StreamTable } from "@gatewayproxy/runtime/http2/stream-table";
 
 /** What is done with requests; shared by all connections of a server. */
 export interface RequestHandler<Head> {
@@ -49,8 +56,8 @@ export class RequestStreams<Head> implements StreamHost {
   isClosed = false;
 
   readonly #options: RequestStreamsOptions<Head>;
-  readonly #blocks: HeaderBlocks<Head>;
-  readonly #streams = new StreamTable();
+  readonly #blocks: HeaderBlocks<RequestBlock<Head>>;
+  readonly #streams = new StreamTable<ServerStream>();
   readonly #waiting = new Set<ServerStream>();
   readonly #resets = new Set<number>();
   /** Cancelled requests whose handler is still at work. */
@@ -63,7 +70,9 @@ export class RequestStreams<Head> implements StreamHost {
     const { handler, limits, writer } = options;
     this.#options = options;
     this.writer = writer;
-    this.#blocks = new HeaderBlocks(limits.maxHeaderListBytes, (head) => handler.readHead(head));
+    this.#blocks = new HeaderBlocks(limits.maxHeaderListBytes, (fields) =>
+      readRequestBlock(fields, (head) => handler.readHead(head)),
+    );
     this.#receiveWindowBytes = limits.connectionWindowBytes;
   }
 
@@ -127,11 +136,11 @@ export class RequestStreams<Head> implements StreamHost {
   /** Takes a whole header block: it begins a request, or ends one. */
   headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
     if (id <= this.#lastStreamId) {
-      this.#trailers(id, endStream, this.#blocks.readTrailers(buffer, start, end));
+      this.#trailers(id, endStream, faultOfTrailers(this.#blocks.readFields(buffer, start, end)));
       return;
     }
     this.#lastStreamId = id;
-    const block = this.#blocks.readRequest(buffer, start, end);
+    const block = this.#blocks.read(buffer, start, end);
     if (this.isClosed) {
       // The peer has been told that this one is not taken; what follows of it is on its way already.
       this.#rememberReset(id);

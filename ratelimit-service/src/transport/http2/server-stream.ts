@@ -2,8 +2,8 @@
  * One request and its answer on a connection: the sending half with its flow control. Whoever answers is the stream's
  * `StreamReceiver`; what the peer sends reaches it through `connection.ts`.
  */
-import { ErrorCode, maxFramePayloadBytes } from "./frame.ts";
-import type { FrameWriter } from "./frame-writer.ts";
+import { ErrorCode, maxFramePayloadBytes } from "@gatewayproxy/runtime/http2/frame";
+import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
 
 /**
  * The handler's side of a stream. It finishes every stream exactly once, with an answer or with `reset`, also after

@@ -5,8 +5,8 @@
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { ServerConnection } from "../connection.ts";
-import { ErrorCode } from "../frame.ts";
-import { encodeHeaderBlock } from "../hpack-encoder.ts";
+import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
+import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 import { defaultHttp2Limits, type Http2Limits } from "../limits.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { RequestHandler } from "../request-streams.ts";

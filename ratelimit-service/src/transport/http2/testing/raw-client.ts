@@ -1,36 +1,12 @@
 /** A client that sends frames as it is told, right or wrong, and tells the frames that come back. */
 import { connect, type Socket } from "node:net";
-import { clientPreface, FrameReader, FrameType } from "../frame.ts";
-import { encodeHeaderBlock } from "../hpack-encoder.ts";
-
-export interface RawFrame {
-  readonly type: number;
-  readonly flags: number;
-  readonly streamId: number;
-  readonly payload: Buffer;
-}
-
-/** The bytes of a frame. */
-export function rawFrame(type: number, flags: number, streamId: number, payload: Uint8Array | string = ""): Buffer {
-  const content = Buffer.from(payload);
-  const header = Buffer.alloc(9);
-  header.writeUIntBE(content.length, 0, 3);
-  header[3] = type;
-  header[4] = flags;
-  header.writeUInt32BE(streamId, 5);
-  return Buffer.concat([header, content]);
-}
+import { type RawFrame, rawFrame } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { clientPreface, FrameReader, FrameType } from "@gatewayproxy/runtime/http2/frame";
+import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 
 /** A header block that begins a request. */
 export function requestBlock(...fields: readonly string[]): Buffer {
   return encodeHeaderBlock([":method", "POST", ":scheme", "http", ":path", "/echo", ":authority", "test", ...fields]);
-}
-
-/** A uint32, big endian. */
-export function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
 }
 
 export class RawClient {

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { FakeClock } from "../testing/fake-clock.ts";
 import { expect, test } from "vitest";
 import { FloodGuard } from "./flood-guard.ts";
 

@@ -3,7 +3,7 @@
  * what the peer does besides. Honest peers never come near its end; the known floods (SETTINGS, PING, RST_STREAM, empty
  * DATA, PRIORITY, WINDOW_UPDATE) reach it at once.
  */
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock } from "../clock.ts";
 
 export class FloodGuard {
   readonly #clock: Clock;

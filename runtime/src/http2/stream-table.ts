@@ -6,25 +6,28 @@
  * A client's streams have odd, rising numbers, so `number >> 1` spreads them evenly. Deleting moves the streams behind
  * the gap forward, so there are no tombstones and a look ends at the first free place.
  */
-import type { ServerStream } from "./server-stream.ts";
+/** What a table holds. */
+export interface NumberedStream {
+  readonly id: number;
+}
 
 const initialPlaces = 64;
 
-export class StreamTable {
+export class StreamTable<Stream extends NumberedStream> {
   /** A power of two long, and at least half of it free. */
-  #places: (ServerStream | undefined)[] = new Array<ServerStream | undefined>(initialPlaces).fill(undefined);
+  #places: (Stream | undefined)[] = new Array<Stream | undefined>(initialPlaces).fill(undefined);
   #size = 0;
 
   get size(): number {
     return this.#size;
   }
 
-  get(id: number): ServerStream | undefined {
+  get(id: number): Stream | undefined {
     return this.#places[this.#placeOf(id)];
   }
 
   /** `stream` is not in the table yet. */
-  add(stream: ServerStream): void {
+  add(stream: Stream): void {
     if ((this.#size + 1) * 2 > this.#places.length) this.#grow();
     this.#places[this.#placeOf(stream.id)] = stream;
     this.#size++;
@@ -51,7 +54,7 @@ export class StreamTable {
   }
 
   /** The streams now in the table, in no order; it may change meanwhile. */
-  all(): ServerStream[] {
+  all(): Stream[] {
     return this.#places.filter((stream) => stream !== undefined);
   }
 
@@ -68,7 +71,7 @@ export class StreamTable {
 
   #grow(): void {
     const streams = this.all();
-    this.#places = new Array<ServerStream | undefined>(this.#places.length * 2).fill(undefined);
+    this.#places = new Array<Stream | undefined>(this.#places.length * 2).fill(undefined);
     for (const stream of streams) this.#places[this.#placeOf(stream.id)] = stream;
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ConnectionError, FrameReader } from "./frame.ts";
-import { rawFrame } from "./testing/raw-client.ts";
+import { rawFrame } from "./testing/raw-frame.ts";
 
 describe("FrameReader", () => {
   test("finds the same frames wherever the bytes are cut", () => {

@@ -1,10 +1,9 @@
 /**
  * Gathers the frames of a connection and hands them to its socket in one write. Frames written while a chunk is being
- * read leave at its end; frames written later leave before the next turn of the event loop, after all answers that
- * became ready in this one.
+ * read leave at its end; when frames written at other times leave is for the side to say that writes them.
  */
 import type { Socket } from "node:net";
-import { type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
+import { clientPreface, type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
 import { emptyTableUpdate } from "./hpack-encoder.ts";
 
 const initialBytes = 8_192;
@@ -20,10 +19,16 @@ export class FrameWriter {
   #isHeld = false;
   #isScheduled = false;
   #isFirstBlock = true;
+  readonly #defer: (flush: () => void) => void;
 
-  constructor(socket: Socket, isTls: boolean) {
+  /**
+   * @param defer calls what it is given when frames are to leave that were not written while a chunk was read:
+   *   `process.nextTick` after the promise jobs at hand, `setImmediate` after everything that the event loop had ready.
+   */
+  constructor(socket: Socket, isTls: boolean, defer: (flush: () => void) => void) {
     this.#socket = socket;
     this.#canReuse = !isTls;
+    this.#defer = defer;
   }
 
   /** Bytes that the peer has not taken yet. */
@@ -53,6 +58,13 @@ export class FrameWriter {
     if (!this.#canReuse || this.#socket.writableLength > 0 || this.#buffer.length > keptBytes) {
       this.#buffer = Buffer.allocUnsafeSlow(initialBytes);
     }
+  }
+
+  /** What a client says before all frames. */
+  preface(): void {
+    this.#reserve(clientPreface.length);
+    this.#bytes(clientPreface, 0, clientPreface.length);
+    this.#schedule();
   }
 
   settings(entries: readonly (readonly [setting: number, value: number])[]): void {
@@ -111,8 +123,8 @@ export class FrameWriter {
   }
 
   /** `source[start, end)`, at most a frame long. */
-  data(streamId: number, source: Uint8Array, start: number, end: number): void {
-    this.#begin(end - start, FrameType.Data, 0, streamId);
+  data(streamId: number, source: Uint8Array, start: number, end: number, endStream = false): void {
+    this.#begin(end - start, FrameType.Data, endStream ? Flag.EndStream : 0, streamId);
     this.#bytes(source, start, end);
   }
 
@@ -130,17 +142,19 @@ export class FrameWriter {
     buffer[at++] = streamId >>> 8;
     buffer[at++] = streamId;
     this.#length = at;
-    if (!this.#isHeld && !this.#isScheduled) {
-      this.#isScheduled = true;
-      // After the promise jobs of this turn, so the answers of one Redis reply leave together.
-      process.nextTick(() => {
-        this.#isScheduled = false;
-        if (!this.#isHeld) {
-          this.flush();
-        }
-      });
-    }
+    this.#schedule();
   }
+
+  #schedule(): void {
+    if (this.#isHeld || this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#defer(this.#flushLater);
+  }
+
+  readonly #flushLater = (): void => {
+    this.#isScheduled = false;
+    if (!this.#isHeld) this.flush();
+  };
 
   #reserve(bytes: number): void {
     const needed = this.#length + bytes;

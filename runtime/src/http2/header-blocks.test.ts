@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { HeaderBlocks } from "./header-blocks.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
-import { parseRequestHead, type RequestHead } from "./request-head.ts";
 
 /** `:method POST`, `:scheme http`, `:path /` by index; every request begins so. */
 const head = Buffer.from([0x83, 0x86, 0x84]);
@@ -23,33 +22,28 @@ const field = fc.oneof(
 );
 const block = fc.array(field, { maxLength: 2 }).map((fields) => Buffer.concat([head, ...fields]));
 
-/** What the blocks say, read one by one without remembering any; ends where one cannot be read. */
-function plainly(blocks: readonly Buffer[]): (RequestHead | string)[] {
-  const decoder = new HpackDecoder(4_096, 10_000);
-  const heads: (RequestHead | string)[] = [];
+type Fields = readonly string[] | undefined;
+
+/** What the blocks say by `read`; ends where one cannot be read. */
+function said(blocks: readonly Buffer[], read: (bytes: Buffer) => Fields): (Fields | "broken")[] {
+  const all: (Fields | "broken")[] = [];
   try {
-    for (const bytes of blocks) {
-      const result = parseRequestHead(decoder.decode(bytes, 0, bytes.length) ?? []);
-      heads.push(result.ok ? result.value : "malformed");
-    }
+    for (const bytes of blocks) all.push(read(bytes));
   } catch {
-    heads.push("broken");
+    all.push("broken");
   }
-  return heads;
+  return all;
 }
 
-function remembering(blocks: readonly Buffer[]): (RequestHead | string)[] {
-  const reader = new HeaderBlocks(10_000, (each) => each);
-  const heads: (RequestHead | string)[] = [];
-  try {
-    for (const bytes of blocks) {
-      const read = reader.readRequest(bytes, 0, bytes.length);
-      heads.push(read.kind === "request" ? read.head : read.kind);
-    }
-  } catch {
-    heads.push("broken");
-  }
-  return heads;
+/** One by one, without remembering any. */
+function plainly(blocks: readonly Buffer[]): (Fields | "broken")[] {
+  const decoder = new HpackDecoder(4_096, 10_000);
+  return said(blocks, (bytes) => decoder.decode(bytes, 0, bytes.length));
+}
+
+function remembering(blocks: readonly Buffer[]): (Fields | "broken")[] {
+  const reader = new HeaderBlocks(10_000, (fields) => fields);
+  return said(blocks, (bytes) => reader.read(bytes, 0, bytes.length));
 }
 
 describe("HeaderBlocks", () => {
@@ -68,7 +62,7 @@ describe("HeaderBlocks", () => {
   test("does not read a block again that it knows", () => {
     let reads = 0;
     const reader = new HeaderBlocks(10_000, () => reads++);
-    for (let times = 0; times < 5; times++) reader.readRequest(head, 0, head.length);
+    for (let times = 0; times < 5; times++) reader.read(head, 0, head.length);
 
     expect(reads).toBe(1);
   });
