@@ -23,7 +23,7 @@ const proxy = {
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
   llm: { layers: ["ir"], packages: [], core: ["zlib", "stream"] },
-  policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto", "http2"] },
+  policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto", "net", "tls"] },
   upstream: { layers: ["ir"], packages: ["undici"] },
   telemetry: { layers: ["ir"], packages: ["pino", "prom-client"] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.

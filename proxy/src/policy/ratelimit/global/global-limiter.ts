@@ -10,12 +10,12 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { LimitView, Refusal } from "./answer-headers.ts";
 import { BoundedCache } from "./bounded-cache.ts";
-import { Http2UnaryClient } from "./http2-unary-client.ts";
+import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
 import { LearnedLimits } from "./learned-limits.ts";
 import { type GateServices, LimitGate, nearest, type Passed, type Verdict } from "./limit-gate.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
-import type { Endpoints } from "./unary-client.ts";
+import type { Endpoints } from "./grpc/unary-client.ts";
 
 export interface GlobalLimiterOptions {
   readonly clock: Clock;

@@ -1,5 +1,5 @@
 /** Who hears of what happens between us and rate limit services: metrics and the log. `service` is a service's key. */
-import type { FailureCause } from "./unary-client.ts";
+import type { FailureCause } from "./grpc/unary-client.ts";
 
 export interface GlobalLimitObserver {
   /** One call ended after `durationMs`. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { RateLimitCall } from "./messages.ts";
 import { silentObserver } from "./observer.ts";
 import { ServiceClient } from "./service-client.ts";
-import { type CallOutcome, callFailure, type UnaryClient } from "./unary-client.ts";
+import { type CallOutcome, callFailure, type UnaryClient } from "./grpc/unary-client.ts";
 
 const ok: CallOutcome = { kind: "answered", message: Buffer.from([8, 1]) };
 const away = callFailure("unavailable", "away");

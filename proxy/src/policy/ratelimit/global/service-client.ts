@@ -11,7 +11,13 @@ import { Breaker } from "./breaker.ts";
 import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
-import { type CallFailure, type CallOutcome, callFailure, type Endpoints, type UnaryClient } from "./unary-client.ts";
+import {
+  type CallFailure,
+  type CallOutcome,
+  callFailure,
+  type Endpoints,
+  type UnaryClient,
+} from "./grpc/unary-client.ts";
 
 /** The methods of a service; the last two are Limitador's own. */
 export const methods = {

@@ -1,6 +1,6 @@
 /** Unary gRPC calls as the rest of the limiter sees them, whatever carries them. */
 
-import type { Backend } from "../../../ir/snapshot.ts";
+import type { Backend } from "../../../../ir/snapshot.ts";
 
 /** Where a service is. */
 export type Endpoints = Pick<Backend, "endpoints" | "tls">;

@@ -1,15 +1,16 @@
 /**
- * Unary gRPC calls over node:http2, to whichever endpoint of the service is open and least busy. A call that an endpoint
+ * Unary gRPC calls over HTTP/2, to whichever endpoint of the service is open and least busy. A call that an endpoint
  * has provably not begun goes to another one, or to the same by a new connection, once.
  */
-import { type ConnectionOptions, Http2Connection, type PendingCall } from "./http2-connection.ts";
+import type { PendingCall } from "./call.ts";
+import { type ConnectionOptions, EndpointConnection } from "./endpoint-connection.ts";
 import { type CallOutcome, callFailure, type Endpoints, type UnaryClient } from "./unary-client.ts";
 
 export class Http2UnaryClient implements UnaryClient {
   readonly #options: ConnectionOptions;
   /** By address and TLS settings. */
-  #byEndpoint: ReadonlyMap<string, Http2Connection> = new Map();
-  #connections: readonly Http2Connection[] = [];
+  #byEndpoint: ReadonlyMap<string, EndpointConnection> = new Map();
+  #connections: readonly EndpointConnection[] = [];
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -17,11 +18,11 @@ export class Http2UnaryClient implements UnaryClient {
 
   /** Connects to what is new at once, so that no call waits for it; what is gone finishes its calls and closes. */
   update({ endpoints, tls }: Endpoints): void {
-    const kept = new Map<string, Http2Connection>();
+    const kept = new Map<string, EndpointConnection>();
     for (const endpoint of endpoints) {
       const key = `${endpoint.host} ${endpoint.port} ${tls === undefined ? "" : JSON.stringify(tls)}`;
       if (kept.has(key)) continue;
-      kept.set(key, this.#byEndpoint.get(key) ?? new Http2Connection(endpoint, tls, this.#options));
+      kept.set(key, this.#byEndpoint.get(key) ?? new EndpointConnection(endpoint, tls, this.#options));
     }
     for (const [key, connection] of this.#byEndpoint) if (!kept.has(key)) connection.retire();
     this.#byEndpoint = kept;
@@ -31,21 +32,21 @@ export class Http2UnaryClient implements UnaryClient {
   call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void {
     const first = this.#pick();
     if (first === undefined) {
-      done(
-        callFailure("unavailable", this.#connections.length === 0 ? "the service has no endpoint" : "no connection"),
-      );
+      done(callFailure("unavailable", this.#connections[0]?.fault ?? "the service has no endpoint"));
       return;
     }
-    const deadlineMs = this.#options.clock.monotonicMs() + timeoutMs;
-    const again: PendingCall = { path, message, deadlineMs, done, returned: done };
-    first.send({
-      ...again,
+    const call: PendingCall = {
+      path,
+      message,
+      deadlineMs: this.#options.clock.monotonicMs() + timeoutMs,
+      done,
       returned: (failure) => {
         const second = this.#pick();
         if (second === undefined) done(failure);
-        else second.send(again);
+        else second.send({ ...call, returned: done });
       },
-    });
+    };
+    first.send(call);
   }
 
   close(): void {
@@ -53,7 +54,7 @@ export class Http2UnaryClient implements UnaryClient {
   }
 
   /** Of two open endpoints drawn at random the less busy one; else one that is opening; else none. */
-  #pick(): Http2Connection | undefined {
+  #pick(): EndpointConnection | undefined {
     const [only, other] = this.#connections;
     if (other === undefined) return only === undefined || only.state === "lost" ? undefined : only;
     const open = this.#connections.filter(({ state }) => state === "open");

@@ -1,0 +1,55 @@
+import { FrameType } from "@gatewayproxy/runtime/http2/frame";
+import { describe, expect, test } from "vitest";
+import { answered, clientOf, ok } from "./testing/calls.ts";
+import { RawService } from "./testing/raw-service.ts";
+
+describe("endpoints", () => {
+  test("that are replaced finish their calls; new ones go to the new endpoint", async () => {
+    const [old, young] = [await RawService.start(), await RawService.start()];
+    const { call, update } = clientOf([old.port]);
+    const first = call();
+    const peer = await old.peer();
+    await peer.until(FrameType.Data);
+    update([young.port]);
+    const second = call();
+    const next = await young.peer();
+    await next.until(FrameType.Data);
+    next.answer(1, ok);
+    peer.answer(1, ok);
+    expect(await Promise.all([first, second])).toEqual([answered, answered]);
+    await peer.closed();
+  });
+
+  test("share the calls, as many as there are", async () => {
+    const services = [await RawService.start(), await RawService.start()];
+    let draw = 0;
+    const { call } = clientOf(
+      services.map(({ port }) => port),
+      { random: () => (draw = (draw + 0.37) % 1) },
+    );
+    const peers = await Promise.all(services.map((service) => service.peer()));
+    await Promise.all(peers.map((peer) => peer.until(FrameType.Settings, 2)));
+    const outcomes = Array.from({ length: 40 }, () => call());
+    await expect.poll(() => peers.map((peer) => peer.got(FrameType.Data).length)).toEqual([20, 20]);
+    for (const peer of peers) for (const { streamId } of peer.got(FrameType.Data)) peer.answer(streamId, ok);
+    expect(await Promise.all(outcomes)).toEqual(new Array(40).fill(answered));
+  });
+
+  test("of which one is dead cost no call anything", async () => {
+    const service = await RawService.start();
+    const dead = await RawService.start();
+    const { call } = clientOf([dead.port, service.port]);
+    const peer = await service.peer();
+    await peer.until(FrameType.Settings, 2);
+    (await dead.peer()).socket.resetAndDestroy();
+    await expect
+      .poll(async () => {
+        const outcome = call(Buffer.from("ask"), 50);
+        const { length } = peer.got(FrameType.Data);
+        await peer.until(FrameType.Data, length + 1);
+        peer.answer(peer.got(FrameType.Data).at(-1)?.streamId ?? 0, ok);
+        return outcome;
+      })
+      .toEqual(answered);
+  });
+});

@@ -1,0 +1,55 @@
+/** The TCP or TLS connection to an endpoint of a service. */
+import { connect as connectTcp, type OnReadOpts, type Socket, type TcpNetConnectOpts } from "node:net";
+import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
+
+export interface SocketListener {
+  /** Connected, over TLS as well. */
+  readonly onConnect: () => void;
+  /** The peer takes connections, but speaks no HTTP/2 on them. */
+  readonly onStranger: () => void;
+  /** Bytes have come; they are gone after the call. */
+  readonly onRead: (chunk: Buffer) => void;
+}
+
+/** All that a socket reads goes through one buffer of this size. */
+const readBytes = 65_536;
+
+/** Begins to connect; errors and the end come as events of the socket. */
+export function openSocket(endpoint: Endpoint, tls: UpstreamTls | undefined, listener: SocketListener): Socket {
+  const buffer = Buffer.allocUnsafeSlow(readBytes);
+  const onread: OnReadOpts = {
+    buffer,
+    callback: (length) => {
+      listener.onRead(buffer.subarray(0, length));
+      return true;
+    },
+  };
+  const address: TcpNetConnectOpts & { onread: OnReadOpts } = {
+    host: endpoint.host,
+    port: endpoint.port,
+    noDelay: true,
+    onread,
+  };
+  if (tls === undefined) {
+    const socket = connectTcp(address);
+    socket.once("connect", listener.onConnect);
+    return socket;
+  }
+  const socket = connectTls({ ...address, ...tlsOptions(tls) });
+  socket.once("secureConnect", () => {
+    if (socket.alpnProtocol === "h2") listener.onConnect();
+    else listener.onStranger();
+  });
+  return socket;
+}
+
+function tlsOptions({ hostname, authorities, clientCertificate }: UpstreamTls): ConnectionOptions {
+  return {
+    ALPNProtocols: ["h2"],
+    // Without it Node takes the host, unless that is an address.
+    ...(hostname !== undefined && { servername: hostname }),
+    ...(authorities !== undefined && { ca: authorities }),
+    ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
+  };
+}

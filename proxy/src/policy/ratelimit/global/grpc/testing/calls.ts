@@ -1,0 +1,37 @@
+/** A client under test, and the frames that a scripted service answers it with. */
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { Flag, FrameType } from "@gatewayproxy/runtime/http2/frame";
+import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { onTestFinished } from "vitest";
+import type { ConnectionOptions } from "../endpoint-connection.ts";
+import { Http2UnaryClient } from "../http2-unary-client.ts";
+import type { CallOutcome } from "../unary-client.ts";
+
+export const path = "/test.Service/Method";
+export const ok = Buffer.from([8, 1]);
+export const answered = { kind: "answered", message: ok };
+export const headers = (streamId: number, block: Uint8Array, flags: number = Flag.EndHeaders): Buffer =>
+  rawFrame(FrameType.Headers, flags, streamId, block);
+export const lastHeaders = (streamId: number, block: Uint8Array): Buffer =>
+  headers(streamId, block, Flag.EndHeaders | Flag.EndStream);
+export const data = (streamId: number, bytes: Uint8Array): Buffer => rawFrame(FrameType.Data, 0, streamId, bytes);
+export const settings = (...entries: readonly (readonly [number, number])[]): Buffer =>
+  rawFrame(
+    FrameType.Settings,
+    0,
+    0,
+    Buffer.concat(entries.map(([setting, value]) => Buffer.concat([Buffer.from([0, setting]), uint32(value)]))),
+  );
+
+/** A client of these ports until the test ends, and calls on it. */
+export function clientOf(ports: readonly number[], options: Partial<ConnectionOptions> = {}) {
+  const client = new Http2UnaryClient({ clock: systemClock, random: () => 0.5, ...options });
+  const endpointsOf = (list: readonly number[]) => ({
+    endpoints: list.map((port) => ({ name: String(port), host: "127.0.0.1", port })),
+  });
+  client.update(endpointsOf(ports));
+  onTestFinished(() => client.close());
+  const call = (message: Buffer = Buffer.from("ask"), timeoutMs = 10_000): Promise<CallOutcome> =>
+    new Promise((resolve) => client.call(path, message, timeoutMs, resolve));
+  return { client, call, update: (list: readonly number[]) => client.update(endpointsOf(list)) };
+}

@@ -1,0 +1,139 @@
+/** A server that sends frames as it is told, right or wrong, and tells the frames that come. */
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { clientPreface, Flag, FrameReader, FrameType } from "@gatewayproxy/runtime/http2/frame";
+import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
+import { type RawFrame, rawFrame } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { onTestFinished } from "vitest";
+
+export const responseHead = encodeHeaderBlock([":status", "200", "content-type", "application/grpc"]);
+export const okTrailers = encodeHeaderBlock(["grpc-status", "0"]);
+
+/** `message` with gRPC's framing. */
+export function framed(message: Uint8Array): Buffer {
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(message.length, 1);
+  return Buffer.concat([prefix, message]);
+}
+
+/** One connection of a client. */
+export class RawPeer {
+  readonly socket: Socket;
+  readonly frames: RawFrame[] = [];
+  /** Frames by the chunk in which they came. */
+  readonly chunks: RawFrame[][] = [];
+  isClosed = false;
+  readonly #waiters = new Set<() => void>();
+  #preface: Buffer = Buffer.alloc(0);
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    const reader = new FrameReader((type, flags, streamId, buffer, start, end) => {
+      const frame = { type, flags, streamId, payload: Buffer.from(buffer.subarray(start, end)) };
+      this.frames.push(frame);
+      this.chunks.at(-1)?.push(frame);
+    });
+    socket.on("data", (chunk: Buffer) => {
+      this.chunks.push([]);
+      reader.read(this.#afterPreface(chunk));
+      this.#wake();
+    });
+    socket.on("close", () => {
+      this.isClosed = true;
+      this.#wake();
+    });
+    socket.on("error", () => undefined);
+  }
+
+  send(...parts: readonly Uint8Array[]): void {
+    this.socket.write(Buffer.concat(parts));
+  }
+
+  /** A whole answer to a call, well made. */
+  answer(streamId: number, message: Uint8Array): void {
+    this.send(
+      rawFrame(FrameType.Headers, Flag.EndHeaders, streamId, responseHead),
+      rawFrame(FrameType.Data, 0, streamId, framed(message)),
+      rawFrame(FrameType.Headers, Flag.EndHeaders | Flag.EndStream, streamId, okTrailers),
+    );
+  }
+
+  /** Frames of a type that have come, on one stream where it is given. */
+  got(type: number, streamId?: number): RawFrame[] {
+    return this.frames.filter((frame) => frame.type === type && (streamId ?? frame.streamId) === frame.streamId);
+  }
+
+  /** Resolves when so many frames of a type have come; rejects when the connection ends before. */
+  async until(type: number, count = 1, streamId?: number): Promise<RawFrame> {
+    for (;;) {
+      const found = this.got(type, streamId)[count - 1];
+      if (found !== undefined) return found;
+      if (this.isClosed) throw new Error(`closed; frames so far: ${JSON.stringify(this.frames)}`);
+      await new Promise<void>((resolve) => this.#waiters.add(resolve));
+    }
+  }
+
+  async closed(): Promise<void> {
+    while (!this.isClosed) await new Promise<void>((resolve) => this.#waiters.add(resolve));
+  }
+
+  #afterPreface(chunk: Buffer): Buffer {
+    const missing = clientPreface.length - this.#preface.length;
+    if (missing === 0) return chunk;
+    this.#preface = Buffer.concat([this.#preface, chunk.subarray(0, missing)]);
+    return chunk.subarray(missing);
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiters) wake();
+    this.#waiters.clear();
+  }
+}
+
+export class RawService {
+  readonly #server: Server;
+  readonly #greeting: Buffer | undefined;
+  readonly peers: RawPeer[] = [];
+  readonly #waiters = new Set<() => void>();
+
+  private constructor(greeting: Buffer | undefined) {
+    this.#greeting = greeting;
+    this.#server = createServer((socket) => {
+      const peer = new RawPeer(socket);
+      this.peers.push(peer);
+      if (this.#greeting !== undefined) peer.send(this.#greeting);
+      for (const wake of this.#waiters) wake();
+      this.#waiters.clear();
+    });
+  }
+
+  /**
+   * Listens on 127.0.0.1 until the test ends.
+   *
+   * @param greeting what it sends to whoever connects; undefined for nothing.
+   */
+  static async start(greeting: Buffer | undefined = rawFrame(FrameType.Settings, 0, 0)): Promise<RawService> {
+    const service = new RawService(greeting);
+    service.#server.listen(0, "127.0.0.1");
+    await once(service.#server, "listening");
+    onTestFinished(() => {
+      for (const { socket } of service.peers) socket.destroy();
+      service.#server.close();
+    });
+    return service;
+  }
+
+  get port(): number {
+    // A TCP server that listens has such an address.
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** The connection of that number, from 1, as soon as there is one. */
+  async peer(number = 1): Promise<RawPeer> {
+    for (;;) {
+      const peer = this.peers[number - 1];
+      if (peer !== undefined) return peer;
+      await new Promise<void>((resolve) => this.#waiters.add(resolve));
+    }
+  }
+}
