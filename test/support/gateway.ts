@@ -9,7 +9,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { onTestFinished } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
-import { DataPlane } from "../../proxy/src/server/data-plane.ts";
+import { DataPlane, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { type Translation, translate } from "../../proxy/src/translate/translate.ts";
 
@@ -28,7 +28,7 @@ export interface TestGateway {
   readonly dataPlane: DataPlane;
 }
 
-export interface TestGatewayOptions {
+export interface TestGatewayOptions extends Partial<Pick<DataPlaneOptions, "upstream" | "resolveName" | "random">> {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
 }
@@ -40,14 +40,16 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   const faults: unknown[] = [];
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
+  const { expectsProxyHeader = false, ...upstream } = options;
   const dataPlane = new DataPlane({
     clock,
     random: () => 0,
+    ...upstream,
     createRequestId: randomUUID,
     counters: new CounterTable(createCounterMemory(1_024), 1),
     listenAddress: "127.0.0.1",
     reusePort: false,
-    expectsProxyHeader: options.expectsProxyHeader ?? false,
+    expectsProxyHeader,
     portOf: () => 0,
     observer: {
       connectionOpened: () => undefined,
@@ -115,6 +117,28 @@ kind: Backend
 metadata: { name: ${name}, namespace: default }
 spec: { static: { host: 127.0.0.1, port: ${port} } }
 `;
+}
+
+/** A Service `name` with port 80 whose ready endpoints are these ports of 127.0.0.1; `port` adds fields to its port. */
+export function serviceManifest(name: string, ports: readonly number[], port = ""): string {
+  return manifests(
+    `
+apiVersion: v1
+kind: Service
+metadata: { name: ${name}, namespace: default }
+spec: { ports: [{ name: main, port: 80${port === "" ? "" : `, ${port}`} }] }
+`,
+    ...ports.map(
+      (endpoint, index) => `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: ${name}-${index}, namespace: default, labels: { kubernetes.io/service-name: ${name} } }
+addressType: IPv4
+ports: [{ name: main, port: ${endpoint} }]
+endpoints: [{ addresses: [127.0.0.1], targetRef: { kind: Pod, name: ${name}-${index} } }]
+`,
+    ),
+  );
 }
 
 /** An HTTPRoute on the Gateway `web`; `rules` is flow or block YAML of the list, `spec` adds fields. */

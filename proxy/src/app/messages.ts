@@ -5,6 +5,7 @@ import type { EndpointFigures } from "../admin/dump/input.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
+import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 
 /** Given to a worker at its start. */
 export interface WorkerStart {
@@ -13,6 +14,7 @@ export interface WorkerStart {
   readonly counters: SharedArrayBuffer;
   readonly listenAddress: string | undefined;
   readonly trustedHops: number;
+  readonly upstream: UpstreamSettings;
   /** False for a worker alone. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;

@@ -17,6 +17,7 @@ import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
+import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Taken } from "./configuration.ts";
 import { openPageServer, type Page } from "./page-server.ts";
@@ -62,6 +63,7 @@ export class Proxy {
         listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
         trustedHops: settings.trustedHops,
+        upstream: upstreamSettings(settings),
         logFilter: settings.logLevel,
         accessLog: settings.accessLog,
       },
@@ -193,6 +195,17 @@ export class Proxy {
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }
+}
+
+/** What the settings say of backends. */
+function upstreamSettings(settings: ProxySettings): UpstreamSettings {
+  const { healthCheckInterval: intervalMs, healthCheckTimeout: timeoutMs, healthCheckPath: path } = settings;
+  return {
+    maxConnections: settings.maxConnectionsPerEndpoint,
+    maxRequests: settings.maxRequestsPerBackend,
+    maxWaiting: settings.maxWaitingPerBackend,
+    ...(intervalMs > 0 && { healthChecks: { intervalMs, timeoutMs, path } }),
+  };
 }
 
 /** Everything that kept a first configuration from being served. */

@@ -4,6 +4,7 @@ import { duration, integer, oneOf, optional, orOff, socketAddress, text } from "
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
+import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
 export const proxySettings = {
   configDir: {
@@ -68,6 +69,49 @@ export const proxySettings = {
     env: "TRUSTED_HOPS",
     default: "0",
     help: "Proxies between clients and this one whose X-Forwarded-For is believed for source.address in expressions.",
+  },
+  maxConnectionsPerEndpoint: {
+    kind: integer(1, 65_535),
+    flag: "max-connections-per-endpoint",
+    env: "MAX_CONNECTIONS_PER_ENDPOINT",
+    default: String(defaultUpstream.maxConnections),
+    help: "Connections that a worker opens to one endpoint; further requests wait for one. HTTP/2 carries 100 requests on each, HTTP/1.1 one.",
+  },
+  maxRequestsPerBackend: {
+    kind: integer(1, 2 ** 24),
+    flag: "max-requests-per-backend",
+    env: "MAX_REQUESTS_PER_BACKEND",
+    default: String(defaultUpstream.maxRequests),
+    help: "Requests to one backend that a worker has under way, those that wait included; what comes beyond is answered with 503 (BackendOverloaded).",
+  },
+  maxWaitingPerBackend: {
+    kind: integer(0, 2 ** 24),
+    flag: "max-waiting-per-backend",
+    env: "MAX_WAITING_PER_BACKEND",
+    default: String(defaultUpstream.maxWaiting),
+    help: "Requests to one backend that wait in a worker for a connection; what comes beyond is answered with 503 (BackendOverloaded).",
+  },
+  healthCheckInterval: {
+    kind: duration(0, 3_600_000),
+    flag: "health-check-interval",
+    env: "HEALTH_CHECK_INTERVAL",
+    default: "0ms",
+    defaultText: "off",
+    help: "How often each worker asks every endpoint but LLM providers how it is; three failures leave it out until a good answer. 0ms leaves it to the answers that clients get.",
+  },
+  healthCheckPath: {
+    kind: text("PATH", "a path such as /healthz"),
+    flag: "health-check-path",
+    env: "HEALTH_CHECK_PATH",
+    default: "/",
+    help: "What health checks ask for, with GET; every answer below 500 is a good one.",
+  },
+  healthCheckTimeout: {
+    kind: duration(1, 60_000),
+    flag: "health-check-timeout",
+    env: "HEALTH_CHECK_TIMEOUT",
+    default: "1s",
+    help: "How long one health check may take, connecting included.",
   },
   drainTimeout: {
     kind: duration(0, 3_600_000),

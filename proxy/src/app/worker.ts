@@ -46,6 +46,7 @@ const dataPlane = new DataPlane({
   counters: new CounterTable(start.counters, start.worker),
   listenAddress: start.listenAddress,
   trustedHops: start.trustedHops,
+  upstream: start.upstream,
   globalLimits: globalLimitMetrics,
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,

@@ -158,8 +158,10 @@ export interface Backend {
   readonly kind: "Service" | "Backend";
   readonly namespace: string;
   readonly name: string;
-  /** Ready endpoints only; empty answers 503. A host name is resolved when connecting. */
+  /** Ready endpoints only; empty answers 503. A host name stands for all its addresses. */
   readonly endpoints: readonly Endpoint[];
+  /** Absent: HTTP/1.1. HTTP/2 is spoken from the first byte, or agreed on by ALPN where there is TLS. */
+  readonly protocol?: "h2";
   /** Absent: plain text. */
   readonly tls?: UpstreamTls;
   /** Present on an `ai` Backend. */
@@ -179,8 +181,16 @@ export interface UpstreamTls {
   readonly hostname?: string;
   /** PEM certificates of the authorities to trust; absent: those that Node brings. */
   readonly authorities?: string;
+  /** Of which the certificate must have one; then `hostname` is asked for and verifies nothing. */
+  readonly subjectAltNames?: readonly SubjectAltName[];
   /** Shown to a server that asks for one. */
   readonly clientCertificate?: ClientCertificate;
+}
+
+/** A DNS name, exact or `*.` followed by a domain, or a URI such as a SPIFFE id. */
+export interface SubjectAltName {
+  readonly kind: "dns" | "uri";
+  readonly value: string;
 }
 
 export interface ClientCertificate {

@@ -17,7 +17,7 @@ import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { GlobalLimiter, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
 import { compileWeighted, type Picker, type Rotations } from "../routing/weighted.ts";
-import type { BackendHandle } from "../upstream/backends.ts";
+import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { MirrorTarget } from "./mirror.ts";
 
 export interface CompiledRule {

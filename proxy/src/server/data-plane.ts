@@ -12,7 +12,11 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import { readPreflight } from "../filters/cors.ts";
 import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { Rotations } from "../routing/weighted.ts";
+import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
+import type { EndpointState } from "../upstream/endpoint-state.ts";
+import { resolveName } from "../upstream/name-watch.ts";
+import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { BindServer } from "./bind-server.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
@@ -39,6 +43,10 @@ export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "fi
   readonly counters: CounterTable;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
   readonly trustedHops?: number;
+  /** Absent: the defaults. */
+  readonly upstream?: UpstreamSettings;
+  /** Absent: by the machine's name servers. */
+  readonly resolveName?: BackendOptions["resolveName"];
   /** Hears of rate limit services; absent: nobody does. */
   readonly globalLimits?: GlobalLimitObserver;
   /** Where a bind without an address listens; absent: every address of the machine. */
@@ -69,11 +77,10 @@ interface OpenBind {
 /** New connections to a backend, and silence on it, are given up after these. */
 const connectTimeoutMs = 5_000;
 const idleTimeoutMs = 300_000;
-const maxConnectionsPerEndpoint = 1_024;
 
 export class DataPlane {
   readonly #options: DataPlaneOptions;
-  readonly #backends = new Backends({ maxConnections: maxConnectionsPerEndpoint, connectTimeoutMs, idleTimeoutMs });
+  readonly #backends: Backends;
   readonly #rotations = new Rotations();
   readonly #globalLimiter: GlobalLimiter;
   readonly #binds = new Map<string, OpenBind>();
@@ -82,7 +89,16 @@ export class DataPlane {
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
-    const { clock, random, counters, globalLimits = silentObserver } = options;
+    const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
+    const resolve = options.resolveName ?? resolveName;
+    this.#backends = new Backends({
+      ...upstream,
+      clock,
+      random,
+      resolveName: resolve,
+      connectTimeoutMs,
+      idleTimeoutMs,
+    });
     this.#globalLimiter = new GlobalLimiter({ clock, random, counters, observer: globalLimits });
   }
 
@@ -133,6 +149,11 @@ export class DataPlane {
   /** The rate limit services of this worker, for operators. */
   rateLimitServices(): readonly ServiceState[] {
     return this.#globalLimiter.state();
+  }
+
+  /** What this worker knows of every endpoint, for operators. */
+  endpoints(): readonly EndpointState[] {
+    return this.#backends.endpoints();
   }
 
   /** Breaks off whatever is left. */

@@ -11,14 +11,13 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import { pickEndpoint } from "../upstream/backends.ts";
 import type { UpstreamCall } from "../upstream/call.ts";
 import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { Admitted } from "./admission.ts";
 import type { BackendTarget } from "./compiled-rule.ts";
 import type { Downstream } from "./downstream.ts";
-import { failureAnswer, type OwnAnswer, requestTimeout } from "./own-answers.ts";
+import { backendOverloaded, failureAnswer, noReadyEndpoint, type OwnAnswer, requestTimeout } from "./own-answers.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
 import { RequestBody } from "./request-body.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
@@ -124,10 +123,14 @@ export class Forwarding implements RelayOwner {
   }
 
   #callOnce(): void {
-    const { target, random, timeouts, record, clock } = this.#options;
+    const { target, timeouts, record, clock } = this.#options;
     const request = this.#request;
-    const pool = pickEndpoint(this.#untried(target.backend.pools), random);
-    if (request === undefined || pool === undefined) return;
+    if (request === undefined) return;
+    const pool = target.backend.pick(this.#tried);
+    if (pool === "none" || pool === "overloaded") {
+      this.#answer(pool === "none" ? noReadyEndpoint : backendOverloaded);
+      return;
+    }
     this.#tried.push(pool);
     record.calls++;
     record.endpoint = pool.address;
@@ -162,13 +165,6 @@ export class Forwarding implements RelayOwner {
       hidesUsage,
       owner: this,
     });
-  }
-
-  /** Endpoints that have not failed this request; all of them when each has. */
-  #untried(pools: readonly EndpointPool[]): readonly EndpointPool[] {
-    if (this.#tried.length === 0) return pools;
-    const fresh = pools.filter((pool) => !this.#tried.includes(pool));
-    return fresh.length === 0 ? pools : fresh;
   }
 
   /** Without a policy: nothing was sent, or what was sent is safe to send again (RFC 9110 §9.2.2). */
@@ -210,7 +206,7 @@ export class Forwarding implements RelayOwner {
   #onCallTimeout(call: UpstreamCall, relay: ResponseRelay): void {
     // The answer has come whole; what is left is the client's pace.
     if (call.isOver) return;
-    call.abort();
+    call.expire();
     relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" }, call);
   }
 

@@ -4,7 +4,7 @@
  * cheaply (a long body, a backend that has too much under way) is not.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { pickEndpoint, type BackendHandle } from "../upstream/backends.ts";
+import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { ResponseSink, UpstreamRequest } from "../upstream/call.ts";
 import type { Picker } from "../routing/weighted.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
@@ -21,8 +21,6 @@ export type MirrorOutcome = "sent" | "failed" | "skipped";
 
 export interface MirrorServices {
   readonly clock: Clock;
-  /** 0 ≤ random() < 1 */
-  readonly random: () => number;
   readonly mirrored: (backend: string, outcome: MirrorOutcome) => void;
 }
 
@@ -53,10 +51,10 @@ export function mirrorRequest(
   }
 }
 
-function sendCopy({ clock, random, mirrored }: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
+function sendCopy({ clock, mirrored }: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
   const { key } = target.backend;
-  const pool = pickEndpoint(target.pools, random);
-  if (pool === undefined || pool.inFlight >= maxInFlight) {
+  const pool = target.pick([]);
+  if (pool === "none" || pool === "overloaded" || pool.inFlight >= maxInFlight) {
     mirrored(key, "skipped");
     return;
   }
@@ -73,7 +71,7 @@ function sendCopy({ clock, random, mirrored }: MirrorServices, target: BackendHa
     },
   };
   const timer = clock.setTimer(answerTimeoutMs, () => {
-    call.abort();
+    call.expire();
     mirrored(key, "failed");
   });
   const call = pool.send(request, sink);

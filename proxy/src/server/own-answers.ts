@@ -17,6 +17,8 @@ export const misdirected: OwnAnswer = { status: 421, reason: "Misdirected", body
 export const invalidBackend: OwnAnswer = { status: 500, reason: "InvalidBackend", body: "no valid backend" };
 /** Gateway API `HTTPRouteRule.backendRefs`: a Service without ready endpoints. */
 export const noReadyEndpoint: OwnAnswer = { status: 503, reason: "NoReadyEndpoint", body: "no ready endpoint" };
+/** It has as much under way, or waiting, as the settings allow. */
+export const backendOverloaded: OwnAnswer = { status: 503, reason: "BackendOverloaded", body: "backend overloaded" };
 const connectFailure: OwnAnswer = {
   status: 503,
   reason: "UpstreamConnectFailure",
@@ -48,6 +50,7 @@ export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body:
 export function failureAnswer(failure: UpstreamFailure): OwnAnswer {
   switch (failure.kind) {
     case "connect":
+    case "unsendable":
       return connectFailure;
     case "timeout":
       return upstreamTimeout;

@@ -4,6 +4,7 @@
  * length is read whole first: it then leaves in one write with the head.
  */
 import { Readable } from "node:stream";
+import { uploadBrokenOff } from "../upstream/failure.ts";
 
 /** Up to this length a body is kept, and one of known length read whole before the call. */
 const smallBodyBytes = 64 * 1024;
@@ -134,7 +135,7 @@ function join(chunks: readonly Buffer[]): Buffer {
 }
 
 function brokenOff(): Error {
-  return new Error("the client broke its upload off");
+  return Object.assign(new Error("the client broke its upload off"), { code: uploadBrokenOff });
 }
 
 function ignore(): void {

@@ -4,7 +4,8 @@
  * and `onFailure`, nothing after that) and tells the endpoint when its connection is free again.
  */
 import type { Duplex, Readable } from "node:stream";
-import type { Client, Dispatcher } from "undici";
+import type { Dispatcher } from "undici";
+import type { Connection } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
 
 /** A request as it goes out. */
@@ -41,6 +42,8 @@ export interface ResponseSink {
 
 /** Whoever lent a connection to a call. */
 export interface CallOwner {
+  /** The head of an answer has come, or the endpoint has switched protocols; called at most once per call. */
+  answered(call: UpstreamCall): void;
   /** Called exactly once per call, before the sink hears of the end. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void;
 }
@@ -50,6 +53,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   readonly #owner: CallOwner;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted = false;
+  #hasExpired = false;
   #done = false;
   /** What the endpoint made of the connection when it switched protocols. */
   #switched: Duplex | undefined;
@@ -58,7 +62,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   /** 0 until the head of an answer has come. */
   status = 0;
   /** The connection that carries the call; the owner's business. Absent while the call waits for one. */
-  connection: Client | undefined;
+  connection: Connection | undefined;
+  /** When it left, monotonic; the owner's business too. */
+  sentMs = 0;
 
   constructor(address: string, sink: ResponseSink, owner: CallOwner) {
     this.address = address;
@@ -84,8 +90,15 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   abort(): void {
     if (this.#done || this.#aborted) return;
     this.#aborted = true;
-    if (this.#switched === undefined) this.#controller?.abort(abortReason);
+    if (this.connection === undefined) this.#finish({ kind: "aborted", message: abortReason.message });
+    else if (this.#switched === undefined) this.#controller?.abort(abortReason);
     else this.#switched.destroy();
+  }
+
+  /** Gives up on an endpoint that takes too long, and holds that against it. */
+  expire(): void {
+    this.#hasExpired = true;
+    this.abort();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -101,6 +114,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   ): void {
     this.status = status;
     this.#switched = connection;
+    this.#owner.answered(this);
     connection.once("close", () => this.#finish(undefined));
     if (this.#aborted) connection.destroy();
     else this.#sink.onUpgrade?.(endToEndHeaders(headers), connection, this);
@@ -110,6 +124,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
     // 1xx answers are of this hop (RFC 9110 §15.2); the real one follows.
     if (status < 200 || this.#aborted) return;
     this.status = status;
+    this.#owner.answered(this);
     this.#sink.onHead(status, endToEndHeaders(headers), this);
   }
 
@@ -123,8 +138,13 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    const failure = toUpstreamFailure(error, this.#controller !== undefined);
+    const failure = this.#failureOf(error);
     if (this.#finish(failure)) this.#sink.onFailure(failure, this);
+  }
+
+  #failureOf(error: Error): UpstreamFailure {
+    if (!this.#aborted) return toUpstreamFailure(error, this.#controller !== undefined);
+    return { kind: this.#hasExpired ? "timeout" : "aborted", message: error.message };
   }
 
   /** @returns whether the sink should hear of it. */

@@ -1,143 +1,197 @@
 /**
- * The connections of this worker to one endpoint. Each connection is one undici `Client` that carries one request at a
- * time; free ones wait on a stack, so the warmest is used first and the others age out (undici closes a socket that
- * has been idle, and opens it again on use).
+ * The connections of this worker to one endpoint, as many as are allowed, and the calls that wait for one. Connections
+ * with room for a call wait on a stack, so the warmest is used first and the others age out.
  */
-import type { SecureContextOptions } from "node:tls";
-import { Client } from "undici";
-import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
-import type { UpstreamFailure } from "./failure.ts";
+import { Readable } from "node:stream";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Dispatcher } from "undici";
+import type { Endpoint } from "../ir/snapshot.ts";
 import { type CallOwner, type ResponseSink, UpstreamCall, type UpstreamRequest } from "./call.ts";
+import {
+  addressOf,
+  callsPerConnection,
+  type Connection,
+  type ConnectionTarget,
+  type ConnectionTimeouts,
+  openConnection,
+  serverNameOf,
+} from "./connection.ts";
+import { EndpointHealth } from "./endpoint-health.ts";
+import type { UpstreamFailure } from "./failure.ts";
+import type { UpstreamSettings } from "./upstream-settings.ts";
 
-export interface PoolOptions {
-  /** More requests than this wait in line. */
-  readonly maxConnections: number;
-  readonly connectTimeoutMs: number;
-  /** Longest wait for the head of an answer, and between two pieces of a body; 0 waits for ever. */
-  readonly idleTimeoutMs: number;
+export interface PoolOptions extends ConnectionTimeouts, Pick<UpstreamSettings, "maxConnections"> {
+  readonly clock: Clock;
 }
 
-interface Waiting {
-  readonly request: UpstreamRequest;
-  readonly call: UpstreamCall;
+/** The calls of one backend, added up by its pools. */
+export interface BackendLoad {
+  /** On a connection or waiting for one. */
+  inFlight: number;
+  waiting: number;
+}
+
+/** Whoever decides what becomes of an endpoint that fails. */
+export interface PoolOwner {
+  readonly load: BackendLoad;
+  onFailed(pool: EndpointPool): void;
 }
 
 export class EndpointPool implements CallOwner {
   readonly endpoint: Endpoint;
   /** `host:port` */
   readonly address: string;
-  readonly #origin: string;
-  readonly #tls: UpstreamTls | undefined;
+  readonly target: ConnectionTarget;
+  readonly health = new EndpointHealth();
+  readonly #owner: PoolOwner;
   readonly #options: PoolOptions;
-  readonly #connections = new Set<Client>();
-  readonly #free: Client[] = [];
-  readonly #waiting: Waiting[] = [];
+  readonly #callsPerConnection: number;
+  /** Of a TLS endpoint; undici opens a new socket for each request that names another. */
+  readonly #servername: string | null;
+  readonly #connections = new Set<Connection>();
+  /** Those with room for a call. */
+  readonly #free: Connection[] = [];
+  /** In the order in which they came. */
+  readonly #waiting = new Map<UpstreamCall, UpstreamRequest>();
   #closing = false;
-  /** Requests that are on a connection or wait for one. */
+  /** Calls that are on a connection or wait for one. */
   inFlight = 0;
 
-  constructor(endpoint: Endpoint, tls: UpstreamTls | undefined, options: PoolOptions) {
-    const host = endpoint.host.includes(":") ? `[${endpoint.host}]` : endpoint.host;
-    this.endpoint = endpoint;
-    this.address = `${host}:${endpoint.port}`;
-    this.#origin = `${tls === undefined ? "http" : "https"}://${this.address}`;
-    this.#tls = tls;
+  constructor(target: ConnectionTarget, owner: PoolOwner, options: PoolOptions) {
+    this.endpoint = target.endpoint;
+    this.address = addressOf(target.endpoint);
+    this.target = target;
+    this.#owner = owner;
     this.#options = options;
+    this.#callsPerConnection = callsPerConnection(target);
+    this.#servername = target.tls === undefined ? null : serverNameOf(target);
   }
 
-  /** Sends `request` as soon as a connection is free; `sink` hears of the answer. */
+  /** Whether a call would have to wait in line. */
+  get isBusy(): boolean {
+    return this.#free.length === 0 && this.#connections.size >= this.#options.maxConnections;
+  }
+
+  /** Sends `request` as soon as there is a connection with room; `sink` hears of the answer. */
   send(request: UpstreamRequest, sink: ResponseSink): UpstreamCall {
     const call = new UpstreamCall(this.address, sink, this);
     this.inFlight++;
-    const client = this.#free.pop() ?? this.#openClient();
-    if (client === undefined) this.#waiting.push({ request, call });
-    else this.#dispatch(client, request, call);
+    this.#owner.load.inFlight++;
+    this.health.requests++;
+    const connection = this.#connectionWithRoom();
+    if (connection === undefined) {
+      this.#waiting.set(call, request);
+      this.#owner.load.waiting++;
+    } else this.#dispatch(connection, request, call);
     return call;
   }
 
   /** Lets calls finish, those of requests that still hold an older snapshot too, and closes each connection after its last. */
   close(): void {
     this.#closing = true;
-    for (const client of this.#free.splice(0)) void client.close();
+    for (const connection of [...this.#free]) if (connection.calls === 0) this.#discard(connection);
   }
 
   /** Closes every connection now; calls under way fail. */
   destroy(): void {
     this.#closing = true;
-    for (const client of this.#connections) void client.destroy();
+    for (const { client } of this.#connections) void client.destroy();
   }
 
-  /** Takes a connection back from a call that ended. One on which a call failed is not used again. */
+  answered(call: UpstreamCall): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    const isGood = call.status < 500;
+    this.health.answered(isGood, nowMs - call.sentMs, nowMs);
+    if (!isGood) this.#owner.onFailed(this);
+  }
+
+  /** Takes a connection back from a call that ended. Of HTTP/1.1, one on which a call failed is not used again. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void {
     this.inFlight--;
-    const client = call.connection;
-    if (client === undefined) return;
+    this.#owner.load.inFlight--;
+    if (failure !== undefined && failure.kind !== "aborted") {
+      this.health.failed(this.#options.clock.monotonicMs());
+      this.#owner.onFailed(this);
+    }
+    const { connection } = call;
+    if (connection === undefined) {
+      this.#forget(call);
+      return;
+    }
     call.connection = undefined;
-    if (failure !== undefined) this.#discard(client);
-    const next = this.#waiting.shift();
-    const usable = failure === undefined ? client : next === undefined ? undefined : this.#openClient();
-    if (usable === undefined) return;
-    if (next !== undefined) this.#dispatch(usable, next.request, next.call);
-    else if (this.#closing) this.#discard(usable);
-    else this.#free.push(usable);
+    this.#takeBack(connection, failure !== undefined);
+    this.#serveNext();
+    if (this.#closing && connection.calls === 0) this.#discard(connection);
   }
 
-  #openClient(): Client | undefined {
-    if (this.#connections.size >= this.#options.maxConnections) return undefined;
-    const client = new Client(this.#origin, {
-      pipelining: 1,
-      headersTimeout: this.#options.idleTimeoutMs,
-      bodyTimeout: this.#options.idleTimeoutMs,
-      maxHeaderSize: 64 * 1024,
-      connect: {
-        timeout: this.#options.connectTimeoutMs,
-        ...(this.#tls === undefined ? {} : tlsOptions(this.#tls)),
-      },
-    });
-    this.#connections.add(client);
-    return client;
+  /** The call was given up while it waited. */
+  #forget(call: UpstreamCall): void {
+    const body = this.#waiting.get(call)?.body;
+    if (body instanceof Readable) body.destroy();
+    if (this.#waiting.delete(call)) this.#owner.load.waiting--;
   }
 
-  #discard(client: Client): void {
-    this.#connections.delete(client);
+  /** A stream that failed leaves the others of its connection alone, and undici opens a new socket where one broke. */
+  #takeBack(connection: Connection, hasFailed: boolean): void {
+    const wasFull = connection.calls === this.#callsPerConnection;
+    connection.calls--;
+    if (hasFailed && this.#callsPerConnection === 1) this.#discard(connection);
+    else if (wasFull) this.#free.push(connection);
+  }
+
+  #serveNext(): void {
+    const next = this.#waiting.entries().next();
+    if (next.done === true) return;
+    const connection = this.#connectionWithRoom();
+    if (connection === undefined) return;
+    const [call, request] = next.value;
+    this.#waiting.delete(call);
+    this.#owner.load.waiting--;
+    this.#dispatch(connection, request, call);
+  }
+
+  /** The one on top of the stack, which is a new one where there was none. */
+  #connectionWithRoom(): Connection | undefined {
+    const free = this.#free.at(-1);
+    if (free !== undefined || this.#connections.size >= this.#options.maxConnections) return free;
+    const connection = openConnection(this.target, this.#options);
+    this.#connections.add(connection);
+    this.#free.push(connection);
+    return connection;
+  }
+
+  #discard(connection: Connection): void {
+    this.#connections.delete(connection);
+    const at = this.#free.indexOf(connection);
+    if (at !== -1) this.#free.splice(at, 1);
     // A switched connection may end after the pool was destroyed.
-    if (!client.destroyed) void client.close();
+    if (!connection.client.destroyed) void connection.client.close();
   }
 
-  #dispatch(client: Client, request: UpstreamRequest, call: UpstreamCall): void {
-    call.connection = client;
+  /** @param connection on top of the stack. */
+  #dispatch(connection: Connection, request: UpstreamRequest, call: UpstreamCall): void {
+    connection.calls++;
+    if (connection.calls === this.#callsPerConnection) this.#free.pop();
+    call.connection = connection;
+    call.sentMs = this.#options.clock.monotonicMs();
+    const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
+    // The name is undici's too, only its types do not know.
+    const options: Dispatcher.DispatchOptions & { servername: string | null } = {
+      method: request.method,
+      path: request.path,
+      // undici reads the array and keeps none of it; its type only lacks the word readonly.
+      headers: request.headers as string[],
+      body: request.body ?? null,
+      servername: this.#servername,
+      headersTimeout: idleTimeoutMs,
+      bodyTimeout: idleTimeoutMs,
+      upgrade: request.upgrade ?? null,
+    };
     try {
-      client.dispatch(
-        {
-          method: request.method,
-          path: request.path,
-          // undici reads the array and keeps none of it; its type only lacks the word readonly.
-          headers: request.headers as string[],
-          body: request.body ?? null,
-          ...(request.idleTimeoutMs !== undefined && {
-            headersTimeout: request.idleTimeoutMs,
-            bodyTimeout: request.idleTimeoutMs,
-          }),
-          upgrade: request.upgrade ?? null,
-        },
-        call,
-      );
+      connection.client.dispatch(options, call);
     } catch (error) {
       // A request that undici refuses to write (a method or a header that it finds unsafe): nothing was sent.
       call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
     }
   }
-}
-
-/** As node:tls names them; what is absent has node's default. */
-function tlsOptions({
-  hostname,
-  authorities,
-  clientCertificate,
-}: UpstreamTls): SecureContextOptions & { servername?: string } {
-  return {
-    ...(hostname !== undefined && { servername: hostname }),
-    ...(authorities !== undefined && { ca: authorities }),
-    ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
-  };
 }

@@ -10,11 +10,16 @@ export interface UpstreamFailure {
     | "reset"
     /** The endpoint kept silent for too long. */
     | "timeout"
-    /** We gave up ourselves. */
-    | "aborted";
+    /** We gave up ourselves, or the client broke its upload off. */
+    | "aborted"
+    /** It cannot be written as HTTP (a method or a field that would be taken for something else): nothing was sent. */
+    | "unsendable";
   /** For the log; never shown to clients. */
   readonly message: string;
 }
+
+/** The code of an error with which a request's body ends where the client has broken it off. */
+export const uploadBrokenOff = "ERR_UPLOAD_BROKEN_OFF";
 
 /** undici and Node name their causes by `code`; all others are a connection that broke. */
 const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
@@ -22,6 +27,8 @@ const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
   UND_ERR_HEADERS_TIMEOUT: "timeout",
   UND_ERR_BODY_TIMEOUT: "timeout",
   UND_ERR_ABORTED: "aborted",
+  UND_ERR_INVALID_ARG: "unsendable",
+  [uploadBrokenOff]: "aborted",
 };
 
 /**
@@ -33,8 +40,10 @@ export function toUpstreamFailure(error: unknown, started: boolean): UpstreamFai
   const code = errorCode(error);
   const message =
     error instanceof Error ? (code === undefined ? error.message : `${code}: ${error.message}`) : String(error);
-  if (!started) return { kind: "connect", message };
-  return { kind: (code === undefined ? undefined : kindByCode[code]) ?? "reset", message };
+  const kind = code === undefined ? undefined : kindByCode[code];
+  // Before a connection is there, a timeout is one of connecting too.
+  if (!started && kind !== "unsendable") return { kind: "connect", message };
+  return { kind: kind ?? "reset", message };
 }
 
 function errorCode(error: unknown): string | undefined {

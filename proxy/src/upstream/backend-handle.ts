@@ -1,0 +1,209 @@
+/**
+ * One backend as requests use it: a pool per address, which of them gets the next call, and which of them is left out for
+ * a while. It stays the same object for as long as any snapshot names the backend, so its state survives every edit.
+ */
+import { isIP } from "node:net";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Backend, Endpoint, UpstreamTls } from "../ir/snapshot.ts";
+import { pickEndpoint } from "./balance.ts";
+import type { ConnectionTarget } from "./connection.ts";
+import { deservesEjection, ejectionMs, mayEject } from "./ejection.ts";
+import { type BackendLoad, EndpointPool, type PoolOptions, type PoolOwner } from "./endpoint-pool.ts";
+import type { EndpointState } from "./endpoint-state.ts";
+import { HealthChecks } from "./health-checks.ts";
+import { NameWatch, type ResolveName } from "./name-watch.ts";
+import { RetryBudget } from "./retry-budget.ts";
+import type { UpstreamSettings } from "./upstream-settings.ts";
+
+export interface BackendOptions extends PoolOptions, UpstreamSettings {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly resolveName: ResolveName;
+}
+
+interface Member {
+  readonly pool: EndpointPool;
+  readonly checks: HealthChecks | undefined;
+  /** Until it is back; absent where it is in. */
+  ejection: { readonly timer: Timer; readonly untilMs: number } | undefined;
+}
+
+export class BackendHandle implements PoolOwner {
+  readonly #options: BackendOptions;
+  #backend: Backend;
+  /** By endpoint, address and TLS settings. */
+  #members = new Map<string, Member>();
+  /** By host name. */
+  #names = new Map<string, NameWatch>();
+  #pools: readonly EndpointPool[] = [];
+  /** Those of `pools` that are in; all where none is. */
+  #available: readonly EndpointPool[] = [];
+  readonly retries = new RetryBudget();
+  readonly load: BackendLoad = { inFlight: 0, waiting: 0 };
+
+  constructor(backend: Backend, options: BackendOptions) {
+    this.#options = options;
+    this.#backend = backend;
+    this.update(backend);
+  }
+
+  get backend(): Backend {
+    return this.#backend;
+  }
+
+  /** One per address of each ready endpoint. */
+  get pools(): readonly EndpointPool[] {
+    return this.#pools;
+  }
+
+  /** Opens what is new, keeps what stays; what is gone finishes its calls and closes. */
+  update(backend: Backend): void {
+    this.#backend = backend;
+    const hosts = new Set(backend.endpoints.map(({ host }) => host).filter((host) => isIP(host) === 0));
+    for (const [host, name] of this.#names) {
+      if (hosts.has(host)) continue;
+      name.close();
+      this.#names.delete(host);
+    }
+    const { clock, resolveName: resolve } = this.#options;
+    for (const host of hosts) {
+      if (this.#names.has(host)) continue;
+      this.#names.set(host, new NameWatch({ host, clock, resolve, onChange: () => this.#rebuild() }));
+    }
+    this.#rebuild();
+  }
+
+  /**
+   * The endpoint for the next call.
+   *
+   * @param tried that failed this request already, and are taken only where there is no other.
+   * @returns `none` where no endpoint is ready, `overloaded` where there are as many calls as may be.
+   */
+  pick(tried: readonly EndpointPool[]): EndpointPool | "none" | "overloaded" {
+    const { random, clock, maxRequests, maxWaiting } = this.#options;
+    if (this.load.inFlight >= maxRequests) return "overloaded";
+    const candidates = tried.length === 0 ? this.#available : untried(this.#available, tried);
+    const nowMs = candidates.length < 2 ? 0 : clock.monotonicMs();
+    const pool = pickEndpoint(candidates, random, nowMs);
+    if (pool === undefined) return "none";
+    return pool.isBusy && this.load.waiting >= maxWaiting ? "overloaded" : pool;
+  }
+
+  /** Figures of every endpoint, for operators. */
+  endpoints(): readonly EndpointState[] {
+    const { key, kind, namespace, name } = this.#backend;
+    const nowMs = this.#options.clock.monotonicMs();
+    return Array.from(this.#members.values(), ({ pool, checks, ejection }): EndpointState => {
+      const { score, latencyMs, requests, consecutiveFailures, timesEjected } = pool.health;
+      return {
+        backend: { key, kind, namespace, name },
+        endpoint: pool.endpoint.name,
+        address: pool.address,
+        health: score,
+        requests,
+        latencyMs,
+        pending: pool.inFlight,
+        consecutiveFailures,
+        timesEjected,
+        ejectedForMs: ejection === undefined ? 0 : Math.max(0, ejection.untilMs - nowMs),
+        failsChecks: checks?.isFailing ?? false,
+      };
+    });
+  }
+
+  onFailed(pool: EndpointPool): void {
+    if (!deservesEjection(pool.health)) return;
+    const members = [...this.#members.values()];
+    const member = members.find((candidate) => candidate.pool === pool);
+    if (member === undefined || member.ejection !== undefined) return;
+    const out = members.filter(({ ejection }) => ejection !== undefined).length;
+    if (mayEject(members.length, out)) this.#eject(member);
+  }
+
+  /** No snapshot names the backend any more: calls under way are finished. */
+  close(): void {
+    this.#closeNames();
+    for (const member of this.#members.values()) closeMember(member);
+  }
+
+  /** Closes every connection now. */
+  destroy(): void {
+    this.close();
+    for (const pool of this.#pools) pool.destroy();
+  }
+
+  #closeNames(): void {
+    for (const name of this.#names.values()) name.close();
+    this.#names.clear();
+  }
+
+  #eject(member: Member): void {
+    const { clock, random } = this.#options;
+    const { health } = member.pool;
+    const ms = ejectionMs(health.timesEjected, random());
+    health.timesEjected++;
+    const timer = clock.setTimer(ms, () => {
+      member.ejection = undefined;
+      this.#choose();
+    });
+    member.ejection = { timer, untilMs: clock.monotonicMs() + ms };
+    this.#choose();
+  }
+
+  #rebuild(): void {
+    const kept = new Map<string, Member>();
+    for (const target of this.#backend.endpoints.flatMap((endpoint) => this.#targetsOf(endpoint))) {
+      const key = JSON.stringify(target);
+      if (!kept.has(key)) kept.set(key, this.#members.get(key) ?? this.#newMember(target));
+    }
+    for (const [key, member] of this.#members) if (!kept.has(key)) closeMember(member);
+    this.#members = kept;
+    this.#pools = Array.from(kept.values(), ({ pool }) => pool);
+    this.#choose();
+  }
+
+  #newMember(target: ConnectionTarget): Member {
+    const pool = new EndpointPool(target, this, this.#options);
+    const { healthChecks, clock, random } = this.#options;
+    const checks =
+      healthChecks === undefined || this.#backend.ai !== undefined
+        ? undefined
+        : new HealthChecks({ ...healthChecks, target, clock, random, onChange: () => this.#choose() });
+    return { pool, checks, ejection: undefined };
+  }
+
+  /** One per address. Until a name is resolved the first call has it resolved on its own, as it connects. */
+  #targetsOf(endpoint: Endpoint): readonly ConnectionTarget[] {
+    const { tls, protocol } = this.#backend;
+    const addresses = this.#names.get(endpoint.host)?.addresses ?? [];
+    const shared = {
+      ...(tls !== undefined && { tls: withHostname(tls, endpoint.host) }),
+      ...(protocol && { protocol }),
+    };
+    if (addresses.length === 0) return [{ endpoint, ...shared }];
+    return addresses.map((host) => ({ endpoint: { ...endpoint, host }, ...shared }));
+  }
+
+  #choose(): void {
+    const isIn = ({ ejection, checks }: Member): boolean => ejection === undefined && checks?.isFailing !== true;
+    const available = [...this.#members.values()].filter(isIn).map(({ pool }) => pool);
+    this.#available = available.length === 0 ? this.#pools : available;
+  }
+}
+
+function closeMember({ pool, checks, ejection }: Member): void {
+  ejection?.timer.cancel();
+  checks?.close();
+  pool.close();
+}
+
+/** A certificate is for the name, whatever its address. */
+function withHostname(tls: UpstreamTls, host: string): UpstreamTls {
+  return tls.hostname === undefined ? { ...tls, hostname: host } : tls;
+}
+
+function untried(pools: readonly EndpointPool[], tried: readonly EndpointPool[]): readonly EndpointPool[] {
+  const fresh = pools.filter((pool) => !tried.includes(pool));
+  return fresh.length === 0 ? pools : fresh;
+}

@@ -1,0 +1,76 @@
+/**
+ * Asks one endpoint from time to time how it is, on connections of its own, and says when that changes. Three failures
+ * in a row make an endpoint one that fails; one good answer makes it well again.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { UpstreamCall } from "./call.ts";
+import type { HealthCheckSettings } from "./upstream-settings.ts";
+import { addressOf, type ConnectionTarget, openConnection, serverNameOf } from "./connection.ts";
+
+const failuresToFail = 3;
+
+export class HealthChecks {
+  readonly #options: HealthCheckSettings & CheckedEndpoint;
+  #timer: Timer;
+  #failures = 0;
+  #isClosed = false;
+
+  constructor(options: HealthCheckSettings & CheckedEndpoint) {
+    this.#options = options;
+    // Spread, so that the endpoints of a large cluster are not all asked in one moment.
+    this.#timer = options.clock.setTimer(options.intervalMs * options.random(), () => void this.#check());
+  }
+
+  get isFailing(): boolean {
+    return this.#failures >= failuresToFail;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer.cancel();
+  }
+
+  async #check(): Promise<void> {
+    const { clock, intervalMs, onChange } = this.#options;
+    const isGood = await askEndpoint(this.#options);
+    if (this.#isClosed) return;
+    const wasFailing = this.isFailing;
+    this.#failures = isGood ? 0 : this.#failures + 1;
+    if (this.isFailing !== wasFailing) onChange();
+    this.#timer = clock.setTimer(intervalMs, () => void this.#check());
+  }
+}
+
+interface CheckedEndpoint {
+  readonly target: ConnectionTarget;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  /** `isFailing` has changed. */
+  readonly onChange: () => void;
+}
+
+/** One check on a connection of its own. Never rejects. */
+function askEndpoint({ target, clock, timeoutMs, path }: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
+  const { client } = openConnection(target, { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs });
+  return new Promise((resolve) => {
+    const conclude = (isGood: boolean): void => {
+      timer.cancel();
+      void client.destroy();
+      resolve(isGood);
+    };
+    const timer = clock.setTimer(timeoutMs, () => conclude(false));
+    const sink = {
+      onHead: (status: number) => conclude(status < 500),
+      onData: () => undefined,
+      onEnd: () => undefined,
+      onFailure: () => conclude(false),
+    };
+    const owner = { answered: () => undefined, release: () => undefined };
+    const headers = ["host", addressOf(target.endpoint), "user-agent", "gateway-proxy-health-check"];
+    client.dispatch(
+      { method: "GET", path, headers, ...(target.tls !== undefined && { servername: serverNameOf(target) }) },
+      new UpstreamCall(addressOf(target.endpoint), sink, owner),
+    );
+  });
+}

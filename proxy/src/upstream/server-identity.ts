@@ -1,0 +1,50 @@
+/**
+ * Whether a certificate, signed by whom we trust, is that of the server that we meant: by the name that we asked for, or
+ * by a list of names that stands in its place (Gateway API `BackendTLSPolicyValidation.subjectAltNames`).
+ */
+import { X509Certificate } from "node:crypto";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
+import type { SubjectAltName } from "../ir/snapshot.ts";
+
+/** As node:tls asks it: undefined when the certificate is the right one. */
+export type IdentityCheck = (asked: string, certificate: PeerCertificate) => Error | undefined;
+
+/**
+ * @param serverName host name or IP address; judges where there is no list.
+ * @param accepted of which the certificate must have at least one.
+ */
+export function identityCheck(serverName: string, accepted: readonly SubjectAltName[] | undefined): IdentityCheck {
+  // Not by the name that node:tls gives: it is empty where the server is asked for by an address.
+  if (accepted === undefined) return (_asked, certificate) => checkServerIdentity(serverName, certificate);
+  return (_asked, { raw }) => {
+    const certificate = new X509Certificate(raw);
+    if (accepted.some((name) => hasName(certificate, name))) return undefined;
+    const wanted = accepted.map(({ value }) => value).join(", ");
+    return new Error(`the certificate names ${certificate.subjectAltName ?? "nobody"}, accepted is ${wanted}`);
+  };
+}
+
+function hasName(certificate: X509Certificate, { kind, value }: SubjectAltName): boolean {
+  // A wildcard that is asked for must stand in the certificate so; one that stands there covers names of one label.
+  if (kind === "dns" && !value.startsWith("*."))
+    return certificate.checkHost(value, { subject: "never" }) !== undefined;
+  const type = kind === "dns" ? "DNS" : "URI";
+  return namesOf(certificate).some((name) => name.type === type && isSame(kind, name.value, value));
+}
+
+/** DNS names have no case; a URI's path does. */
+function isSame(kind: SubjectAltName["kind"], found: string, wanted: string): boolean {
+  return kind === "dns" ? found.toLowerCase() === wanted.toLowerCase() : found === wanted;
+}
+
+/** `DNS:a.example, URI:"a \"quoted\" one"`: Node quotes what could be taken for the end of a name (CVE-2021-44532). */
+function namesOf({
+  subjectAltName = "",
+}: X509Certificate): readonly { readonly type: string; readonly value: string }[] {
+  return [...subjectAltName.matchAll(/([^:,"]+):("(?:[^"\\]|\\.)*"|[^,]*)(?:, |$)/gy)].map(
+    ([, type = "", value = ""]) => ({
+      type,
+      value: value.startsWith('"') ? String(JSON.parse(value)) : value,
+    }),
+  );
+}

@@ -1,0 +1,120 @@
+/** How much goes to a backend at once: connections per endpoint, requests and waiting ones per backend. */
+import type { ServerResponse } from "node:http";
+import { describe, expect, test } from "vitest";
+import { startBackend, type TestBackend } from "../support/backend.ts";
+import {
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  serviceManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+/** A backend that answers when it is told to, and a gateway with these bounds in front of it. */
+async function start(upstream: { maxConnections?: number; maxRequests?: number; maxWaiting?: number }) {
+  const held: ServerResponse[] = [];
+  const sockets = new Set<unknown>();
+  const backend = await startBackend((request, response) => {
+    sockets.add(request.socket);
+    held.push(response);
+  });
+  const bounds = { maxConnections: 100, maxRequests: 100, maxWaiting: 100, ...upstream };
+  const gateway = await startGateway(manifestsFor(backend), { upstream: bounds });
+  return { backend, gateway, held, sockets };
+}
+
+function manifestsFor(...backends: readonly TestBackend[]): string {
+  const ports = backends.map(({ port }) => port);
+  const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
+  return manifests(gatewayManifest(), serviceManifest("svc", ports), route);
+}
+
+/** Sends a request and waits until the proxy has it under way or has answered. */
+async function ask(gateway: TestGateway, init?: RequestInit): Promise<{ readonly answer: Promise<Response> }> {
+  const before = pending(gateway);
+  const done = gateway.records.length;
+  const answer = fetch(gateway.url(), init);
+  answer.catch(() => undefined);
+  await expect.poll(() => pending(gateway) > before || gateway.records.length > done).toBe(true);
+  return { answer };
+}
+
+function pending(gateway: TestGateway): number {
+  return gateway.dataPlane.endpoints().reduce((sum, endpoint) => sum + endpoint.pending, 0);
+}
+
+const refused = { status: 503, reason: "BackendOverloaded" };
+
+describe("connections to an endpoint", () => {
+  test("are no more than set; further requests wait and are served in their order", async () => {
+    const { backend, gateway, held, sockets } = await start({ maxConnections: 2 });
+    const asked = [await ask(gateway), await ask(gateway), await ask(gateway), await ask(gateway)];
+    await expect.poll(() => backend.requests.length).toBe(2);
+    for (let i = 0; i < asked.length; i++) {
+      await expect.poll(() => held.length).toBeGreaterThan(i);
+      held[i]?.end(String(i));
+      expect(await (await asked[i]?.answer)?.text()).toBe(String(i));
+    }
+    expect(sockets.size).toBe(2);
+  });
+
+  test("are closed when the endpoint goes, each after its last request", async () => {
+    const { backend, gateway, held } = await start({ maxConnections: 1 });
+    const other = await startBackend((_request, response) => response.end("other"));
+    const first = await ask(gateway);
+    const waiting = await ask(gateway);
+    await expect.poll(() => held.length).toBe(1);
+    const closed = new Promise((resolve) => backend.requests[0]?.socket.once("close", resolve));
+    await gateway.apply(manifestsFor(other));
+    expect(await (await fetch(gateway.url())).text()).toBe("other");
+    held[0]?.end("first");
+    expect(await (await first.answer).text()).toBe("first");
+    await expect.poll(() => held.length).toBe(2);
+    held[1]?.end("second");
+    expect(await (await waiting.answer).text()).toBe("second");
+    await closed;
+  });
+});
+
+describe("requests to a backend", () => {
+  test("beyond the bound are answered with 503 and a reason, until one has ended", async () => {
+    const { gateway, held } = await start({ maxRequests: 2 });
+    const asked = [await ask(gateway), await ask(gateway)];
+    const third = await (await ask(gateway)).answer;
+    expect(third.status).toBe(503);
+    expect(await third.text()).toBe("backend overloaded");
+    expect(gateway.records[0]).toMatchObject({ ...refused, backend: "Service/default/svc:80", calls: 0 });
+    await expect.poll(() => held.length).toBe(2);
+    held[0]?.end();
+    await (await asked[0]?.answer)?.text();
+    const fourth = await ask(gateway);
+    await expect.poll(() => held.length).toBe(3);
+    held[2]?.end();
+    expect((await fourth.answer).status).toBe(200);
+  });
+
+  test("that would wait beyond the bound are answered with 503", async () => {
+    const { gateway } = await start({ maxConnections: 1, maxWaiting: 1 });
+    await ask(gateway);
+    await ask(gateway);
+    expect((await (await ask(gateway)).answer).status).toBe(503);
+    expect(gateway.records[0]).toMatchObject(refused);
+  });
+
+  test("whose client leaves while they wait make room for others", async () => {
+    const { gateway, held } = await start({ maxConnections: 1, maxWaiting: 1 });
+    await ask(gateway);
+    const abort = new AbortController();
+    await ask(gateway, { signal: abort.signal });
+    const left = gateway.nextRecord();
+    abort.abort();
+    expect(await left).toMatchObject({ reason: "ClientDisconnect", status: 0 });
+    const third = await ask(gateway);
+    await expect.poll(() => held.length).toBe(1);
+    held[0]?.end();
+    await expect.poll(() => held.length).toBe(2);
+    held[1]?.end();
+    expect((await third.answer).status).toBe(200);
+  });
+});

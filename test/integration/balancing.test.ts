@@ -1,0 +1,151 @@
+/** Endpoints that fail are left out for a while and come back; what is known of each can be read. */
+import { describe, expect, test } from "vitest";
+import { answering, startBackend, type TestBackend } from "../support/backend.ts";
+import {
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  serviceManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
+
+function serviceOn(...backends: readonly TestBackend[]): string {
+  const ports = backends.map(({ port }) => port);
+  return manifests(gatewayManifest(), serviceManifest("svc", ports), route);
+}
+
+/** Draws the endpoints in turn, so that both get their share whatever they answer. */
+function inTurn(): () => number {
+  let draws = 0;
+  // One endpoint is drawn first, then its partner.
+  return () => (draws++ % 4 < 2 ? 0 : 0.5);
+}
+
+async function ask(gateway: TestGateway, times: number): Promise<readonly number[]> {
+  const statuses: number[] = [];
+  for (let i = 0; i < times; i++) {
+    const answer = await fetch(gateway.url());
+    await answer.arrayBuffer();
+    statuses.push(answer.status);
+  }
+  return statuses;
+}
+
+function stateOf(gateway: TestGateway, { port }: TestBackend) {
+  return gateway.dataPlane.endpoints().find(({ address }) => address === `127.0.0.1:${port}`);
+}
+
+/** One endpoint that fails until it is told not to, and one that is well. */
+async function startPair() {
+  let status = 503;
+  const ill = await startBackend((request, response) => answering(status)(request, response));
+  const well = await startBackend(answering(200));
+  const gateway = await startGateway(serviceOn(ill, well), { random: inTurn() });
+  return { ill, well, gateway, heal: () => (status = 200) };
+}
+
+/** Asks until the endpoint that fails has been left out. */
+async function untilEjected(gateway: TestGateway, ill: TestBackend): Promise<void> {
+  for (let i = 0; i < 200 && stateOf(gateway, ill)?.ejectedForMs === 0; i++) {
+    await ask(gateway, 1);
+    // What was measured long ago is not held against it: it is drawn again.
+    gateway.clock.advance(10_000);
+  }
+}
+
+describe("an endpoint that fails five times in a row", () => {
+  test("is left out, then asked again, and left out for twice as long if it fails again", async () => {
+    const { ill, well, gateway } = await startPair();
+    await untilEjected(gateway, ill);
+    expect(stateOf(gateway, ill)).toMatchObject({ consecutiveFailures: 5, timesEjected: 1 });
+    expect(ill.requests).toHaveLength(5);
+
+    const served = well.requests.length;
+    expect(await ask(gateway, 4)).toEqual([200, 200, 200, 200]);
+    expect(well.requests).toHaveLength(served + 4);
+
+    gateway.clock.advance(15_000);
+    expect(stateOf(gateway, ill)).toMatchObject({ ejectedForMs: 0 });
+    await untilEjected(gateway, ill);
+    expect(stateOf(gateway, ill)).toMatchObject({ timesEjected: 2, consecutiveFailures: 6 });
+    expect(stateOf(gateway, ill)?.ejectedForMs).toBeGreaterThan(9_000);
+  });
+
+  test("that is well again serves again, and its past is forgotten", async () => {
+    const { ill, gateway, heal } = await startPair();
+    await untilEjected(gateway, ill);
+    heal();
+    gateway.clock.advance(15_000);
+    for (let i = 0; i < 120; i++) {
+      await ask(gateway, 1);
+      gateway.clock.advance(10_000);
+    }
+    expect(stateOf(gateway, ill)).toMatchObject({ timesEjected: 0, consecutiveFailures: 0 });
+    expect(stateOf(gateway, ill)?.health).toBeCloseTo(1, 1);
+  });
+
+  test("stays in where it is the only one", async () => {
+    const only = await startBackend(answering(500));
+    const gateway = await startGateway(serviceOn(only));
+    expect(await ask(gateway, 12)).toEqual(Array<number>(12).fill(500));
+    expect(stateOf(gateway, only)).toMatchObject({ ejectedForMs: 0, consecutiveFailures: 12, requests: 12 });
+  });
+});
+
+test("of endpoints that all fail at least half stay in", async () => {
+  const all = await Promise.all([1, 2, 3, 4].map(() => startBackend(answering(500))));
+  let draw = 0;
+  const gateway = await startGateway(serviceOn(...all), { random: () => (draw = (draw + 0.37) % 1) });
+  for (let i = 0; i < 60; i++) await ask(gateway, 1);
+  const out = gateway.dataPlane.endpoints().filter(({ ejectedForMs }) => ejectedForMs > 0);
+  expect(out).toHaveLength(2);
+});
+
+test("the figures of each endpoint can be read", async () => {
+  const { ill, well, gateway } = await startPair();
+  await ask(gateway, 1);
+  expect(stateOf(gateway, ill)).toEqual({
+    backend: { key: "Service/default/svc:80", kind: "Service", namespace: "default", name: "svc" },
+    endpoint: "svc-0",
+    address: `127.0.0.1:${ill.port}`,
+    health: 0.7,
+    requests: 1,
+    latencyMs: 0,
+    pending: 0,
+    consecutiveFailures: 1,
+    timesEjected: 0,
+    ejectedForMs: 0,
+    failsChecks: false,
+  });
+  expect(stateOf(gateway, well)).toMatchObject({ endpoint: "svc-1", health: 1, requests: 0 });
+});
+
+test("what is known of endpoints survives an edit of other things", async () => {
+  const { ill, well, gateway } = await startPair();
+  await ask(gateway, 1);
+  await gateway.apply(manifests(serviceOn(ill, well), routeManifest("other", ["backendRefs: []"])));
+  expect(stateOf(gateway, ill)).toMatchObject({ requests: 1, consecutiveFailures: 1 });
+});
+
+test("clients that break their uploads off are not held against an endpoint", async () => {
+  const backend = await startBackend((request) => request.resume());
+  const gateway = await startGateway(serviceOn(backend));
+  for (let i = 0; i < 6; i++) {
+    const ended = gateway.nextRecord();
+    const abort = new AbortController();
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode("part"));
+      },
+    });
+    const answer = fetch(gateway.url(), { method: "POST", body, duplex: "half", signal: abort.signal });
+    await expect.poll(() => backend.requests.length).toBe(i + 1);
+    abort.abort();
+    await expect(answer).rejects.toThrow();
+    await ended;
+  }
+  expect(stateOf(gateway, backend)).toMatchObject({ requests: 6, consecutiveFailures: 0, health: 1, pending: 0 });
+});

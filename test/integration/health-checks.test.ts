@@ -1,0 +1,97 @@
+/** Active health checks: off by default; where they are on, an endpoint that fails them gets no requests. */
+import type { RequestListener } from "node:http";
+import { expect, test } from "vitest";
+import { answering, startBackend, type TestBackend } from "../support/backend.ts";
+import {
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  serviceManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+const healthChecks = { intervalMs: 5_000, timeoutMs: 1_000, path: "/healthz" };
+const upstream = { maxConnections: 10, maxRequests: 100, maxWaiting: 10, healthChecks };
+
+/** Serves clients, and answers health checks with what `health` says. */
+function serving(text: string, health: () => number): RequestListener {
+  return (request, response) => {
+    const isCheck = request.url === "/healthz";
+    answering(isCheck ? health() : 200, text)(request, response);
+  };
+}
+
+function start(...backends: readonly TestBackend[]): Promise<TestGateway> {
+  const ports = backends.map(({ port }) => port);
+  const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
+  let draws = 0;
+  // First checks are spread by chance, here to the end of the interval; later draws are of endpoints.
+  const random = (): number => (draws++ < backends.length ? 0.999_999 : (draws * 0.37) % 1);
+  return startGateway(manifests(gatewayManifest(), serviceManifest("svc", ports), route), { upstream, random });
+}
+
+function checksOf(backend: TestBackend): number {
+  return backend.requests.filter(({ url }) => url === "/healthz").length;
+}
+
+/** Has every endpoint checked once more. */
+async function checkAll(gateway: TestGateway, ...backends: readonly TestBackend[]): Promise<void> {
+  const before = backends.map(checksOf);
+  const { pendingTimers } = gateway.clock;
+  gateway.clock.advance(5_000);
+  await expect.poll(() => backends.every((backend, i) => checksOf(backend) > (before[i] ?? 0))).toBe(true);
+  // Until the next check of each is due, its answer has not come.
+  await expect.poll(() => gateway.clock.pendingTimers).toBe(pendingTimers);
+}
+
+async function reached(gateway: TestGateway): Promise<readonly string[]> {
+  const texts = new Set<string>();
+  for (let i = 0; i < 20; i++) texts.add(await (await fetch(gateway.url())).text());
+  return [...texts].sort();
+}
+
+test("an endpoint that fails three checks gets no requests, until it passes one", async () => {
+  let status = 503;
+  const ill = await startBackend(serving("ill", () => status));
+  const well = await startBackend(serving("well", () => 404));
+  const gateway = await start(ill, well);
+  await checkAll(gateway, ill, well);
+  await checkAll(gateway, ill, well);
+  expect(await reached(gateway)).toEqual(["ill", "well"]);
+  await checkAll(gateway, ill, well);
+  expect(await reached(gateway)).toEqual(["well"]);
+  expect(gateway.dataPlane.endpoints()).toMatchObject([{ failsChecks: true }, { failsChecks: false }]);
+  status = 200;
+  await checkAll(gateway, ill, well);
+  expect(await reached(gateway)).toEqual(["ill", "well"]);
+});
+
+test("checks say who asks, and are no requests of the endpoint's figures", async () => {
+  const backend = await startBackend(serving("", () => 200));
+  const gateway = await start(backend);
+  await checkAll(gateway, backend);
+  expect(backend.requests[0]).toMatchObject({
+    method: "GET",
+    headers: { host: `127.0.0.1:${backend.port}`, "user-agent": "gateway-proxy-health-check" },
+  });
+  expect(gateway.dataPlane.endpoints()).toMatchObject([{ requests: 0 }]);
+});
+
+test("where every endpoint fails its checks all of them serve", async () => {
+  const backend = await startBackend(serving("served", () => 500));
+  const gateway = await start(backend);
+  for (let i = 0; i < 3; i++) await checkAll(gateway, backend);
+  expect(await reached(gateway)).toEqual(["served"]);
+});
+
+test("an endpoint that goes is asked no more", async () => {
+  const backend = await startBackend(serving("", () => 200));
+  const gateway = await start(backend);
+  await checkAll(gateway, backend);
+  const asked = checksOf(backend);
+  await gateway.apply(gatewayManifest());
+  expect(gateway.clock.pendingTimers).toBe(0);
+  gateway.clock.advance(60_000);
+  expect(checksOf(backend)).toBe(asked);
+});
