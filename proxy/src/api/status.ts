@@ -67,7 +67,7 @@ export type NotAcceptedReason =
 export type InvalidRuleReason = "UnsupportedValue" | "IncompatibleFilters";
 
 /** Why a rule's backend cannot be used; its share of the traffic is answered with 500. */
-export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound" | "UnsupportedProtocol";
+export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound";
 
 export type RouteCondition = ConditionsOf<{
   Accepted: "Accepted" | NotAcceptedReason;

@@ -15,26 +15,16 @@ import { indexSlices, type Resolution, resolveService } from "./service-backend.
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
-/** Values of a Service port's `appProtocol` (KEP-3726) that are plain HTTP/1.1 to us; absent means that too. */
-const httpProtocols = ["http"];
-
 export function backendResolver(resources: ResourceSet): ResolveBackend {
-  const resolve = referenceResolver(resources, httpProtocols);
+  const resolve = referenceResolver(resources);
   return (route, ref) => {
     const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
     return resolve(from, ref);
   };
 }
 
-/**
- * Follows a reference of any object to a backend.
- *
- * @param appProtocols what a Service's port may say of itself.
- */
-export function referenceResolver(
-  resources: ResourceSet,
-  appProtocols: readonly string[],
-): (from: Referrer, ref: BackendReference) => Resolution {
+/** Follows a reference of any object to a backend. */
+export function referenceResolver(resources: ResourceSet): (from: Referrer, ref: BackendReference) => Resolution {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
@@ -47,7 +37,7 @@ export function referenceResolver(
     if (group === "" && kind === "Service") {
       const service = services.get(key);
       if (service === undefined || port === undefined) return missing(`Service ${key}`);
-      return resolveService(service, port, slices.get(key) ?? [], appProtocols);
+      return resolveService(service, port, slices.get(key) ?? []);
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);

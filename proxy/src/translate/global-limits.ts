@@ -26,13 +26,10 @@ export interface GlobalState {
 /** Reads the global part of a policy; undefined where it has none. */
 export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
 
-/** A gRPC service says so in one of these ways, or says nothing (KEP-3726). */
-const grpcProtocols = ["grpc", "kubernetes.io/h2c"];
-
 const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
 
 export function globalTranslator(resources: ResourceSet): TranslateGlobal {
-  const resolve = referenceResolver(resources, grpcProtocols);
+  const resolve = referenceResolver(resources);
 
   function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
     if (address !== undefined) return serviceAt(policy, address);

@@ -10,13 +10,14 @@ export type Resolution =
   | { readonly kind: "resolved"; readonly backend: Backend }
   | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
 
+/**
+ * What a port's `appProtocol` says of servers that take nothing but HTTP/2 (KEP-3726, GEP-1911). Everything else is asked
+ * in HTTP/1.1: `kubernetes.io/ws` begins with it, and of other names, each implementation's own, nothing is known.
+ */
+const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
+
 /** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
-export function resolveService(
-  service: Service,
-  port: number,
-  slices: readonly EndpointSlice[],
-  appProtocols: readonly string[],
-): Resolution {
+export function resolveService(service: Service, port: number, slices: readonly EndpointSlice[]): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
     // May lead anywhere, the proxy's own admin server included (CVE-2021-25740); a Backend says it openly.
@@ -29,16 +30,21 @@ export function resolveService(
     const message = `${name} has no TCP port ${port}, it has ${ports === "" ? "none" : ports}`;
     return { kind: "unresolved", reason: "BackendNotFound", message };
   }
-  const { appProtocol } = servicePort;
-  if (appProtocol !== undefined && !appProtocols.includes(appProtocol)) {
-    const accepted = appProtocols.join(", ");
-    const message = `${name} has appProtocol ${appProtocol} on port ${port}, served is ${accepted}`;
-    return { kind: "unresolved", reason: "UnsupportedProtocol", message };
-  }
   const { namespace, name: serviceName } = service.metadata;
   const key = `Service/${namespace}/${serviceName}:${port}`;
   const endpoints = readyEndpoints(servicePort, slices);
-  return { kind: "resolved", backend: { key, kind: "Service", namespace, name: serviceName, endpoints } };
+  const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
+  return {
+    kind: "resolved",
+    backend: {
+      key,
+      kind: "Service",
+      namespace,
+      name: serviceName,
+      endpoints,
+      ...(isHttp2 && { protocol: "h2" }),
+    },
+  };
 }
 
 /** Slices by the `namespace/name` of their Service. */

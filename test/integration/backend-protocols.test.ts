@@ -1,0 +1,128 @@
+/** What a Service's appProtocol says of its servers: HTTP/2 where it does, HTTP/1.1 and WebSocket everywhere else. */
+import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { WebSocket } from "ws";
+import { type Echo, startBackend } from "../support/backend.ts";
+import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
+import { callGrpc, connectGrpc, startGrpcBackend } from "../support/grpc-backend.ts";
+import { startWebSocketBackend } from "../support/upgrades.ts";
+
+const h2c = "appProtocol: kubernetes.io/h2c";
+
+function serve(port: number, appProtocol: string, options?: Parameters<typeof startGateway>[1]) {
+  const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
+  return startGateway(manifests(gatewayManifest(), serviceManifest("svc", [port], appProtocol), route), options);
+}
+
+/** An HTTP/2 server without TLS that tells each request back; `sessions` are the connections that came. */
+async function startHttp2Backend() {
+  const sessions: ServerHttp2Session[] = [];
+  const server = createServer();
+  server.on("session", (session) => sessions.push(session));
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    const chunks: Buffer[] = [];
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("error", () => undefined);
+    stream.on("end", () => {
+      stream.respond({ ":status": 200 });
+      stream.end(JSON.stringify({ headers, body: Buffer.concat(chunks).toString() }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    for (const session of sessions) session.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  // A TCP server that listens has such an address.
+  return { port: (server.address() as AddressInfo).port, sessions };
+}
+
+describe("kubernetes.io/h2c", () => {
+  test("a client's HTTP/1.1 request reaches the endpoint as HTTP/2, with its host, path and body", async () => {
+    const { port } = await startHttp2Backend();
+    const gateway = await serve(port, h2c);
+    const answer = await fetch(`${gateway.url()}/path?q=1`, { method: "POST", body: "hello", headers: { "x-a": "1" } });
+    expect(answer.status).toBe(200);
+    const { headers, body } = (await answer.json()) as Echo;
+    expect(body).toBe("hello");
+    expect(headers).toMatchObject({
+      ":method": "POST",
+      ":path": "/path?q=1",
+      ":scheme": "http",
+      ":authority": new URL(gateway.url()).host,
+      "x-a": "1",
+    });
+    expect(headers).not.toHaveProperty("host");
+  });
+
+  test("requests at the same time share one connection", async () => {
+    const { port, sessions } = await startHttp2Backend();
+    const gateway = await serve(port, h2c);
+    const answers = await Promise.all(Array.from({ length: 20 }, () => fetch(gateway.url())));
+    expect(answers.map((answer) => answer.status)).toEqual(Array<number>(20).fill(200));
+    expect(sessions).toHaveLength(1);
+  });
+
+  test("a request after the endpoint closed its connection opens another", async () => {
+    const { port, sessions } = await startHttp2Backend();
+    const gateway = await serve(port, h2c);
+    await fetch(gateway.url());
+    await new Promise<void>((resolve) => sessions[0]?.close(resolve));
+    expect((await fetch(gateway.url())).status).toBe(200);
+    expect(sessions).toHaveLength(2);
+  });
+});
+
+describe("gRPC through an HTTPRoute", () => {
+  const methods = [
+    { method: "Say", texts: ["hello"], messages: ["hello"] },
+    { method: "Count", texts: ["3"], messages: ["1", "2", "3"] },
+    { method: "Chat", texts: ["a", "b"], messages: ["A", "B"] },
+  ];
+
+  test.each(methods)("$method: messages, status and trailers arrive", async ({ method, texts, messages }) => {
+    const gateway = await serve((await startGrpcBackend()).port, h2c);
+    const client = connectGrpc(new URL(gateway.url()).host);
+    expect(await callGrpc(client, method, texts)).toEqual({
+      messages,
+      code: status.OK,
+      details: "OK",
+      servedBy: "echo",
+    });
+  });
+
+  test("a failed call keeps its status, which is in the trailers", async () => {
+    const gateway = await serve((await startGrpcBackend()).port, "appProtocol: grpc");
+    const outcome = await callGrpc(connectGrpc(new URL(gateway.url()).host), "Fail", ["x"]);
+    expect(outcome).toEqual({
+      messages: [],
+      code: status.FAILED_PRECONDITION,
+      details: "not today",
+      servedBy: "echo",
+    });
+  });
+});
+
+describe.each(["kubernetes.io/ws", "kubernetes.io/wss", "http", "example.com/own"])("%s", (appProtocol) => {
+  test("is asked in HTTP/1.1", async () => {
+    const { port, requests } = await startBackend();
+    const gateway = await serve(port, `appProtocol: ${appProtocol}`);
+    expect((await fetch(gateway.url())).status).toBe(200);
+    expect(requests[0]?.httpVersion).toBe("1.1");
+  });
+
+  test("switches to WebSocket", async () => {
+    const { port } = await startWebSocketBackend();
+    const gateway = await serve(port, `appProtocol: ${appProtocol}`);
+    const socket = new WebSocket(gateway.url().replace("http:", "ws:"));
+    onTestFinished(() => socket.terminate());
+    const answer = await new Promise<string>((resolve, reject) => {
+      socket.on("open", () => socket.send("hello"));
+      socket.on("message", (data: Buffer) => resolve(data.toString()));
+      socket.on("error", reject);
+    });
+    expect(answer).toBe("hello");
+  });
+});
