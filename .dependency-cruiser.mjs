@@ -43,6 +43,20 @@ const ratelimitService = {
   settings: { layers: ["store/redis/redis-options.ts"], packages: [] },
 };
 
+/** The commands know everything below them; what they use knows no command, and only kube/ knows a cluster. */
+const proxyctl = {
+  output: { layers: [], packages: ["yaml"], core: [] },
+  admin: { layers: ["command-error.ts"], packages: ["zod"] },
+  kube: { layers: ["admin/reach.ts", "command-error.ts"], packages: ["@kubernetes/client-node", "zod"] },
+  views: { layers: ["output", "command-error.ts"], packages: [], core: [] },
+  terminal: { layers: ["io.ts"], packages: [] },
+  trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander", "yaml"] },
+  commands: {
+    layers: ["admin", "kube", "output", "views", "terminal", "trace", "command-error.ts", "io.ts"],
+    packages: ["commander", "zod"],
+  },
+};
+
 /** Which workspaces a workspace may import, each through its exports. */
 const workspaces = {
   runtime: [],
@@ -51,6 +65,7 @@ const workspaces = {
   "admin-api": [],
   proxy: ["runtime", "protos", "admin-api"],
   "ratelimit-service": ["runtime", "protos"],
+  proxyctl: ["runtime", "admin-api", "proxy"],
   "examples/mock-llm": ["runtime"],
 };
 
@@ -151,6 +166,7 @@ function rulesOfProgram(program, table) {
 const rules = [
   ...rulesOfProgram("proxy", proxy),
   ...rulesOfProgram("ratelimit-service", ratelimitService),
+  ...rulesOfProgram("proxyctl", proxyctl),
   ...Object.entries(workspaces).map(([workspace, allowed]) => ruleOfWorkspace(workspace, allowed)),
   ...Object.entries(homes).map(([name, places]) => ruleOfHome(name, places)),
   {

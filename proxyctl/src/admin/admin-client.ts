@@ -1,0 +1,160 @@
+/**
+ * The admin server's endpoints as functions. Each answer is checked against the schema that the server itself is built
+ * from; what refuses, or is not understood, becomes a `CommandError` that says what to do.
+ */
+import type { IncomingMessage } from "node:http";
+import { type ConfigDump, configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
+import { type Decisions, decisionsSchema } from "@gatewayproxy/admin-api/decisions";
+import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
+import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
+import type * as z from "zod";
+import { CommandError, textOf } from "../command-error.ts";
+import { exchange, readBody } from "./exchange.ts";
+import type { Reach } from "./reach.ts";
+
+/** A call to an endpoint. */
+interface Call {
+  /** Default GET. */
+  readonly method?: "GET" | "POST";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export class AdminClient {
+  readonly reach: Reach;
+
+  constructor(reach: Reach) {
+    this.reach = reach;
+  }
+
+  /** The dump as it came; `parseConfigDump` reads it. */
+  async configDumpText(): Promise<string> {
+    return await this.#text({ path: "/config_dump" });
+  }
+
+  async configDump(): Promise<ConfigDump> {
+    return this.#parse("/config_dump", await this.configDumpText(), configDumpSchema);
+  }
+
+  async limits(): Promise<Limits> {
+    return this.#parse("/limits", await this.#text({ path: "/limits" }), limitsSchema);
+  }
+
+  /** What is remembered of the refusal with this `x-request-id`. */
+  async decisions(id: string): Promise<Decisions> {
+    const path = "/limits/decisions";
+    return this.#parse(path, await this.#text({ path, query: { id } }), decisionsSchema);
+  }
+
+  /** The directives in effect. */
+  async logLevel(): Promise<string> {
+    return directivesIn(await this.#text({ path: "/logging" }));
+  }
+
+  /** Sets directives, after going back to those of the start with `reset`; resolves with those in effect then. */
+  async setLogLevel({ level, reset }: { level?: string | undefined; reset: boolean }): Promise<string> {
+    const query = { level, reset: reset ? "true" : undefined };
+    return directivesIn(await this.#text({ method: "POST", path: "/logging", query }));
+  }
+
+  /** A gzipped pprof profile; `seconds` is for `cpu`. */
+  async profile(kind: "cpu" | "heap", seconds: number, signal: AbortSignal): Promise<Buffer> {
+    const call: Call =
+      kind === "heap"
+        ? { path: "/debug/pprof/heap", signal }
+        : { path: "/debug/pprof/profile", query: { seconds: String(seconds) }, signal };
+    return await readBody(await this.#call(call));
+  }
+
+  /** The stream of the next request's events; its first chunk says that the server watches. */
+  async trace(expression: string | undefined, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+    return await this.#call({ path: "/debug/trace", query: { expression }, signal });
+  }
+
+  async #text(call: Call): Promise<string> {
+    return (await readBody(await this.#call(call))).toString("utf8");
+  }
+
+  async #call({ method = "GET", path, query = {}, signal }: Call): Promise<IncomingMessage> {
+    const { reach } = this;
+    const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const search = given.length === 0 ? "" : `?${new URLSearchParams(given).toString()}`;
+    const attempt = `ask ${reach.name} for ${path}`;
+    try {
+      const connection = await reach.connect(reach.adminPort);
+      const answer = await exchange(connection, {
+        method,
+        path: `${path}${search}`,
+        headers: [["host", reach.adminHost]],
+        signal,
+      });
+      if (answer.statusCode === 200) return answer;
+      throw refusal(attempt, path, answer.statusCode ?? 0, (await readBody(answer)).toString("utf8"));
+    } catch (error) {
+      if (error instanceof CommandError) throw error;
+      throw new CommandError({
+        message: `${attempt}: ${textOf(error)}`,
+        advice: ["check that the address is of an admin server, and that the proxy has not just ended"],
+        cause: error,
+      });
+    }
+  }
+
+  #parse<T>(path: string, text: string, schema: z.ZodType<T>): T {
+    return parseAnswer(`read ${path} of ${this.reach.name}`, text, schema);
+  }
+}
+
+/** Reads a JSON answer, or a saved one; `attempt` begins the words of a failure. */
+export function parseAnswer<T>(attempt: string, text: string, schema: z.ZodType<T>): T {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw new CommandError({
+      message: `${attempt}: it is not JSON: ${textOf(error)}`,
+      advice: ["check that this is what an admin server of the proxy answered"],
+      cause: error,
+    });
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new CommandError({
+    message: `${attempt}: its field ${issue?.path.join(".") || "(root)"} is not as expected: ${issue?.message ?? ""}`,
+    advice: ["proxy and proxyctl are of different versions, see `proxyctl version`: update the older one"],
+  });
+}
+
+/** Reads a dump, live or saved. */
+export function parseConfigDump(attempt: string, text: string): ConfigDump {
+  return parseAnswer(attempt, text, configDumpSchema);
+}
+
+function refusal(attempt: string, path: string, status: number, body: string): CommandError {
+  if (status === 404) {
+    return new CommandError({
+      message: `${attempt}: it has no such endpoint (404)`,
+      advice: [`the proxy is older than this proxyctl, or no admin server listens there: update it to get ${path}`],
+    });
+  }
+  const told = errorIn(body);
+  return new CommandError({
+    message: `${attempt}: ${told?.error ?? `it answered ${status}`}`,
+    advice: told === undefined ? [] : [told.hint],
+  });
+}
+
+function errorIn(body: string): { readonly error: string; readonly hint: string } | undefined {
+  try {
+    return adminErrorSchema.parse(JSON.parse(body));
+  } catch {
+    // Not an answer of our admin server: the status is all that is known.
+    return undefined;
+  }
+}
+
+function directivesIn(text: string): string {
+  return text.replace(/^current log level is /, "").trim();
+}

@@ -1,0 +1,31 @@
+/** The world as a command sees it; tests give it another. */
+import type { Readable, Writable } from "node:stream";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { ExitCode } from "./command-error.ts";
+
+/** Standard output or standard error. */
+export type Output = Writable & {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+};
+
+/** Standard input; the mode of a terminal can be set. */
+export type Input = Readable & {
+  readonly isTTY?: boolean;
+  setRawMode?: (isRaw: boolean) => unknown;
+};
+
+export interface Io {
+  readonly stdin: Input;
+  /** Answers, and nothing else, so that they can be piped. */
+  readonly stdout: Output;
+  /** Everything said beside the answer. */
+  readonly stderr: Output;
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  /** Aborted when the user wants to stop. */
+  readonly signal: AbortSignal;
+  /** Tells how the command went, where that is not plainly `done`. */
+  readonly setExitCode: (code: ExitCode) => void;
+}

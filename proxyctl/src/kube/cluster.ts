@@ -1,0 +1,229 @@
+/**
+ * The Kubernetes API as this program needs it: pods, Gateways, and connections to ports of pods. The only module that
+ * knows the client library; it takes a second to load, so that it is loaded when a cluster is asked for and not before.
+ */
+import { duplexPair, type Duplex, Writable } from "node:stream";
+import { CoreV1Api, CustomObjectsApi, KubeConfig, PortForward, type V1Pod } from "@kubernetes/client-node";
+import * as z from "zod";
+import { CommandError, textOf } from "../command-error.ts";
+import { describeApiFault, describeForwardFault } from "./faults.ts";
+
+/** The flags that choose a cluster; absent ones are as kubectl has them. */
+export interface ClusterOptions {
+  /** Path; absent: `$KUBECONFIG`, `~/.kube/config`, the ServiceAccount of the pod that this runs in. */
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly namespace?: string;
+}
+
+/** A Gateway, as far as it helps to find its proxy or to say why there is none. */
+export interface GatewayObject {
+  readonly namespace: string;
+  readonly name: string;
+  readonly gatewayClass: string;
+  readonly conditions: readonly {
+    readonly type: string;
+    readonly status: string;
+    readonly reason: string;
+    readonly message: string;
+  }[];
+}
+
+/** A pod, as far as it matters whether it can be asked. */
+export interface Pod {
+  readonly namespace: string;
+  readonly name: string;
+  /** Running, ready, and not about to go. */
+  readonly isReady: boolean;
+  /** `Running, not ready`, `Pending (ImagePullBackOff)`: for people. */
+  readonly state: string;
+}
+
+const gatewayApi = { group: "gateway.networking.k8s.io", version: "v1", plural: "gateways" } as const;
+
+const gatewaySchema = z.object({
+  metadata: z.object({ name: z.string(), namespace: z.string() }),
+  spec: z.object({ gatewayClassName: z.string() }),
+  status: z
+    .object({
+      conditions: z
+        .array(z.object({ type: z.string(), status: z.string(), reason: z.string(), message: z.string().default("") }))
+        .default([]),
+    })
+    .default({ conditions: [] }),
+});
+
+const gatewayListSchema = z.object({ items: z.array(gatewaySchema) });
+
+/** Reads the kubeconfig; throws a `CommandError` where there is none, it cannot be read, or has no such context. */
+export function openCluster(options: ClusterOptions): Cluster {
+  const config = new KubeConfig();
+  const from = options.kubeconfig ?? "the kubeconfig";
+  try {
+    if (options.kubeconfig === undefined) config.loadFromDefault();
+    else config.loadFromFile(options.kubeconfig);
+  } catch (error) {
+    throw new CommandError({
+      message: `read ${from}: ${textOf(error)}`,
+      advice: ["check the file with `kubectl config view`, or name another with --kubeconfig FILE"],
+      cause: error,
+    });
+  }
+  config.clusters = config.clusters.map(withPlainHttpAllowed);
+  chooseContext(config, from, options.context);
+  return new Cluster(config, options.namespace);
+}
+
+/** `kubectl proxy` serves plain HTTP; the library wants to be told that no certificate is looked for there. */
+function withPlainHttpAllowed(cluster: KubeConfig["clusters"][number]): KubeConfig["clusters"][number] {
+  return cluster.server.startsWith("http://") ? { ...cluster, skipTLSVerify: true } : cluster;
+}
+
+/** What the library makes up where it finds nothing. */
+const madeUpContext = "loaded-context";
+
+function chooseContext(config: KubeConfig, from: string, context: string | undefined): void {
+  const names = config.getContexts().map(({ name }) => name);
+  if (config.getCurrentContext() === madeUpContext || names.length === 0) {
+    throw new CommandError({
+      message: "find a cluster: there is no kubeconfig, and this does not run in a pod",
+      advice: [
+        "name one with --kubeconfig FILE or in $KUBECONFIG",
+        "or reach a proxy without a cluster: --address HOST:PORT of its admin server",
+      ],
+    });
+  }
+  if (context !== undefined) config.setCurrentContext(context);
+  if (config.getCurrentCluster() !== null) return;
+  const wanted = config.getCurrentContext();
+  const found = names.includes(wanted) ? "names a cluster that is not in it" : "is not in it";
+  throw new CommandError({
+    message: `read ${from}: the context ${JSON.stringify(wanted)} ${found}`,
+    advice: [`its contexts are ${names.join(", ")}; choose one with --context NAME`],
+  });
+}
+
+/** One cluster, as one user of it. Every failure is a `CommandError`. */
+export class Cluster {
+  /** Of the context, or as the user said. */
+  readonly namespace: string;
+  readonly context: string;
+  /** URL of the API server. */
+  readonly server: string;
+  readonly #config: KubeConfig;
+  readonly #core: CoreV1Api;
+  readonly #objects: CustomObjectsApi;
+
+  constructor(config: KubeConfig, namespace: string | undefined) {
+    this.#config = config;
+    this.context = config.getCurrentContext();
+    this.server = config.getCurrentCluster()?.server ?? "";
+    this.namespace = namespace ?? config.getContextObject(this.context)?.namespace ?? "default";
+    this.#core = config.makeApiClient(CoreV1Api);
+    this.#objects = config.makeApiClient(CustomObjectsApi);
+  }
+
+  /** Version of the API server, such as `v1.34.0`. */
+  async serverVersion(): Promise<string> {
+    const { gitVersion } = await this.#ask("read the version of the cluster", async () => {
+      const { VersionApi } = await import("@kubernetes/client-node");
+      return await this.#config.makeApiClient(VersionApi).getCode();
+    });
+    return gitVersion;
+  }
+
+  /** Pods with the label, by name. */
+  async listPods(label: string): Promise<readonly Pod[]> {
+    const { namespace } = this;
+    const list = await this.#ask(`list the pods of namespace ${JSON.stringify(namespace)}`, () =>
+      this.#core.listNamespacedPod({ namespace, labelSelector: label }),
+    );
+    return list.items.map((pod) => describePod(pod, namespace)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Undefined where there is none of this name. */
+  async findPod(name: string): Promise<Pod | undefined> {
+    const { namespace } = this;
+    const pod = await this.#ask(
+      `read the pod ${JSON.stringify(name)}`,
+      async () => await this.#core.readNamespacedPod({ namespace, name }).catch(undefinedIfMissing),
+    );
+    return pod === undefined ? undefined : describePod(pod, namespace);
+  }
+
+  /** Gateways of the namespace, or of all, by namespace and name. */
+  async listGateways(scope: "namespace" | "cluster" = "namespace"): Promise<readonly GatewayObject[]> {
+    const where = scope === "namespace" ? `namespace ${JSON.stringify(this.namespace)}` : "all namespaces";
+    const found: unknown = await this.#ask(`list the Gateways of ${where}`, async (): Promise<unknown> => {
+      if (scope === "cluster") return await this.#objects.listClusterCustomObject(gatewayApi);
+      return await this.#objects.listNamespacedCustomObject({ ...gatewayApi, namespace: this.namespace });
+    });
+    return gatewayListSchema
+      .parse(found)
+      .items.map(({ metadata, spec, status }) => ({
+        ...metadata,
+        gatewayClass: spec.gatewayClassName,
+        conditions: status.conditions,
+      }))
+      .sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
+  }
+
+  /**
+   * Connects to a port of a pod, as `kubectl port-forward` does but without opening a port of this machine. The stream
+   * fails with a `CommandError` when nothing listens there.
+   */
+  async connect(pod: string, port: number): Promise<Duplex> {
+    const [near, far] = duplexPair();
+    const attempt = `connect to port ${port} of pod ${this.namespace}/${pod}`;
+    const faults = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        if (chunk.length > 0) near.destroy(describeForwardFault(attempt, chunk.toString("utf8").trim()));
+        done();
+      },
+    });
+    // It may fail before anyone listens; whoever uses it then sees that it is destroyed.
+    near.on("error", () => undefined);
+    const forward = new PortForward(this.#config);
+    try {
+      const socket = await forward.portForward(this.namespace, pod, [port], far, faults, far);
+      // The library gives a function only where it was asked to reconnect.
+      if (typeof socket === "function") throw new TypeError("a reconnecting forward");
+      socket.onclose = () => far.end();
+      near.once("close", () => socket.close());
+    } catch (error) {
+      throw describeForwardFault(attempt, textOf(error), error);
+    }
+    return near;
+  }
+
+  async #ask<T>(attempt: string, call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (error) {
+      throw describeApiFault(attempt, { server: this.server, context: this.context }, error);
+    }
+  }
+}
+
+function undefinedIfMissing(error: unknown): undefined {
+  if (error instanceof Error && "code" in error && error.code === 404) return undefined;
+  throw error;
+}
+
+function describePod(pod: V1Pod, namespace: string): Pod {
+  const { metadata, status } = pod;
+  const phase = status?.phase ?? "Unknown";
+  const isLeaving = metadata?.deletionTimestamp !== undefined;
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  const isReady = phase === "Running" && ready?.status === "True" && !isLeaving;
+  const waiting = status?.containerStatuses?.map(({ state }) => state?.waiting?.reason).find((each) => each);
+  const because = waiting === undefined ? "" : ` (${waiting})`;
+  const state = isLeaving
+    ? "terminating"
+    : isReady
+      ? "ready"
+      : phase === "Running"
+        ? `not ready${because}`
+        : `${phase}${because}`;
+  return { namespace, name: metadata?.name ?? "", isReady, state };
+}

@@ -1,0 +1,14 @@
+/** A pod as something that can be connected to. */
+import type { Reach } from "../admin/reach.ts";
+import type { Cluster, Pod } from "./cluster.ts";
+
+/** Each connection is a port-forward of its own, through the API server. */
+export function podReach(cluster: Cluster, { namespace, name }: Pod, adminPort: number): Reach {
+  return {
+    name: `pod ${namespace}/${name}`,
+    label: name,
+    adminPort,
+    adminHost: `localhost:${adminPort}`,
+    connect: (port) => cluster.connect(name, port),
+  };
+}

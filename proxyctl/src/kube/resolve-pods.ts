@@ -1,0 +1,99 @@
+/**
+ * From `gateway/web` to the pods that serve it: running pods with the label that the Gateway API prescribes for
+ * provisioned infrastructure, the first ready one by name. Where that finds nothing, says why, as far as can be known.
+ */
+import { CommandError } from "../command-error.ts";
+import type { Cluster, GatewayObject, Pod } from "./cluster.ts";
+import type { Target } from "./target.ts";
+
+/** GEP-1762: on everything that is provisioned for a Gateway. */
+export const gatewayNameLabel = "gateway.networking.k8s.io/gateway-name";
+
+export interface PodChoice {
+  /** Absent: the only Gateway of the namespace. */
+  readonly target?: Target;
+  /** A pod by name, ready or not. */
+  readonly pod?: string;
+  /** All ready pods of the Gateway rather than the first. */
+  readonly all: boolean;
+}
+
+/** Never empty; sorted by name. Throws a `CommandError` that says what there is instead. */
+export async function resolvePods(cluster: Cluster, choice: PodChoice): Promise<readonly Pod[]> {
+  const podName = choice.pod ?? (choice.target?.kind === "pod" ? choice.target.name : undefined);
+  if (podName !== undefined) return [await namedPod(cluster, podName)];
+  const gateway = choice.target?.name ?? (await onlyGateway(cluster));
+  const pods = await cluster.listPods(`${gatewayNameLabel}=${gateway}`);
+  if (pods.length === 0) throw await whyNoPods(cluster, gateway);
+  const ready = pods.filter(({ isReady }) => isReady);
+  const [first] = ready;
+  if (first === undefined) throw noneReady(cluster, gateway, pods);
+  return choice.all ? ready : [first];
+}
+
+async function namedPod(cluster: Cluster, name: string): Promise<Pod> {
+  const pod = await cluster.findPod(name);
+  if (pod !== undefined) return pod;
+  throw new CommandError({
+    message: `find the pod ${JSON.stringify(name)}: there is none in namespace ${JSON.stringify(cluster.namespace)}`,
+    advice: [`list those of proxies: kubectl get pods -n ${cluster.namespace} -l ${gatewayNameLabel}`],
+  });
+}
+
+async function onlyGateway(cluster: Cluster): Promise<string> {
+  const gateways = await cluster.listGateways();
+  const [first, second] = gateways;
+  if (first !== undefined && second === undefined) return first.name;
+  const namespace = JSON.stringify(cluster.namespace);
+  if (first === undefined) {
+    throw new CommandError({
+      message: `find a Gateway: there is none in namespace ${namespace}`,
+      advice: [await elsewhere(cluster), "choose another namespace with -n"],
+    });
+  }
+  throw new CommandError({
+    message: `choose a Gateway: there are ${gateways.length} in namespace ${namespace}`,
+    advice: [`name one: ${gateways.map(({ name }) => `gateway/${name}`).join(", ")}`],
+  });
+}
+
+async function whyNoPods(cluster: Cluster, name: string): Promise<CommandError> {
+  const gateways = await cluster.listGateways();
+  const gateway = gateways.find((each) => each.name === name);
+  if (gateway !== undefined) return withoutPods(gateway);
+  const names = gateways.map((each) => `gateway/${each.name}`).join(", ");
+  return new CommandError({
+    message: `find the Gateway ${JSON.stringify(name)}: there is none in namespace ${JSON.stringify(cluster.namespace)}`,
+    advice: [names === "" ? await elsewhere(cluster, name) : `there are: ${names}`, "choose another namespace with -n"],
+  });
+}
+
+function withoutPods({ namespace, name, gatewayClass, conditions }: GatewayObject): CommandError {
+  const unmet = conditions.filter(({ status }) => status !== "True");
+  const told = unmet.map(
+    ({ type, status, reason, message }) => `its condition ${type} is ${status} (${reason}): ${message}`,
+  );
+  return new CommandError({
+    message: `find the proxy of gateway/${name}: namespace ${JSON.stringify(namespace)} has no pod labelled ${gatewayNameLabel}=${name}`,
+    advice: [...told, `its class is ${JSON.stringify(gatewayClass)}; check that the controller of that class runs`],
+  });
+}
+
+function noneReady(cluster: Cluster, gateway: string, pods: readonly Pod[]): CommandError {
+  return new CommandError({
+    message: `find the proxy of gateway/${gateway}: none of its pods is ready: ${pods.map(({ name, state }) => `${name} is ${state}`).join(", ")}`,
+    advice: [
+      `see why: kubectl describe pods -n ${cluster.namespace} -l ${gatewayNameLabel}=${gateway}`,
+      `ask one nevertheless: --pod ${pods[0]?.name ?? "NAME"}`,
+    ],
+  });
+}
+
+/** Which Gateways other namespaces have, as far as the user may see them. */
+async function elsewhere(cluster: Cluster, name?: string): Promise<string> {
+  const all = await cluster.listGateways("cluster").catch(() => []);
+  const named = all.filter((each) => name === undefined || each.name === name);
+  if (named.length === 0)
+    return all.length === 0 ? "no other namespace shows one either" : "no namespace has one of that name";
+  return `there are: ${named.map((each) => `gateway/${each.name} -n ${each.namespace}`).join(", ")}`;
+}

@@ -1,0 +1,43 @@
+/** Colours of a terminal: few, from its own palette, and none where the reader is not a terminal or does not want any. */
+
+export type Style = (text: string) => string;
+
+/** What a text means, not what it looks like. */
+export interface Styles {
+  readonly strong: Style;
+  readonly faint: Style;
+  readonly good: Style;
+  readonly warning: Style;
+  readonly bad: Style;
+  /** The one row that is chosen. */
+  readonly chosen: Style;
+}
+
+const plain: Style = (text) => text;
+
+export const noStyles: Styles = { strong: plain, faint: plain, good: plain, warning: plain, bad: plain, chosen: plain };
+
+function sgr(on: number, off: number): Style {
+  return (text) => `\u001b[${on}m${text}\u001b[${off}m`;
+}
+
+/** Select Graphic Rendition (ECMA-48, 8.3.117). */
+export const ansiStyles: Styles = {
+  strong: sgr(1, 22),
+  faint: sgr(2, 22),
+  good: sgr(32, 39),
+  warning: sgr(33, 39),
+  bad: sgr(31, 39),
+  chosen: sgr(7, 27),
+};
+
+/** `NO_COLOR` with any value but an empty one switches them off (no-color.org). */
+export function stylesFor(stream: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): Styles {
+  const isUnwanted = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
+  return stream.isTTY === true && !isUnwanted ? ansiStyles : noStyles;
+}
+
+/** Length on the screen of a text with styles. */
+export function visibleLength(text: string): number {
+  return text.replaceAll(/\u001b\[[0-9;]*m/g, "").length;
+}
