@@ -1,0 +1,77 @@
+/** The command tree, and the one place where the outcome of a command becomes an exit code and words. */
+import { Command, CommanderError } from "commander";
+import { CommandError, type ExitCode, exitCodes, renderFailure, textOf } from "../command-error.ts";
+import { addConfigCommand } from "../commands/config.ts";
+import { addLoggingCommand } from "../commands/logging.ts";
+import { addProfileCommand } from "../commands/profile.ts";
+import { addVersionCommand, clientVersion } from "../commands/version.ts";
+import type { Io } from "../io.ts";
+
+const helpTail = `
+A resource is gateway/NAME, found by the kubeconfig, or pod/NAME; without one the only Gateway of the namespace is meant.
+Where there is no cluster, --address HOST:PORT names an admin server.
+
+Exit codes: 0 done, 1 the answer is no (a problem was found, a request denied), 2 could not be done, 64 wrong usage.
+`;
+
+/** All commands; `behindDashes` is what stands behind the first `--` of the command line, if there is one. */
+export function createProgram(io: Io, behindDashes?: readonly string[]): Command {
+  const program = new Command("proxyctl")
+    .description("Looks into gateway proxies: what they have loaded, what becomes of a request, what limits count.")
+    .version(clientVersion(), "-V, --version", "print the version of proxyctl")
+    .helpOption("-h, --help", "show this text")
+    .helpCommand("help [command]", "show the text of a command")
+    .showSuggestionAfterError(true)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      getOutHelpWidth: () => io.stdout.columns ?? 100,
+      getErrHelpWidth: () => io.stderr.columns ?? 100,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+    .addHelpText("after", helpTail);
+  addConfigCommand(program, io);
+  addLoggingCommand(program, io);
+  addProfileCommand(program, io);
+  addVersionCommand(program, io);
+  return program;
+}
+
+/** Runs one command line, without the program's name; never rejects. */
+export async function runProxyctl(argv: readonly string[], world: Omit<Io, "setExitCode">): Promise<ExitCode> {
+  let exitCode: ExitCode = exitCodes.done;
+  const io: Io = { ...world, setExitCode: (code) => (exitCode = code) };
+  try {
+    const { own, behindDashes } = splitAtDashes(argv);
+    await createProgram(io, behindDashes).parseAsync(own, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    return tell(error, io);
+  }
+}
+
+/** A request behind `--` is in curl's language, not in ours; only `trace` takes one. */
+function splitAtDashes(argv: readonly string[]) {
+  const dashes = argv[0] === "trace" ? argv.indexOf("--") : -1;
+  if (dashes === -1) return { own: argv, behindDashes: undefined };
+  return { own: argv.slice(0, dashes), behindDashes: argv.slice(dashes + 1) };
+}
+
+function tell(error: unknown, io: Io): ExitCode {
+  // Commander has written its own words by now; asked-for help is no failure.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
+  if (io.signal.aborted) return exitCodes.interrupted;
+  if (error instanceof CommandError) {
+    io.stderr.write(renderFailure(error));
+    return error.exitCode;
+  }
+  io.stderr.write(
+    renderFailure({
+      message: `this is a fault of proxyctl itself: ${textOf(error)}`,
+      advice: ["please report it with the command line"],
+    }),
+  );
+  return exitCodes.failed;
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+/** The program `proxyctl`: hands the process to the command tree. The only place that reads the process and exits. */
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { runProxyctl } from "./app/program.ts";
+
+const stopping = new AbortController();
+process.once("SIGINT", () => stopping.abort());
+process.once("SIGTERM", () => stopping.abort());
+// `proxyctl … | head` closes the pipe early, and that is no fault.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+});
+
+process.exitCode = await runProxyctl(process.argv.slice(2), {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  clock: systemClock,
+  signal: stopping.signal,
+});

@@ -1,0 +1,43 @@
+/** Runs a command line in this process and keeps what it wrote. */
+import { PassThrough, Writable } from "node:stream";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { runProxyctl } from "../app/program.ts";
+import type { Io } from "../io.ts";
+
+export interface Run {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** What a command writes to. */
+export class Captured extends Writable {
+  readonly #chunks: Buffer[] = [];
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#chunks.push(chunk);
+    done();
+    this.emit("captured");
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+
+  get text(): string {
+    return this.bytes.toString("utf8");
+  }
+}
+
+/** Standard output is no terminal, standard input is `stdin`. */
+export async function proxyctl(
+  args: readonly string[],
+  world: Partial<Io> & { readonly input?: string } = {},
+): Promise<Run> {
+  const [stdout, stderr] = [new Captured(), new Captured()];
+  const stdin = new PassThrough();
+  stdin.end(world.input ?? "");
+  const io = { stdin, stdout, stderr, env: {}, clock: systemClock, signal: new AbortController().signal, ...world };
+  const exitCode = await runProxyctl(args, io);
+  return { exitCode, stdout: stdout.text, stderr: stderr.text };
+}

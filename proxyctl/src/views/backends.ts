@@ -1,0 +1,67 @@
+/** `proxyctl config backends`: one row per endpoint, columns as the specification names them. */
+import type { DumpedBackend, EndpointState } from "@gatewayproxy/admin-api/config-dump";
+import type { Column } from "../output/table.ts";
+
+/** An endpoint; or a backend that has none, which is the more worth seeing. */
+export interface BackendRow {
+  readonly type: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly endpoint: string;
+  readonly state: EndpointState | undefined;
+}
+
+/** What stands where there is nothing, as kubectl writes it. */
+export const none = "<none>";
+
+/** By type, namespace, name and endpoint. An endpoint that several backends share comes once. */
+export function backendRows(backends: readonly DumpedBackend[]): readonly BackendRow[] {
+  const rows = new Map<string, BackendRow>();
+  for (const { key, type, name, namespace, endpoints } of backends) {
+    const row = { type, name, namespace };
+    if (endpoints.length === 0) rows.set(key, { ...row, endpoint: none, state: undefined });
+    for (const state of endpoints) {
+      rows.set(`${type}/${namespace}/${name} ${state.endpoint} ${state.address}`, {
+        ...row,
+        endpoint: state.endpoint,
+        state,
+      });
+    }
+  }
+  return [...rows.values()].sort((a, b) => compare(orderOf(a), orderOf(b)));
+}
+
+function orderOf({ type, namespace, name, endpoint, state }: BackendRow): readonly string[] {
+  return [type, namespace, name, endpoint, state?.address ?? ""];
+}
+
+/** Field by field, in code point order. */
+function compare(a: readonly string[], b: readonly string[]): number {
+  const at = a.findIndex((text, index) => text !== b[index]);
+  if (at === -1) return 0;
+  return (a[at] ?? "") < (b[at] ?? "") ? -1 : 1;
+}
+
+export const backendColumns: readonly Column<BackendRow>[] = [
+  { head: "TYPE", cell: ({ type }) => type },
+  { head: "NAME", cell: ({ name }) => name },
+  { head: "NAMESPACE", cell: ({ namespace }) => namespace },
+  { head: "ENDPOINT", cell: ({ endpoint }) => endpoint },
+  { head: "HEALTH", cell: ({ state }) => (state?.health ?? 0).toFixed(2) },
+  { head: "REQUESTS", cell: ({ state }) => String(state?.requests ?? 0) },
+  { head: "LATENCY", cell: ({ state }) => renderLatency(state?.latencyMs) },
+  { head: "ADDRESS", isWide: true, cell: ({ state }) => state?.address ?? none },
+  { head: "IN-FLIGHT", isWide: true, cell: ({ state }) => String(state?.inFlight ?? 0) },
+  { head: "FAILED-IN-A-ROW", isWide: true, cell: ({ state }) => String(state?.consecutiveFailures ?? 0) },
+  { head: "PROBES", isWide: true, cell: ({ state }) => (state?.failsHealthChecks === true ? "failing" : "ok") },
+  { head: "EJECTED", isWide: true, cell: ({ state }) => renderEjection(state?.ejectedForMs) },
+];
+
+/** `12.34ms`; `<none>` where nothing was called yet. */
+export function renderLatency(ms: number | undefined): string {
+  return ms === undefined ? none : `${ms.toFixed(2)}ms`;
+}
+
+function renderEjection(ms: number | undefined): string {
+  return ms === undefined ? "no" : `${(ms / 1_000).toFixed(1)}s more`;
+}

@@ -1,0 +1,53 @@
+/** A dump as far as it concerns one Gateway: a proxy in file mode, or a saved dump, may hold several. */
+import type { ConfigDump, DumpedPolicy, DumpedRoute } from "@gatewayproxy/admin-api/config-dump";
+import { CommandError } from "../command-error.ts";
+
+/** Namespace and name. */
+export interface GatewayName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/**
+ * The listeners of the Gateway, the routes that name it, what they lead to and the policies that concern them. Throws a
+ * `CommandError` when the dump knows no such Gateway.
+ */
+export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigDump {
+  const isOurs = (each: GatewayName): boolean => each.namespace === gateway.namespace && each.name === gateway.name;
+  const listeners = dump.listeners.filter((listener) => isOurs(listener.gateway));
+  if (listeners.length === 0) throw unknownGateway(dump, gateway);
+  const binds = dump.binds
+    .map((bind) => ({ ...bind, listeners: bind.listeners.filter((listener) => isOurs(listener.gateway)) }))
+    .filter((bind) => bind.listeners.length > 0);
+  const prefix = `${gateway.namespace}/${gateway.name}/`;
+  const routes = dump.routes.filter((route) => concerns(route, gateway, prefix));
+  const policies = dump.policies.filter((policy) => applies(policy, gateway, routes));
+  const used = new Set([
+    ...routes.flatMap(({ rules }) => rules.flatMap(({ backendRefs }) => backendRefs.map(({ backend }) => backend))),
+    ...policies.map(({ global }) => global?.service),
+  ]);
+  const backends = dump.backends.filter(({ key }) => used.has(key));
+  return { ...dump, listeners, binds, routes, policies, backends };
+}
+
+function concerns(route: DumpedRoute, { namespace, name }: GatewayName, listenerPrefix: string): boolean {
+  const isParent = ({ parent }: DumpedRoute["parents"][number]): boolean => {
+    return parent.split(/[#:]/)[0] === `Gateway ${namespace}/${name}`;
+  };
+  return route.parents.some(isParent) || route.listeners.some((key) => key.startsWith(listenerPrefix));
+}
+
+function applies({ targets }: DumpedPolicy, { namespace, name }: GatewayName, routes: readonly DumpedRoute[]): boolean {
+  const keys = new Set([`Gateway/${namespace}/${name}`, ...routes.map(({ key }) => `HTTPRoute/${key}`)]);
+  return targets.some(({ target }) => keys.has(target.split("#")[0] ?? ""));
+}
+
+function unknownGateway(dump: ConfigDump, { namespace, name }: GatewayName): CommandError {
+  const known = new Set(dump.listeners.map(({ gateway }) => `gateway/${gateway.name} -n ${gateway.namespace}`));
+  const advice =
+    known.size === 0 ? "it has no Gateway at all: see `proxyctl doctor`" : `it has: ${[...known].join(", ")}`;
+  return new CommandError({
+    message: `find the Gateway ${JSON.stringify(name)} of namespace ${JSON.stringify(namespace)}: the proxy does not know it`,
+    advice: [advice],
+  });
+}

@@ -1,0 +1,29 @@
+/** `proxyctl config policies`: one row per target of a policy. */
+import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
+import type { Column } from "../output/table.ts";
+import { none } from "./backends.ts";
+import { describeConditions, messagesOf } from "./condition-words.ts";
+import { describePolicy } from "./limit-words.ts";
+
+export interface PolicyRow {
+  readonly policy: DumpedPolicy;
+  readonly target: DumpedPolicy["targets"][number] | undefined;
+}
+
+/** In the order of the dump. */
+export function policyRows(policies: readonly DumpedPolicy[]): readonly PolicyRow[] {
+  return policies.flatMap((policy): PolicyRow[] => {
+    if (policy.targets.length === 0) return [{ policy, target: undefined }];
+    return policy.targets.map((target) => ({ policy, target }));
+  });
+}
+
+export const policyColumns: readonly Column<PolicyRow>[] = [
+  { head: "NAME", cell: ({ policy }) => policy.name },
+  { head: "NAMESPACE", cell: ({ policy }) => policy.namespace },
+  { head: "TARGET", cell: ({ target }) => target?.target ?? none },
+  { head: "ATTACHED", cell: ({ target }) => (target?.isAttached === true ? "True" : "False") },
+  { head: "STATUS", cell: ({ target }) => describeConditions(target?.conditions ?? [], "Valid") },
+  { head: "LIMITS", cell: ({ policy }) => describePolicy(policy).join("; ") || none },
+  { head: "MESSAGE", isWide: true, cell: ({ target }) => messagesOf(target?.conditions ?? []).join("; ") || none },
+];
