@@ -4,6 +4,7 @@ import { CommandError, type ExitCode, exitCodes, renderFailure, textOf } from ".
 import { addConfigCommand } from "../commands/config.ts";
 import { addLoggingCommand } from "../commands/logging.ts";
 import { addProfileCommand } from "../commands/profile.ts";
+import { addTraceCommand } from "../commands/trace.ts";
 import { addVersionCommand, clientVersion } from "../commands/version.ts";
 import type { Io } from "../io.ts";
 
@@ -35,6 +36,7 @@ export function createProgram(io: Io, behindDashes?: readonly string[]): Command
   addConfigCommand(program, io);
   addLoggingCommand(program, io);
   addProfileCommand(program, io);
+  addTraceCommand(program, io, behindDashes);
   addVersionCommand(program, io);
   return program;
 }

@@ -1,0 +1,208 @@
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { startKubeApi } from "../kube/testing/kube-api.ts";
+import { startAdmin } from "../testing/admin.ts";
+import { proxyctl } from "../testing/run.ts";
+import { chatTrace, streamOf, unmatchedTrace } from "../testing/trace-events.ts";
+
+interface Seen {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** A listener that answers 200, and an admin server that tells `events` once the listener was asked. */
+async function startTraced(events: readonly TraceEvent[], ending = "") {
+  const seen: Seen[] = [];
+  const asked = Promise.withResolvers<undefined>();
+  const listener = createServer((request, response) => {
+    void buffer(request).then((body) => {
+      const { method = "", url = "", headers } = request;
+      seen.push({ method, url, headers, body: body.toString() });
+      response.end("hello");
+      asked.resolve(undefined);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  onTestFinished(() => void listener.close());
+  const admin = await startAdmin({
+    "GET /debug/trace": (_, response) => {
+      response.write(": ready\n\n");
+      void asked.promise.then(() => response.end(streamOf(events) + ending));
+    },
+  });
+  // A TCP server that listens has such an address.
+  const { port } = listener.address() as AddressInfo;
+  return { seen, admin, port };
+}
+
+async function trace(events: readonly TraceEvent[], flags: readonly string[], request: readonly string[]) {
+  const traced = await startTraced(events);
+  const args = ["trace", "--address", traced.admin.address, "--port", String(traced.port), ...flags];
+  return { ...traced, run: await proxyctl([...args, "--", ...request]) };
+}
+
+describe("trace sends the request itself, and", () => {
+  test("prints a line per event and one for the answer", async () => {
+    const { run } = await trace(chatTrace, [], ["http://chat.example.com/v1/chat/completions"]);
+    expect(run).toMatchObject({ exitCode: 0, stderr: "" });
+    await expect(run.stdout).toMatchFileSnapshot("testdata/trace-plain.txt");
+  });
+
+  test("prints the same for a request that no route matched", async () => {
+    const { run } = await trace(unmatchedTrace, [], ["http://chat.example.com/nowhere"]);
+    expect(run.exitCode).toBe(0);
+    await expect(run.stdout).toMatchFileSnapshot("testdata/trace-unmatched.txt");
+  });
+
+  test("prints with --raw each event as it came, and nothing else", async () => {
+    const { run } = await trace(chatTrace, ["--raw"], ["http://chat.example.com/"]);
+    expect(
+      run.stdout
+        .trimEnd()
+        .split("\n")
+        .map((line): unknown => JSON.parse(line)),
+    ).toEqual(chatTrace);
+  });
+
+  test("watches for this request alone, by an id of its own", async () => {
+    const { admin, seen } = await trace(chatTrace, [], ["http://chat.example.com/"]);
+    const id = seen[0]?.headers["x-request-id"];
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    const { searchParams } = new URL(admin.requests[0]?.split(" ")[1] ?? "", "http://admin");
+    expect(searchParams.get("expression")).toBe(`request.headers["x-request-id"] == "${String(id)}"`);
+  });
+
+  test("asks for the URL's path and query at the URL's host, whatever it connects to", async () => {
+    const { seen } = await trace(chatTrace, [], ["http://chat.example.com:8080/v1/models?limit=2"]);
+    expect(seen).toMatchObject([
+      { method: "GET", url: "/v1/models?limit=2", headers: { host: "chat.example.com:8080", accept: "*/*" }, body: "" },
+    ]);
+  });
+
+  test("takes the flags that curl takes", async () => {
+    const { seen } = await trace(
+      chatTrace,
+      [],
+      [
+        "-s",
+        "-X",
+        "PUT",
+        "-H",
+        "X-User: ada",
+        "-H",
+        "Host: other.example.com",
+        "-d",
+        "a=1",
+        "--data",
+        "b=2",
+        "http://h/p",
+      ],
+    );
+    expect(seen).toMatchObject([
+      {
+        method: "PUT",
+        headers: {
+          host: "other.example.com",
+          "x-user": "ada",
+          "content-type": "application/x-www-form-urlencoded",
+          "content-length": "7",
+        },
+        body: "a=1&b=2",
+      },
+    ]);
+  });
+
+  test("posts JSON with --json", async () => {
+    const { seen } = await trace(chatTrace, [], ["--json", '{"model":"mock"}', "http://h/v1/chat/completions"]);
+    expect(seen).toMatchObject([
+      {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json" },
+        body: '{"model":"mock"}',
+      },
+    ]);
+  });
+});
+
+test("trace goes through port-forwards of one pod, to the admin server and to the listener", async () => {
+  const { admin, port } = await startTraced(chatTrace);
+  const pod = { name: "web-a", gateway: "web", ports: { 15_000: admin.port, 8080: port } };
+  const api = await startKubeApi({ gateways: [{ name: "web" }], pods: [pod] });
+  const run = await proxyctl([
+    ...["trace", "gateway/web", "-n", "default", "--kubeconfig", api.kubeconfig, "--port", "8080"],
+    ...["--", "http://chat.example.com/v1/chat/completions"],
+  ]);
+  expect(run).toMatchObject({ exitCode: 0, stderr: "" });
+  expect(run.stdout).toContain("answer: 200 OK, 5 bytes\n");
+  expect(api.requests.filter((request) => request.startsWith("UPGRADE"))).toEqual([
+    "UPGRADE /api/v1/namespaces/default/pods/web-a/portforward?ports=15000",
+    "UPGRADE /api/v1/namespaces/default/pods/web-a/portforward?ports=8080",
+  ]);
+});
+
+describe("without a request trace", () => {
+  test("follows the next one of anybody", async () => {
+    const admin = await startAdmin({ "GET /debug/trace": `: ready\n\n${streamOf(unmatchedTrace)}` });
+    const run = await proxyctl(["trace", "--address", admin.address, "--expression", 'request.method == "POST"']);
+    expect(run).toMatchObject({ exitCode: 0, stderr: `watching ${admin.address} for the next request\n` });
+    expect(run.stdout).toContain("404 RouteNotFound");
+    expect(run.stdout).not.toContain("answer:");
+    expect(admin.requests).toEqual(["GET /debug/trace?expression=request.method+%3D%3D+%22POST%22"]);
+  });
+
+  test("shows what --raw has saved", async () => {
+    const saved = chatTrace.map((event) => `${JSON.stringify(event)}\n`).join("");
+    const run = await proxyctl(["trace", "--file", "-"], { input: saved });
+    expect(run.stdout.split("\n")).toHaveLength(chatTrace.length + 1);
+    expect((await proxyctl(["trace", "--file", "-", "--raw"], { input: saved })).stdout).toBe(saved);
+  });
+});
+
+describe("what goes wrong with a trace", () => {
+  test("a listener that is closed is told, and the watch is given up", async () => {
+    const admin = await startAdmin({ "GET /debug/trace": (_, response) => void response.write(": ready\n\n") });
+    const run = await proxyctl(["trace", "--address", admin.address, "--port", "1", "--", "http://h/"]);
+    expect(run).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(run.stderr).toContain("error: connect to 127.0.0.1:1: nothing listens there\n");
+  });
+
+  test("a stream that ends before the request does is told", async () => {
+    const { run } = await trace(chatTrace.slice(0, 3), [], ["http://h/"]);
+    expect(run.exitCode).toBe(2);
+    expect(run.stderr).toContain("it was answered with 200, but the proxy did not see it");
+  });
+
+  test("an expression that does not parse is told in the proxy's words", async () => {
+    const admin = await startAdmin({
+      "GET /debug/trace": (_, response) =>
+        response.writeHead(400).end(JSON.stringify({ error: "expression: unknown name reqest", hint: "see docs" })),
+    });
+    const run = await proxyctl(["trace", "--address", admin.address, "--expression", "reqest"]);
+    expect(run.stderr).toContain("expression: unknown name reqest\n  see docs\n");
+    expect(run.exitCode).toBe(2);
+  });
+
+  test.each([
+    ["no URL", ["-X", "POST"]],
+    ["another scheme", ["ftp://h/"]],
+    ["a header that would smuggle another", ["-H", "a: b\r\nc: d", "http://h/"]],
+    ["a flag that curl has and this has not", ["--proxy", "x", "http://h/"]],
+    ["a body file that is not there", ["-d", "@/nowhere", "http://h/"]],
+  ])("%s ends with 64 and words", async (name, request) => {
+    const { exitCode, stdout, stderr } = await proxyctl(["trace", "--address", ":15000", "--", ...request]);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 64, stdout: "" });
+    await expect(stderr).toMatchFileSnapshot(`testdata/trace-usage-${name.replaceAll(" ", "-")}.txt`);
+  });
+
+  test("a port without a request ends with 64 and words", async () => {
+    const { exitCode, stderr } = await proxyctl(["trace", "--address", ":15000", "--port", "80"]);
+    expect(exitCode).toBe(64);
+    expect(stderr).toContain("write it behind --");
+  });
+});

@@ -1,0 +1,38 @@
+/** Bytes of a terminal's keyboard as keys. */
+
+export type Key = "up" | "down" | "pageUp" | "pageDown" | "home" | "end" | "scrollUp" | "scrollDown" | "quit";
+
+/** Escape sequences of xterm and of the Linux console (ECMA-48 cursor keys), and vi's letters. */
+const sequences: Readonly<Record<string, Key>> = {
+  "\u001b[A": "up",
+  "\u001bOA": "up",
+  k: "up",
+  "\u001b[B": "down",
+  "\u001bOB": "down",
+  j: "down",
+  "\u001b[5~": "pageUp",
+  "\u001b[6~": "pageDown",
+  " ": "pageDown",
+  "\u001b[H": "home",
+  "\u001bOH": "home",
+  "\u001b[1~": "home",
+  g: "home",
+  "\u001b[F": "end",
+  "\u001bOF": "end",
+  "\u001b[4~": "end",
+  G: "end",
+  K: "scrollUp",
+  J: "scrollDown",
+  q: "quit",
+  Q: "quit",
+  "\u001b": "quit",
+  // Ctrl-C and Ctrl-D: a terminal in raw mode sends no signal.
+  "\u0003": "quit",
+  "\u0004": "quit",
+};
+
+/** The keys in one read; what is unknown is skipped. A lone escape is a key, for a sequence comes in one piece. */
+export function parseKeys(bytes: string): readonly Key[] {
+  const pieces = bytes.match(/\u001b\[[0-9;]*[A-Za-z~]|\u001bO[A-Za-z]|[^]/gu) ?? [];
+  return pieces.flatMap((piece) => sequences[piece] ?? []);
+}

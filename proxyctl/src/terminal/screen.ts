@@ -1,0 +1,68 @@
+/**
+ * A whole terminal for a while: the alternate screen, raw keys, redraws on resize. Whatever happens, the user's screen
+ * comes back as it was: at `close`, and at the end of the process should nobody close.
+ */
+import type { Io } from "../io.ts";
+import { type Key, parseKeys } from "./keys.ts";
+
+export interface Size {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export interface Screen {
+  readonly size: () => Size;
+  /** Shows the lines from the top, at most as many as fit; they are not wider than the screen. */
+  readonly draw: (lines: readonly string[]) => void;
+  /** Gives the user's screen back; later calls do nothing. */
+  readonly close: () => void;
+}
+
+export interface ScreenEvents {
+  readonly onKey: (key: Key) => void;
+  readonly onResize: () => void;
+}
+
+/** xterm's private modes 1049 (alternate screen) and 25 (cursor), and 7 (no wrapping at the margin). */
+const enter = "\u001b[?1049h\u001b[?25l\u001b[?7l";
+const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
+
+/** Whether both ends are a terminal that can be taken over. */
+export function isInteractive({ stdin, stdout, env }: Pick<Io, "stdin" | "stdout" | "env">): boolean {
+  return stdin.isTTY === true && stdout.isTTY === true && env["TERM"] !== "dumb";
+}
+
+/** Takes the terminal over; the caller closes. */
+export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, events: ScreenEvents): Screen {
+  let isOpen = true;
+  const onData = (chunk: Buffer | string): void => {
+    for (const key of parseKeys(chunk.toString())) events.onKey(key);
+  };
+  function close(): void {
+    if (!isOpen) return;
+    isOpen = false;
+    stdout.write(leave);
+    stdin.setRawMode?.(false);
+    stdin.off("data", onData);
+    stdin.pause();
+    stdout.off("resize", events.onResize);
+    process.off("exit", close);
+  }
+  process.once("exit", close);
+  stdin.setRawMode?.(true);
+  stdin.on("data", onData);
+  stdin.resume();
+  stdout.on("resize", events.onResize);
+  stdout.write(enter);
+  const size = (): Size => ({ columns: stdout.columns ?? 80, rows: stdout.rows ?? 24 });
+  return {
+    size,
+    close,
+    draw(lines) {
+      if (!isOpen) return;
+      // Each line is cleared behind its text rather than all before it: so nothing flickers.
+      const shown = lines.slice(0, size().rows).map((line) => `${line}\u001b[K`);
+      stdout.write(`\u001b[H${shown.join("\r\n")}\u001b[J`);
+    },
+  };
+}

@@ -1,0 +1,138 @@
+/** The request that `proxyctl trace` sends, written as for curl: `-X POST -H 'a: b' -d '{}' http://host/path`. */
+import { readFile } from "node:fs/promises";
+import { Command } from "commander";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
+
+/** What to send, and how. */
+export interface TraceRequest {
+  readonly url: URL;
+  readonly method: string;
+  /** In the order to send, `host` first. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Buffer | undefined;
+  /** Whether the certificate of an https listener must be valid for the URL's host. */
+  readonly verifiesCertificate: boolean;
+}
+
+/** curl's flags that are understood, as commander gives them. */
+interface RequestFlags {
+  readonly request?: string;
+  readonly header: readonly string[];
+  readonly data: readonly string[];
+  readonly dataRaw: readonly string[];
+  readonly dataBinary: readonly string[];
+  readonly json: readonly string[];
+  readonly insecure?: true;
+}
+
+const form = "http://HOST/PATH, with -X, -H, -d, --json and -k as curl has them";
+
+/** Adds curl's flags; those that change nothing here are taken so that a curl command can be pasted. */
+function requestCommand(): Command {
+  const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+  return new Command("request")
+    .argument("<url>")
+    .option("-X, --request <method>")
+    .option("-H, --header <field>", "", collect, [])
+    .option("-d, --data <text>", "", collect, [])
+    .option("--data-raw <text>", "", collect, [])
+    .option("--data-binary <text>", "", collect, [])
+    .option("--json <text>", "", collect, [])
+    .option("-k, --insecure")
+    .option("-s, --silent")
+    .option("-S, --show-error")
+    .option("-i, --include")
+    .option("-v, --verbose")
+    .option("-N, --no-buffer")
+    .helpOption(false)
+    .exitOverride()
+    .configureOutput({ writeErr: () => undefined, writeOut: () => undefined });
+}
+
+/** Reads what stands behind `--`; throws a usage error. `userAgent` and `requestId` are sent unless the user says otherwise. */
+export async function parseRequest(
+  args: readonly string[],
+  defaults: { readonly userAgent: string; readonly requestId: string },
+): Promise<TraceRequest> {
+  const command = requestCommand();
+  try {
+    command.parse(args, { from: "user" });
+  } catch (error) {
+    throw usage(textOf(error).replace(/^error: /, ""));
+  }
+  const flags = command.opts<RequestFlags>();
+  const url = parseUrl(command.args[0] ?? "");
+  const body = await bodyOf(flags);
+  const implied: readonly (readonly [string, string])[] = [
+    ["host", url.host],
+    ["user-agent", defaults.userAgent],
+    ["accept", flags.json.length > 0 ? "application/json" : "*/*"],
+    ["x-request-id", defaults.requestId],
+    ...(body === undefined
+      ? []
+      : [["content-type", flags.json.length > 0 ? "application/json" : "application/x-www-form-urlencoded"] as const]),
+  ];
+  const given = flags.header.map(parseHeader);
+  const named = new Set(given.map(([name]) => name));
+  return {
+    url,
+    method: flags.request ?? (body === undefined ? "GET" : "POST"),
+    headers: [...implied.filter(([name]) => !named.has(name)), ...given],
+    body,
+    verifiesCertificate: flags.insecure !== true,
+  };
+}
+
+/** Value of a field that is sent once. */
+export function headerOf({ headers }: TraceRequest, name: string): string | undefined {
+  return headers.find(([each]) => each === name)?.[1];
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.parse(text.includes("://") ? text : `http://${text}`);
+  if (url !== null && (url.protocol === "http:" || url.protocol === "https:") && url.hostname !== "") return url;
+  throw usage(`${JSON.stringify(text)} is no http or https URL`);
+}
+
+function parseHeader(text: string): readonly [string, string] {
+  const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.*?)\s*$/s.exec(text) ?? [];
+  // Bytes that would end the field would let a value smuggle another one.
+  if (name === undefined || value === undefined || /[\r\n\0]/.test(value)) {
+    throw usage(`the header ${JSON.stringify(text)} is not of the form NAME: VALUE`);
+  }
+  return [name.toLowerCase(), value];
+}
+
+/** Several are joined as curl joins them; `@FILE` reads a file. */
+async function bodyOf({ data, dataRaw, dataBinary, json }: RequestFlags): Promise<Buffer | undefined> {
+  const parts = [
+    ...(await Promise.all(data.map(async (text) => stripLines(await contentOf(text), text)))),
+    ...dataRaw.map((text) => Buffer.from(text)),
+    ...(await Promise.all(dataBinary.map(contentOf))),
+  ];
+  const forms = parts.flatMap((part, at) => (at === 0 ? [part] : [Buffer.from("&"), part]));
+  const all = [...forms, ...(await Promise.all(json.map(contentOf)))];
+  return all.length === 0 ? undefined : Buffer.concat(all);
+}
+
+async function contentOf(text: string): Promise<Buffer> {
+  if (!text.startsWith("@")) return Buffer.from(text);
+  try {
+    return await readFile(text.slice(1));
+  } catch (error) {
+    throw usage(`the body's file cannot be read: ${textOf(error)}`);
+  }
+}
+
+/** curl's `-d @FILE` leaves out line ends. */
+function stripLines(content: Buffer, source: string): Buffer {
+  return source.startsWith("@") ? Buffer.from(content.toString("latin1").replaceAll(/[\r\n]/g, ""), "latin1") : content;
+}
+
+function usage(found: string): CommandError {
+  return new CommandError({
+    message: `read the request: ${found}`,
+    advice: [`accepted behind -- is ${form}`],
+    exitCode: exitCodes.usage,
+  });
+}

@@ -1,0 +1,66 @@
+/** Sends the request of a trace to a listener of the proxy, and follows the answer to its last byte. */
+import { once } from "node:events";
+import type { Duplex } from "node:stream";
+import { connect as startTls } from "node:tls";
+import { exchange } from "../admin/exchange.ts";
+import type { Reach } from "../admin/reach.ts";
+import { CommandError, textOf } from "../command-error.ts";
+import type { TraceRequest } from "./request.ts";
+
+/** What the client saw. */
+export interface Answer {
+  readonly status: number;
+  readonly statusText: string;
+  readonly bodyBytes: number;
+}
+
+/** Resolves when the body has ended; its bytes are counted and dropped. */
+export async function sendRequest(
+  reach: Reach,
+  port: number,
+  request: TraceRequest,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const { url, method, headers, body } = request;
+  const attempt = `send ${method} ${url.href} to port ${port} of ${reach.name}`;
+  try {
+    const plain = await reach.connect(port);
+    const connection = url.protocol === "https:" ? await secure(plain, request) : plain;
+    const path = `${url.pathname}${url.search}`;
+    const answer = await exchange(connection, {
+      method,
+      path,
+      headers,
+      ...(body === undefined ? {} : { body }),
+      signal,
+    });
+    let bodyBytes = 0;
+    // A stream without encoding gives buffers.
+    for await (const chunk of answer) bodyBytes += (chunk as Buffer).length;
+    return { status: answer.statusCode ?? 0, statusText: answer.statusMessage ?? "", bodyBytes };
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError({ message: `${attempt}: ${textOf(error)}`, advice: adviceFor(error, url), cause: error });
+  }
+}
+
+async function secure(connection: Duplex, { url, verifiesCertificate }: TraceRequest): Promise<Duplex> {
+  const tls = startTls({
+    socket: connection,
+    servername: url.hostname,
+    rejectUnauthorized: verifiesCertificate,
+    ALPNProtocols: ["http/1.1"],
+  });
+  await once(tls, "secureConnect");
+  return tls;
+}
+
+function adviceFor(error: unknown, url: URL): readonly string[] {
+  const text = textOf(error);
+  if (/certificate|altnames|self-signed/i.test(text))
+    return ["send it without looking at the certificate: -k behind --"];
+  if (/wrong version number|packet length/i.test(text)) return ["the listener speaks plain HTTP: use an http:// URL"];
+  if (url.protocol === "http:")
+    return ["see which listeners there are: proxyctl config all", "an HTTPS listener needs an https:// URL"];
+  return ["see which listeners there are: proxyctl config all"];
+}
