@@ -41,6 +41,7 @@ COPY package.json package-lock.json ./
 COPY runtime/package.json runtime/
 COPY protos/package.json protos/
 COPY admin-api/package.json admin-api/
+COPY proxyctl/package.json proxyctl/
 COPY proxy/package.json proxy/
 COPY ratelimit-service/package.json ratelimit-service/
 COPY examples/mock-llm/package.json examples/mock-llm/
