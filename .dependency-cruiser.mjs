@@ -4,7 +4,7 @@
  * they are; to move one, change the table here.
  *
  * A row reads: what this layer may import of its program's other layers (`layers`), from npm (`packages`) and from
- * Node (`core`; absent means any). Whatever a row does not name is refused. main.ts and `app/` put the layers together
+ * Node (`core`; absent means any). Whatever a row does not name is refused. command.ts and `app/` put the layers together
  * and are free; no layer imports them.
  */
 
@@ -27,7 +27,11 @@ const proxy = {
   upstream: { layers: ["ir"], packages: ["undici"] },
   telemetry: { layers: ["ir"], packages: ["pino", "prom-client"] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.
-  admin: { layers: ["api", "ir", "cel", "status", "telemetry"], packages: [], core: ["http", "net", "crypto", "fs", "path", "v8"] },
+  admin: {
+    layers: ["api", "ir", "cel", "status", "telemetry"],
+    packages: [],
+    core: ["http", "net", "crypto", "fs", "path", "v8"],
+  },
   server: { layers: ["ir", "cel", "routing", "filters", "policy", "llm", "upstream", "telemetry"], packages: [] },
 };
 

@@ -36,6 +36,7 @@ export default tseslint.config(
   {
     files: [
       "**/main.ts",
+      "**/command.ts",
       "**/worker-main.ts",
       "runtime/src/clock.ts",
       "scripts/**/*.ts",

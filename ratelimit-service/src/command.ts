@@ -1,0 +1,106 @@
+/** The service's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
+import { readFileSync } from "node:fs";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { renderHelp } from "@gatewayproxy/runtime/settings-text";
+import { createLogs } from "./app/logs.ts";
+import { RateLimitProcess } from "./app/ratelimit-process.ts";
+import { checkConfig } from "./config/check-config.ts";
+import { readServiceSettings, type ServiceSettings, serviceSettings } from "./settings.ts";
+
+/** sysexits.h EX_USAGE: the command line is wrong; 1: the command could not be carried out. */
+const exitUsage = 64;
+const exitFailure = 1;
+
+const summary = "Answers Envoy's rate limit protocol; takes the files and the environment of envoyproxy/ratelimit.";
+const usage = "npm run ratelimit-service -- [OPTIONS]";
+
+const argv = process.argv.slice(2);
+if (argv.includes("--version")) process.stdout.write(`${version()}\n`);
+else await runCommand();
+
+async function runCommand(): Promise<void> {
+  const read = readServiceSettings({ argv, env: process.env });
+  switch (read.kind) {
+    case "help":
+      process.stdout.write(renderHelp(serviceSettings, { usage, summary }));
+      return;
+    case "invalid":
+      fail("cannot read the settings", read.problems, exitUsage);
+      return;
+    case "settings":
+      await (read.settings.values.checkConfig === undefined
+        ? serve(read.settings)
+        : check(read.settings.values.checkConfig, read.settings.values.mergeDomainConfigs));
+  }
+}
+
+async function check(directory: string, mergesDomains: boolean): Promise<void> {
+  const { lines, exitCode } = await checkConfig(directory, mergesDomains);
+  process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+  process.exitCode = exitCode;
+}
+
+async function serve(settings: ServiceSettings): Promise<void> {
+  const { values } = settings;
+  const output = openStdout();
+  const logs = createLogs({ level: values.logLevel, format: values.logFormat }, systemClock, {
+    write: (line) => output.write(line),
+  });
+  if (!logs.ok) {
+    fail(
+      "cannot read the settings",
+      logs.problems.map((problem) => ({ ...problem, path: "LOG_LEVEL" })),
+      exitUsage,
+    );
+    return;
+  }
+  const log = logs.value.logger("ratelimit::lifecycle");
+  for (const notice of settings.notices) log.warn({ notice }, "setting without effect");
+  const started = await RateLimitProcess.start({
+    settings,
+    logs: logs.value,
+    clock: systemClock,
+    random: Math.random,
+    onFatal(error) {
+      log.error({ err: error }, "cannot go on");
+      process.exit(exitFailure);
+    },
+  });
+  if (!started.ok) {
+    fail("cannot start", started.problems, exitFailure);
+    process.exit();
+  }
+  log.info({ ...started.value.addresses, store: settings.store.kind, workers: values.workers }, "ready");
+  stopAtSignal(started.value, log);
+}
+
+function stopAtSignal(service: RateLimitProcess, log: Logger): void {
+  handleSignals(process, {
+    shutDown(signal) {
+      log.info({ signal }, "shutting down");
+      void service.stop().then((outcome) => {
+        log.info(outcome, "stopped");
+        process.exit(0);
+      });
+    },
+    force(signal) {
+      log.warn({ signal }, "stopped at once by a second signal");
+      process.exit(exitFailure);
+    },
+  });
+}
+
+function version(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+  return typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "";
+}
+
+/** For people, on standard error; the exit code is set, not taken. */
+function fail(attempt: string, problems: readonly Problem[], code: number): void {
+  process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
+  process.exitCode = code;
+}
