@@ -1,10 +1,11 @@
 /** What happens while a rate limit service is away, and when it comes back, step by step on a clock that stands still. */
 import { status } from "@grpc/grpc-js";
+import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import { describe, expect, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import { ask, byAddress, globalPolicy, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import type { TestGateway } from "../support/gateway.ts";
-import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
+import { type Script, startRawService, startScriptedService } from "../support/rate-limit-service.ts";
 
 const away = { code: status.UNAVAILABLE, details: "away" };
 const limited: Script = () => ({
@@ -18,6 +19,18 @@ const limited: Script = () => ({
     },
   ],
 });
+
+const exhausted: RateLimitResponse = {
+  overallCode: "OVER_LIMIT",
+  statuses: [
+    {
+      code: "OVER_LIMIT",
+      currentLimit: { requestsPerUnit: 2, unit: "MINUTE" },
+      limitRemaining: 0,
+      durationUntilReset: { seconds: 60 },
+    },
+  ],
+};
 
 /** Calls that fail in a row before the breaker opens. */
 const failuresToOpen = 5;
@@ -40,13 +53,63 @@ describe("the breaker", () => {
     );
     expect(await statuses(gateway, 20)).toEqual(new Array<number>(20).fill(200));
     expect(service.calls).toHaveLength(failuresToOpen);
+    const nowMs = gateway.clock.nowMs();
     expect(gateway.dataPlane.rateLimitServices()).toEqual([
       {
         service: `address/127.0.0.1:${service.port}`,
         breaker: "open",
+        sinceMs: nowMs,
         cause: "gRPC status 14: away",
+        lastError: { message: "gRPC status 14: away", atMs: nowMs },
         chargesBuffered: 0,
+        refusalsRemembered: 0,
+        limitsLearned: 0,
       },
+    ]);
+  });
+
+  test("a service that hangs costs a request its timeout and not a moment more; once the breaker is open none waits", async () => {
+    const service = await startRawService(() => undefined);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', timeout: 80ms, ${byAddress}, fallback: [{ requests: 1000, unit: Hours }]`,
+      ),
+    );
+    const state = () => gateway.dataPlane.rateLimitServices()[0];
+    const waiting = Array.from({ length: 20 }, () => ask(gateway));
+    await expect.poll(() => service.calls).toBe(20);
+    gateway.clock.advance(79);
+    expect(state()).not.toHaveProperty("lastError");
+    gateway.clock.advance(1);
+    expect(state()?.breaker).toBe("open");
+    expect((await Promise.all(waiting)).map(({ status: code }) => code)).toEqual(new Array<number>(20).fill(200));
+    // Time stands still: whoever waited for anything would wait for ever.
+    expect(await statuses(gateway, 50)).toEqual(new Array<number>(50).fill(200));
+    expect(service.calls).toBe(20);
+    expect(new Set(deciders(gateway))).toEqual(new Set(["fallback"]));
+  });
+
+  test("tells operators since when, the last error, and what is remembered of a service", async () => {
+    let isAway = false;
+    const service = await startScriptedService((call, number) =>
+      isAway ? away : number === 1 ? limited(call, number) : exhausted,
+    );
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    const startMs = gateway.clock.nowMs();
+    expect(await statuses(gateway, 2)).toEqual([200, 429]);
+    expect(gateway.dataPlane.rateLimitServices()).toMatchObject([
+      { breaker: "closed", sinceMs: startMs, refusalsRemembered: 1, limitsLearned: 1 },
+    ]);
+    expect(gateway.dataPlane.rateLimitServices()[0]).not.toHaveProperty("lastError");
+    gateway.clock.advance(60_000);
+    isAway = true;
+    await statuses(gateway, 1);
+    expect(gateway.dataPlane.rateLimitServices()).toMatchObject([
+      { breaker: "closed", lastError: { message: "gRPC status 14: away", atMs: startMs + 60_000 } },
     ]);
   });
 

@@ -17,8 +17,13 @@ export class BoundedCache<Value> {
     this.#items = new NodeCache({ maxKeys: maxItems, useClones: false, stdTTL: 0, checkperiod: 0 });
   }
 
+  /** Items held, those included whose time is over and that nobody has asked for since. */
+  get size(): number {
+    return this.#items.getStats().keys;
+  }
+
   get isEmpty(): boolean {
-    return this.#items.getStats().keys === 0;
+    return this.size === 0;
   }
 
   get(key: string, nowMs: number): Value | undefined {

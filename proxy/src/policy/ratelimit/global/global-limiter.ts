@@ -8,10 +8,8 @@ import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
-import type { LimitView, Refusal } from "./answer-headers.ts";
-import { BoundedCache } from "./bounded-cache.ts";
+import type { LimitView } from "./answer-headers.ts";
 import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
-import { LearnedLimits } from "./learned-limits.ts";
 import { type GateServices, LimitGate, nearest, type Passed, type Verdict } from "./limit-gate.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
@@ -26,8 +24,6 @@ export interface GlobalLimiterOptions {
   readonly observer: GlobalLimitObserver;
 }
 
-/** Refusals that are remembered at once. */
-const maxRefusals = 10_000;
 /** A service that no limit names any more is kept for requests that began before. */
 const retirementMs = 60_000;
 
@@ -42,12 +38,7 @@ export class GlobalLimiter {
   constructor(options: GlobalLimiterOptions) {
     const { clock, counters } = options;
     this.#options = options;
-    this.#gateServices = {
-      clock,
-      counters,
-      learned: new LearnedLimits(),
-      refusals: new BoundedCache<Refusal>(maxRefusals),
-    };
+    this.#gateServices = { clock, counters };
   }
 
   /** Makes ready for the limits of a snapshot: connects to new services, retires those that none of them names. */

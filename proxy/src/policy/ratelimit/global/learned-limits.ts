@@ -23,6 +23,11 @@ interface Learned {
 export class LearnedLimits {
   readonly #limits = new BoundedCache<Learned>(maxLearned);
 
+  /** Descriptor values of which a limit is known. */
+  get size(): number {
+    return this.#limits.size;
+  }
+
   /** Keeps what an answer says of the limits of a request's descriptors; `statuses` may be fewer. */
   learn(
     limit: GlobalLimit,

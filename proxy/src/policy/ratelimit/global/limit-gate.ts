@@ -19,7 +19,6 @@ import {
   refusalHeaders,
   viewOfPass,
 } from "./answer-headers.ts";
-import type { BoundedCache } from "./bounded-cache.ts";
 import { chargesOf, type PlannedCall, questionsOf, type TokenCharge } from "./calls.ts";
 import {
   type CompiledDescriptor,
@@ -29,7 +28,6 @@ import {
   keyOf,
   type RequestDescriptor,
 } from "./descriptors.ts";
-import type { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitAnswer } from "./messages.ts";
 import type { Answer, ServiceClient } from "./service-client.ts";
 
@@ -37,9 +35,6 @@ import type { Answer, ServiceClient } from "./service-client.ts";
 export interface GateServices {
   readonly clock: Clock;
   readonly counters: CounterTable;
-  readonly learned: LearnedLimits;
-  /** Refusals that still last, by the descriptors that they are about. */
-  readonly refusals: BoundedCache<Refusal>;
 }
 
 /** What one limit says of a request. */
@@ -188,7 +183,7 @@ export class LimitGate {
   /** Only what could ever be used: a fallback of the policy's own comes before what is learned. */
   #learn(question: PlannedCall | undefined, { statuses }: RateLimitAnswer, nowMs: number): void {
     if (question === undefined || this.limit.failureMode !== "Local" || !this.#fallback.isEmpty) return;
-    this.#services.learned.learn(this.limit, question.about, statuses, nowMs);
+    this.#client.learned.learn(this.limit, question.about, statuses, nowMs);
   }
 
   #refuse(descriptors: readonly RequestDescriptor[], answer: RateLimitAnswer, nowMs: number): Refused {
@@ -197,15 +192,15 @@ export class LimitGate {
     const lastsMs = earliestResetMs(answer.statuses);
     if (lastsMs !== undefined && lastsMs > 0) {
       const untilMs = nowMs + Math.min(lastsMs, longestMemoryMs);
-      this.#services.refusals.set(this.#memoryKey(descriptors), refusal, untilMs);
+      this.#client.refusals.set(this.#memoryKey(descriptors), refusal, untilMs);
     }
     return this.#refused("service", refusal, nowMs);
   }
 
   #recall(descriptors: readonly RequestDescriptor[]): Refused | undefined {
-    const { refusals, clock } = this.#services;
+    const { refusals } = this.#client;
     if (refusals.isEmpty) return undefined;
-    const nowMs = clock.monotonicMs();
+    const nowMs = this.#services.clock.monotonicMs();
     const refusal = refusals.get(this.#memoryKey(descriptors), nowMs);
     return refusal === undefined ? undefined : this.#refused("cache", refusal, nowMs);
   }
@@ -227,10 +222,10 @@ export class LimitGate {
     const { failureMode } = this.limit;
     if (failureMode === "Closed") return { kind: "undecided", by: "failureMode" };
     if (failureMode === "Open") return passed("failureMode", descriptors);
-    const { clock, counters, learned } = this.#services;
+    const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
     if (!this.#fallback.isEmpty) return locally("fallback", this.#fallback.admit(view, nowMs), descriptors);
-    const limits = learned.limitsOf(this.limit, descriptors, nowMs);
+    const limits = this.#client.learned.limitsOf(this.limit, descriptors, nowMs);
     if (limits.length === 0) return passed("failureMode", descriptors);
     return locally("learned", compileLimits(limits, counters).admit(view, nowMs), descriptors);
   }

@@ -7,7 +7,10 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
+import type { Refusal } from "./answer-headers.ts";
+import { BoundedCache } from "./bounded-cache.ts";
 import { Breaker } from "./breaker.ts";
+import { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
@@ -42,9 +45,18 @@ export interface ServiceClientOptions {
 export interface ServiceState {
   readonly service: string;
   readonly breaker: "closed" | "open";
+  /** When the breaker took this state, in ms since the epoch. */
+  readonly sinceMs: number;
   /** Why it is open; absent while it is closed. */
   readonly cause?: string;
+  /** How the last call went that failed, also of a service that is back; absent where none has. */
+  readonly lastError?: { readonly message: string; readonly atMs: number };
+  /** Charges that wait for the service. */
   readonly chargesBuffered: number;
+  /** Refusals that are remembered, so that whoever hammers an exhausted limit costs no call. */
+  readonly refusalsRemembered: number;
+  /** Limits that it has reported, for the time when it is away. */
+  readonly limitsLearned: number;
 }
 
 interface Charge {
@@ -54,6 +66,8 @@ interface Charge {
   readonly madeMs: number;
 }
 
+/** Refusals that are remembered at once. */
+const maxRefusals = 10_000;
 /** Off the path of responses there is time; a service that does not answer within it is away. */
 const chargeTimeoutMs = 5_000;
 const maxBuffered = 10_000;
@@ -68,20 +82,28 @@ const breakerIsOpen = callFailure("unavailable", "the breaker is open");
 export class ServiceClient {
   readonly #options: ServiceClientOptions;
   readonly #breaker: Breaker;
+  /** What the service has said of limits, for when it cannot be asked. */
+  readonly learned = new LearnedLimits();
+  /** Refusals of the service that still last, by the descriptors that they are about. */
+  readonly refusals = new BoundedCache<Refusal>(maxRefusals);
   readonly #buffered: Charge[] = [];
   #chargesInFlight = 0;
   #retry: Timer | undefined;
   #isMisbehaving = false;
   #cause = "";
+  #sinceMs: number;
+  #lastError: ServiceState["lastError"];
   #onIdle: (() => void) | undefined;
 
   constructor(options: ServiceClientOptions) {
     const { key, clock, observer } = options;
     this.#options = options;
+    this.#sinceMs = clock.nowMs();
     this.#breaker = new Breaker({
       clock,
       onChange: (isOpen, cause) => {
         this.#cause = cause;
+        this.#sinceMs = clock.nowMs();
         observer.breakerChanged(key, isOpen, cause);
         if (!isOpen) this.#sendBuffered();
         else this.#tellIdle();
@@ -124,8 +146,12 @@ export class ServiceClient {
     return {
       service: this.#options.key,
       breaker: isOpen ? "open" : "closed",
+      sinceMs: this.#sinceMs,
       ...(isOpen && { cause: this.#cause }),
+      ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       chargesBuffered: this.#buffered.length,
+      refusalsRemembered: this.refusals.size,
+      limitsLearned: this.learned.size,
     };
   }
 
@@ -158,7 +184,7 @@ export class ServiceClient {
   }
 
   #learn(answer: Answer, startMs: number): void {
-    const { key, observer } = this.#options;
+    const { key, observer, clock } = this.#options;
     const durationMs = this.#nowMs() - startMs;
     if (answer.kind === "answered") {
       this.#isMisbehaving = false;
@@ -167,6 +193,7 @@ export class ServiceClient {
       return;
     }
     observer.called(key, answer.cause, durationMs);
+    this.#lastError = { message: answer.message, atMs: clock.nowMs() };
     if (answer.cause !== "timeout" && answer.cause !== "unavailable" && !this.#isMisbehaving) {
       this.#isMisbehaving = true;
       observer.misbehaved(key, answer.message);
