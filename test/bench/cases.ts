@@ -1,14 +1,17 @@
 /**
  * What is compared. Each case is one kind of request against one of the listeners that every peer opens: a plain one,
- * and two whose routes are limited, by the peer itself or by a rate limit service.
+ * and others whose routes are limited, by the peer itself or by a rate limit service.
  */
 
 /** How one case is asked for and what a right answer looks like. */
 export interface BenchCase {
   readonly name: string;
   readonly title: string;
-  /** Which listener of the peer: routes without any policy, under local limits, or under a global one. */
-  readonly listener: "plain" | "limited" | "global";
+  /**
+   * Which listener of the peer: routes without any policy, under local limits, under a global one counted by a service
+   * that all peers share, or by one of the peer's own, whose CPU time and Redis's then belong to the figures.
+   */
+  readonly listener: "plain" | "limited" | "global" | "path";
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -73,6 +76,13 @@ export const benchCases: readonly BenchCase[] = [
     name: "global",
     title: "global limit, same service",
     listener: "global",
+    expectHeader: "x-ratelimit-limit",
+  },
+  {
+    ...plain,
+    name: "global-path",
+    title: "global limit, with each one's own service and Redis",
+    listener: "path",
     expectHeader: "x-ratelimit-limit",
   },
   { ...plain, name: "headers", title: "13 request headers", headers: twelveHeaders },

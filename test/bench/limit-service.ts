@@ -1,11 +1,12 @@
 /**
- * What counts the global limits of every peer: our own rate limit service, the same for all, so that a case compares the
- * proxies. Its CPU time is nobody's.
+ * What counts the global limits. Where a case compares the proxies it is our own rate limit service, the same for all,
+ * whose CPU time is nobody's; where it compares whole paths each peer has a service and a Redis of its own.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { unreachedLimit } from "./peers/peer.ts";
 import { type RunningProgram, startProgram } from "./process.ts";
+import { type BenchService, startBenchRedis, startService } from "./ratelimit-service/services.ts";
 
 const mainFile = join(import.meta.dirname, "../../ratelimit-service/src/main.ts");
 
@@ -24,4 +25,27 @@ export function startLimitService(folder: string, port: number): RunningProgram 
   writeFileSync(join(config, "bench.yaml"), limits);
   const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", GRPC_PORT: String(port), PORT: "0", DEBUG_PORT: "0" };
   return startProgram("ratelimit-service", process.execPath, [mainFile, "--config-dir", config], listen);
+}
+
+/** A rate limit service and its Redis, of one peer. */
+export interface LimitPath {
+  readonly programs: readonly RunningProgram[];
+  /** Of the service, in gRPC. */
+  readonly port: number;
+}
+
+/** Starts a Redis and a service on it, and adds both to `running` at once; `folder` takes the limits. */
+export async function startLimitPath(
+  service: BenchService["name"],
+  folder: string,
+  running: RunningProgram[],
+): Promise<LimitPath> {
+  const config = join(folder, "config");
+  mkdirSync(config, { recursive: true });
+  writeFileSync(join(config, "bench.yaml"), limits);
+  const redis = await startBenchRedis();
+  running.push(redis.program);
+  const { program, grpcPort } = await startService(service, folder, redis.port);
+  running.push(program);
+  return { programs: [program, redis.program], port: grpcPort };
 }

@@ -8,7 +8,7 @@ import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { startBackends, type BackendPorts } from "./backend.ts";
 import type { BenchCase } from "./cases.ts";
-import { startLimitService } from "./limit-service.ts";
+import { type LimitPath, startLimitPath, startLimitService } from "./limit-service.ts";
 import { describeRun } from "./method.ts";
 import { measureCase, type CaseResult } from "./measure.ts";
 import { parseOptions, usage, type BenchOptions } from "./options.ts";
@@ -25,6 +25,8 @@ interface StartedPeer {
   readonly name: string;
   readonly program: RunningProgram;
   readonly listeners: ListenerPorts;
+  /** Its own rate limit service and Redis; absent where no case is about them. */
+  readonly path: LimitPath | undefined;
 }
 
 async function main(options: BenchOptions): Promise<void> {
@@ -67,14 +69,19 @@ async function compare(
   const backends: BackendPorts = { staticPort, streamPort };
   running.push(...startBackends(folder, backends), startLimitService(folder, limitServicePort));
   const started: StartedPeer[] = [];
+  const needsPaths = options.cases.some(({ listener }) => listener === "path");
   for (const peer of chosen) {
-    const [plain = 0, limited = 0, global = 0] = await freePorts(3);
+    const [plain = 0, limited = 0, global = 0, wholePath = 0] = await freePorts(4);
     const own = join(folder, peer.name);
     mkdirSync(own);
-    const listeners = { plain, limited, global };
-    const program = peer.start({ folder: own, workers: options.workers, listeners, backends, limitServicePort });
+    const listeners = { plain, limited, global, path: wholePath };
+    const path = needsPaths
+      ? await startLimitPath(peer.service, join(folder, `${peer.name}-path`), running)
+      : undefined;
+    const setup = { folder: own, workers: options.workers, listeners, backends, limitServicePort };
+    const program = peer.start({ ...setup, ownServicePort: path?.port });
     running.push(program);
-    started.push({ name: peer.name, program, listeners });
+    started.push({ name: peer.name, program, listeners, path });
   }
   const results: CaseResult[] = [];
   for (const benchCase of options.cases) {
@@ -91,13 +98,13 @@ async function runCase(
   options: BenchOptions & { readonly folder: string },
 ): Promise<CaseResult> {
   const backendPort = benchCase.path.startsWith("/v1/") ? backends.streamPort : backends.staticPort;
-  const targets = started.map(({ name, program, listeners }) => ({
+  const targets = started.map(({ name, program, listeners, path }) => ({
     name,
-    program,
+    programs: benchCase.listener === "path" && path !== undefined ? [program, ...path.programs] : [program],
     port: listeners[benchCase.listener],
   }));
-  for (const { program, port } of targets) {
-    await untilReady(program, () => validate(benchCase, port, backendPort));
+  for (const { program, listeners } of started) {
+    await untilReady(program, () => validate(benchCase, listeners[benchCase.listener], backendPort));
   }
   return measureCase(benchCase, targets, options);
 }

@@ -4,12 +4,13 @@
  */
 import type { BenchCase } from "./cases.ts";
 import { applyLoad } from "./load.ts";
-import type { RunningProgram } from "./process.ts";
+import type { CpuTime, RunningProgram } from "./process.ts";
 
 /** A started peer and where it listens for one case. */
 export interface Target {
   readonly name: string;
-  readonly program: RunningProgram;
+  /** Whose CPU time and memory are measured, together. */
+  readonly programs: readonly RunningProgram[];
   readonly port: number;
 }
 
@@ -57,15 +58,23 @@ export async function measureCase(
 }
 
 async function sampleOnce(benchCase: BenchCase, target: Target, options: MeasureOptions): Promise<Sample> {
-  const before = target.program.cpu();
+  const before = cpuOf(target);
   const load = await applyLoad(benchCase, target.port, options.seconds, options.folder);
-  const after = target.program.cpu();
+  const after = cpuOf(target);
   return {
     userUsPerRequest: (after.userUs - before.userUs) / load.requests,
     systemUsPerRequest: (after.systemUs - before.systemUs) / load.requests,
     requestsPerSecond: load.requests / load.seconds,
     p50Ms: load.p50Ms,
     p99Ms: load.p99Ms,
-    residentBytes: target.program.residentBytes(),
+    residentBytes: target.programs.reduce((sum, program) => sum + program.residentBytes(), 0),
+  };
+}
+
+function cpuOf({ programs }: Target): CpuTime {
+  const times = programs.map((program) => program.cpu());
+  return {
+    userUs: times.reduce((sum, { userUs }) => sum + userUs, 0),
+    systemUs: times.reduce((sum, { systemUs }) => sum + systemUs, 0),
   };
 }

@@ -27,6 +27,8 @@ Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit
 - **CPU µs/request** is user and system time of the whole process with all its threads, divided by the requests
   answered: median (lowest–highest of the rounds). It is the figure to compare: what a request costs hardly depends on
   who else uses the machine, while requests/s and latencies here tell mostly how busy it was.
+- "Own service and Redis" adds the CPU time and memory of a rate limit service and a Redis that nobody else uses: ours
+  behind ours, envoyproxy/ratelimit without statistics behind Envoy.
 - **× Envoy** pairs the two samples of one round and takes the median of the pairs; below 1 is cheaper than Envoy.
 
 `.trimStart();

@@ -11,6 +11,7 @@ import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
 export const envoy: Peer = {
   name: "Envoy",
+  service: "reference",
   version() {
     const text = execFileSync(requireProgram("envoy"), ["--version"], { encoding: "utf8" });
     return `Envoy ${/\/(\d+\.\d+\.\d+)\//.exec(text)?.[1] ?? text.trim()}`;
@@ -46,17 +47,19 @@ const localLimitFilter = {
   },
 };
 
-const globalLimitFilter = {
-  name: "envoy.filters.http.ratelimit",
-  typed_config: {
-    "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
-    domain: "bench",
-    timeout: "1s",
-    failure_mode_deny: true,
-    enable_x_ratelimit_headers: "DRAFT_VERSION_03",
-    rate_limit_service: { transport_api_version: "V3", grpc_service: { envoy_grpc: { cluster_name: "ratelimit" } } },
-  },
-};
+function globalLimitFilter(service: string): object {
+  return {
+    name: "envoy.filters.http.ratelimit",
+    typed_config: {
+      "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
+      domain: "bench",
+      timeout: "1s",
+      failure_mode_deny: true,
+      enable_x_ratelimit_headers: "DRAFT_VERSION_03",
+      rate_limit_service: { transport_api_version: "V3", grpc_service: { envoy_grpc: { cluster_name: service } } },
+    },
+  };
+}
 
 const byAddress = [{ actions: [{ remote_address: {} }] }];
 
@@ -67,18 +70,20 @@ const http2 = {
   },
 };
 
-function bootstrap({ listeners, backends, limitServicePort }: PeerSetup): object {
+function bootstrap({ listeners, backends, limitServicePort, ownServicePort }: PeerSetup): object {
   return {
     static_resources: {
       listeners: [
         listener("plain", listeners.plain, [routerFilter]),
         listener("limited", listeners.limited, [localLimitFilter, routerFilter]),
-        listener("global", listeners.global, [globalLimitFilter, routerFilter]),
+        listener("global", listeners.global, [globalLimitFilter("ratelimit"), routerFilter]),
+        listener("path", listeners.path, [globalLimitFilter("own-ratelimit"), routerFilter]),
       ],
       clusters: [
         cluster("static", backends.staticPort),
         cluster("stream", backends.streamPort),
         { ...cluster("ratelimit", limitServicePort), typed_extension_protocol_options: http2 },
+        { ...cluster("own-ratelimit", ownServicePort ?? limitServicePort), typed_extension_protocol_options: http2 },
       ],
     },
   };

@@ -8,6 +8,7 @@ const repository = join(import.meta.dirname, "../../..");
 
 export const gatewayProxy: Peer = {
   name: "ours",
+  service: "ours",
   version() {
     // The lock of versions that `npm ci` installed, as npm wrote it.
     const manifest: unknown = JSON.parse(readFileSync(join(repository, "node_modules/undici/package.json"), "utf8"));
@@ -30,19 +31,12 @@ export const gatewayProxy: Peer = {
 };
 
 /** The tokens entry makes the proxy read every answer of `limited-stream` for its usage. */
-function manifests({ listeners, backends, limitServicePort }: PeerSetup): string {
+function manifests({ listeners, backends, limitServicePort, ownServicePort }: PeerSetup): string {
   const rateLimits = {
     "limited-static": { local: [{ requests: unreachedLimit, unit: "Hours" }] },
     "limited-stream": { local: [{ tokens: unreachedLimit, unit: "Hours" }] },
-    "global-static": {
-      global: {
-        address: `127.0.0.1:${limitServicePort}`,
-        domain: "bench",
-        timeout: "1s",
-        failureMode: "Closed",
-        descriptors: [{ entries: [{ name: "remote_address", expression: "source.address" }] }],
-      },
-    },
+    "global-static": { global: globalLimit(limitServicePort) },
+    "path-static": { global: globalLimit(ownServicePort ?? limitServicePort) },
   };
   const resources = [
     {
@@ -55,6 +49,7 @@ function manifests({ listeners, backends, limitServicePort }: PeerSetup): string
           { name: "plain", protocol: "HTTP", port: listeners.plain },
           { name: "limited", protocol: "HTTP", port: listeners.limited },
           { name: "global", protocol: "HTTP", port: listeners.global },
+          { name: "path", protocol: "HTTP", port: listeners.path },
         ],
       },
     },
@@ -63,6 +58,7 @@ function manifests({ listeners, backends, limitServicePort }: PeerSetup): string
     route("limited-static", "limited", "/", "static"),
     route("limited-stream", "limited", "/v1", "stream"),
     route("global-static", "global", "/", "static"),
+    route("path-static", "path", "/", "static"),
     backend("static", backends.staticPort),
     backend("stream", backends.streamPort),
     ...Object.entries(rateLimits).map(([target, rateLimit]) => ({
@@ -77,6 +73,16 @@ function manifests({ listeners, backends, limitServicePort }: PeerSetup): string
   ];
   // JSON is YAML, one document each.
   return resources.map((resource) => JSON.stringify(resource)).join("\n---\n");
+}
+
+function globalLimit(servicePort: number): object {
+  return {
+    address: `127.0.0.1:${servicePort}`,
+    domain: "bench",
+    timeout: "1s",
+    failureMode: "Closed",
+    descriptors: [{ entries: [{ name: "remote_address", expression: "source.address" }] }],
+  };
 }
 
 function route(name: string, listener: string, prefix: string, backendName: string): object {

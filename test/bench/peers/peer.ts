@@ -7,6 +7,7 @@ export interface ListenerPorts {
   readonly plain: number;
   readonly limited: number;
   readonly global: number;
+  readonly path: number;
 }
 
 /** What a peer is started with. */
@@ -16,13 +17,17 @@ export interface PeerSetup {
   readonly workers: number;
   readonly listeners: ListenerPorts;
   readonly backends: BackendPorts;
-  /** Of the rate limit service, in gRPC. */
+  /** Of the rate limit service that all peers ask, in gRPC. */
   readonly limitServicePort: number;
+  /** Of the peer's own, for the listener `path`; absent where no case is about it. */
+  readonly ownServicePort: number | undefined;
 }
 
 /** One of the proxies compared. */
 export interface Peer {
   readonly name: string;
+  /** The rate limit service that people run beside it. */
+  readonly service: "reference" | "ours";
   /** The version that is compared, as one line. */
   version(): string;
   start(setup: PeerSetup): RunningProgram;

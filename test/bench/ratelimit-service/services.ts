@@ -21,7 +21,7 @@ export async function startBenchRedis(): Promise<{ readonly program: RunningProg
   return { program: startProgram("redis", requireProgram("redis-server"), args), port };
 }
 
-/** Starts both services with room for the over-limit cache, the reference first; adds them to `running` at once. */
+/** Starts both services on one Redis, the reference first; adds them to `running` at once. */
 export async function startServices(
   folder: string,
   redisPort: number,
@@ -31,33 +31,43 @@ export async function startServices(
   writeFileSync(join(folder, "config", "bench.yaml"), limitFile);
   const services: BenchService[] = [];
   for (const name of ["reference", "ours"] as const) {
-    const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
-    const env = {
-      HOST: "127.0.0.1",
-      GRPC_HOST: "127.0.0.1",
-      DEBUG_HOST: "127.0.0.1",
-      PORT: String(httpPort),
-      GRPC_PORT: String(grpcPort),
-      DEBUG_PORT: String(debugPort),
-      REDIS_SOCKET_TYPE: "tcp",
-      REDIS_URL: `127.0.0.1:${redisPort}`,
-      CACHE_KEY_PREFIX: `${name}-`,
-      LOCAL_CACHE_SIZE_IN_BYTES: "1000000",
-      RUNTIME_ROOT: folder,
-      RUNTIME_SUBDIRECTORY: "",
-      RUNTIME_WATCH_ROOT: "false",
-      LOG_LEVEL: "error",
-      // Statistics cost the reference most; without them it is at its best. Ours counts, as it does by default.
-      ...(name === "reference" ? { USE_STATSD: "false", DISABLE_STATS: "true" } : {}),
-    };
-    const program =
-      name === "ours"
-        ? startProgram(name, process.execPath, rateLimitServiceCommand(), env)
-        : startProgram(name, requireProgram("ratelimit"), [], env);
-    running.push(program);
-    services.push({ name, program, grpcPort });
+    const service = await startService(name, folder, redisPort);
+    running.push(service.program);
+    services.push(service);
   }
   return services;
+}
+
+/** Starts one service on `folder/config`, with room for the over-limit cache. */
+export async function startService(
+  name: BenchService["name"],
+  folder: string,
+  redisPort: number,
+): Promise<BenchService> {
+  const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
+  const env = {
+    HOST: "127.0.0.1",
+    GRPC_HOST: "127.0.0.1",
+    DEBUG_HOST: "127.0.0.1",
+    PORT: String(httpPort),
+    GRPC_PORT: String(grpcPort),
+    DEBUG_PORT: String(debugPort),
+    REDIS_SOCKET_TYPE: "tcp",
+    REDIS_URL: `127.0.0.1:${redisPort}`,
+    CACHE_KEY_PREFIX: `${name}-`,
+    LOCAL_CACHE_SIZE_IN_BYTES: "1000000",
+    RUNTIME_ROOT: folder,
+    RUNTIME_SUBDIRECTORY: "",
+    RUNTIME_WATCH_ROOT: "false",
+    LOG_LEVEL: "error",
+    // Statistics cost the reference most; without them it is at its best. Ours counts, as it does by default.
+    ...(name === "reference" ? { USE_STATSD: "false", DISABLE_STATS: "true" } : {}),
+  };
+  const program =
+    name === "ours"
+      ? startProgram(name, process.execPath, rateLimitServiceCommand(), env)
+      : startProgram(name, requireProgram("ratelimit"), [], env);
+  return { name, program, grpcPort };
 }
 
 /** Waits until the service answers every call of the case as it should; of a refused one, from its over-limit cache. */
