@@ -186,6 +186,37 @@ describe("descriptors", () => {
     });
   });
 
+  test.each([
+    ["2", 200, 2],
+    ["1.2", 200, 2],
+    ["40000", 200, 40_000],
+    ["-1", 503, undefined],
+    ["1e300", 503, undefined],
+    ["many", 503, undefined],
+  ])("a cost of %s is answered %i and counts as %s", async (n, status, hits) => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'double(request.query.n)' }]`,
+      ),
+    );
+    expect((await ask(gateway, {}, `/?n=${n}`)).status).toBe(status);
+    expect(service.calls.map(({ request }) => request.hitsAddend)).toEqual(hits === undefined ? [] : [hits]);
+  });
+
+  test("a cost of 0 asks for nothing to be counted", async () => {
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'request.path == "/free" ? 0 : 1' }]`,
+      ),
+    );
+    await ask(gateway, {}, "/free");
+    expect(service.calls[0]?.request.descriptors).toMatchObject([{ hitsAddend: { value: "0" } }]);
+  });
+
   test("the model is read from the request's body, which the backend still gets whole", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
@@ -224,6 +255,27 @@ describe("tokens", () => {
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`));
     expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(429);
     expect([backend.requests.length, service.calls.length]).toEqual([0, 1]);
+  });
+
+  test("of a stream are charged after its end, which the client gets whole", async () => {
+    const service = await startScriptedService(allow);
+    const chunks = [
+      'data: {"choices":[]}\n\n',
+      'data: {"choices":[],"usage":{"total_tokens":77}}\n\n',
+      "data: [DONE]\n\n",
+    ];
+    const gateway = await serveUnder(
+      await startBackend((request, response) => {
+        request.resume();
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        for (const chunk of chunks) response.write(chunk);
+        response.end();
+      }),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`),
+    );
+    expect((await ask(gateway, { headers: { "x-user": "ann" } })).body).toBe(chunks.join(""));
+    await service.received(2);
+    expect(service.calls[1]?.request.hitsAddend).toBe(77);
   });
 
   test("cost what the expression says of the response", async () => {
