@@ -8,14 +8,14 @@ import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { readSettings } from "@gatewayproxy/runtime/settings";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { Proxy } from "./app/proxy.ts";
-import { type ProxySettings, proxySettings } from "./app/settings.ts";
+import { type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
 
 /** sysexits.h EX_USAGE: the command line is wrong; 1: the command could not be carried out. */
 const exitUsage = 64;
 const exitFailure = 1;
 
-const summary = "Serves the Gateways, routes and limits of a folder of manifests.";
-const usage = "npm run proxy -- --config-dir DIR [OPTIONS]";
+const summary = "Serves the Gateways, routes and limits of a folder of manifests, or of a Kubernetes cluster.";
+const usage = "npm run proxy -- --config-dir DIR [OPTIONS], or --kubernetes [--gateway NAMESPACE/NAME] [OPTIONS]";
 
 const read = readSettings(proxySettings, { argv: process.argv.slice(2), env: process.env });
 switch (read.kind) {
@@ -30,6 +30,11 @@ switch (read.kind) {
 }
 
 async function run(settings: ProxySettings): Promise<void> {
+  const conflicts = settingConflicts(settings);
+  if (conflicts.length > 0) {
+    fail("cannot read the settings", conflicts, exitUsage);
+    return;
+  }
   const filter = parseLogFilter(settings.logLevel);
   if (!filter.ok) {
     fail(
@@ -53,6 +58,7 @@ async function run(settings: ProxySettings): Promise<void> {
   };
   const started = await Proxy.start({
     settings,
+    env: process.env,
     logs,
     clock: systemClock,
     onQuit: () => stop({ by: "/quitquitquit" }),
@@ -62,7 +68,6 @@ async function run(settings: ProxySettings): Promise<void> {
     process.exit();
   }
   const proxy = started.value;
-  log.info({ configDir: settings.configDir, workers: settings.workers }, "ready");
   handleSignals(process, {
     shutDown: (signal) => stop({ signal }),
     force(signal) {

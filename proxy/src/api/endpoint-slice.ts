@@ -15,8 +15,10 @@ export const endpointSliceSchema = z.object({
     .array(
       z.object({
         addresses: z.array(anyText).min(1),
-        /** Unknown readiness counts as ready, says the API. */
-        conditions: z.object({ ready: z.boolean().default(true) }).default({ ready: true }),
+        /** Unknown readiness counts as ready, says the API; unknown service as readiness. */
+        conditions: z
+          .object({ ready: z.boolean().default(true), serving: z.boolean().optional() })
+          .default({ ready: true }),
         targetRef: z.object({ kind: anyText.optional(), name: anyText.optional() }).optional(),
       }),
     )
@@ -34,3 +36,4 @@ export const endpointSliceSchema = z.object({
 });
 
 export type EndpointSlice = Immutable<z.output<typeof endpointSliceSchema>>;
+export type SliceEndpoint = EndpointSlice["endpoints"][number];

@@ -55,8 +55,8 @@ function configDump({ settings, clock, pool, configuration }: AdminParts): Admin
   const facts: ProcessFacts = {
     version: readVersion(),
     startedMs: clock.nowMs(),
-    mode: "file",
-    source: settings.configDir,
+    mode: settings.kubernetes ? "kubernetes" : "file",
+    source: settings.configDir ?? "the Kubernetes API",
     settings: settingsByFlag(settings),
   };
   return configDumpEndpoint(async () => {
@@ -85,9 +85,13 @@ function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
     // The settings are named as their declarations are.
     const { flag } = proxySettings[name as keyof ProxySettings];
     if (value === undefined) return [];
-    return [[flag, typeof value === "object" ? `${value.host}:${value.port}` : value] as const];
+    return [[flag, typeof value === "object" ? renderObject(value) : value] as const];
   });
   return Object.fromEntries(entries);
+}
+
+function renderObject(value: Extract<ProxySettings[keyof ProxySettings], object>): string {
+  return "host" in value ? `${value.host}:${value.port}` : `${value.namespace}/${value.name}`;
 }
 
 function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpoint>[0] {

@@ -7,18 +7,35 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
-import type { ParsedManifests } from "../api/parse-manifests.ts";
-import { type ResourceSet, resourceSet } from "../api/resource.ts";
+import type { InForceByKey } from "../api/parse-manifests.ts";
+import { type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { locateProblems } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines } from "../status/conditions.ts";
-import { translate } from "../translate/translate.ts";
+import { translate, type TranslateOptions } from "../translate/translate.ts";
+
+/** A set of resources as a source gives it. */
+export interface SourcedResources {
+  readonly resources: ResourceSet;
+  /** What the source has found wrong. */
+  readonly problems: readonly Problem[];
+  /** Resources of which an earlier version is in force, because theirs is bad now. */
+  readonly kept: readonly ResourceKey[];
+  /** Where they came from, as far as that can be told. */
+  readonly inForce: InForceByKey;
+  readonly options?: TranslateOptions;
+}
 
 export interface ConfigurationOptions {
   readonly log: Logger;
   readonly clock: Clock;
+  /**
+   * Whether a problem that stays is told again with each set: to an editor of files who has just saved, not of a
+   * cluster that changes all the time.
+   */
+  readonly repeatsProblems: boolean;
   /** Serves a snapshot; resolves with the binds that could not be opened. */
   readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
   /** Called with each set of texts that was taken, whether or not it changed what is served. */
@@ -42,6 +59,7 @@ export class Configuration {
   #lastRejected: RejectedConfiguration | undefined;
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
   #failures: readonly BindFailure[] = [];
+  #told: ReadonlySet<string> = new Set();
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: ConfigurationOptions) {
@@ -49,8 +67,8 @@ export class Configuration {
   }
 
   /** Takes one set after the other, in the order of the calls; resolves when this one is in force. */
-  take(manifests: ParsedManifests): Promise<Taken> {
-    const taken = this.#turn.then(() => this.#take(manifests));
+  take(sourced: SourcedResources): Promise<Taken> {
+    const taken = this.#turn.then(() => this.#take(sourced));
     this.#turn = taken;
     return taken;
   }
@@ -68,15 +86,14 @@ export class Configuration {
     };
   }
 
-  async #take(manifests: ParsedManifests): Promise<Taken> {
+  async #take(sourced: SourcedResources): Promise<Taken> {
     const { log, clock, serve, onTaken } = this.#options;
-    const { binds, backends, statuses, problems: found } = translate(manifests.resources);
-    const problems = [...manifests.problems, ...locateProblems(found, manifests.inForce)];
-    for (const problem of problems) log.warn({ problem }, renderProblem(problem));
-    for (const key of manifests.kept) log.warn({ resource: key }, "its last good version stays in force");
+    const { binds, backends, statuses, problems: found } = translate(sourced.resources, sourced.options);
+    const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
+    this.#tell(problems, sourced.kept);
     for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
     this.#statuses = statuses;
-    this.#resources = manifests.resources;
+    this.#resources = sourced.resources;
     this.#problems = problems;
 
     const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
@@ -90,9 +107,22 @@ export class Configuration {
     for (const { address, port, message } of this.#failures) log.error({ address, port }, message);
     if (problems.length > 0) {
       const { generation } = this.#current;
-      this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: manifests.kept };
+      this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
     }
     onTaken(this.#current.generation, problems);
     return { openBinds: binds.length - this.#failures.length, problems, failures: this.#failures };
+  }
+
+  #tell(problems: readonly Problem[], kept: readonly ResourceKey[]): void {
+    const { log, repeatsProblems } = this.#options;
+    const told = repeatsProblems ? new Set<string>() : this.#told;
+    for (const problem of problems) {
+      const text = renderProblem(problem);
+      if (!told.has(text)) log.warn({ problem }, text);
+    }
+    for (const resource of kept) {
+      if (!told.has(resource)) log.warn({ resource }, "its last good version stays in force");
+    }
+    this.#told = new Set([...problems.map(renderProblem), ...kept]);
   }
 }

@@ -12,20 +12,22 @@ import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
-import type { ParsedManifests } from "../api/parse-manifests.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
-import { Configuration, type Taken } from "./configuration.ts";
+import { Configuration, type SourcedResources, type Taken } from "./configuration.ts";
+import { openKubernetes } from "./kubernetes.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 export interface ProxyOptions {
   readonly settings: ProxySettings;
+  /** What a cluster is known by: KUBECONFIG, and what a pod is told of its own. */
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly logs: Logs;
   readonly clock: Clock;
   /** An operator has asked for the shutdown. */
@@ -47,6 +49,7 @@ export class Proxy {
   readonly #counters: CounterTable;
   readonly #counterBytes: number;
   readonly #configuration: Configuration;
+  #hasServed = false;
   /** How to undo what has been started, the last first. */
   readonly #undo: ShutdownStep[] = [];
 
@@ -76,14 +79,16 @@ export class Proxy {
     this.#configuration = new Configuration({
       log: logs.logger("proxy::config"),
       clock,
+      repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onTaken: (generation, problems) => this.#taken(generation, problems),
     });
   }
 
   /**
-   * Starts everything, and serves when it resolves. Fails when an address is taken or the folder has nothing to serve;
-   * what had been started is then stopped again.
+   * Starts everything. With a folder it serves when it resolves, and fails when the folder has nothing to serve; a
+   * cluster is waited for, and readiness tells when it serves. Fails when an address is taken; what had been started is
+   * then stopped again.
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
@@ -159,22 +164,44 @@ export class Proxy {
   }
 
   async #openSource(): Promise<readonly Problem[] | undefined> {
-    const { settings, clock } = this.#options;
+    const { configDir } = this.#options.settings;
+    return configDir === undefined ? await this.#openCluster() : await this.#openFolder(configDir);
+  }
+
+  /** Waits for nothing: what the cluster does not have yet, it may have later. */
+  async #openCluster(): Promise<readonly Problem[] | undefined> {
+    const { settings, env, logs, clock } = this.#options;
+    const publish = (sourced: SourcedResources): void => void this.#take(sourced);
+    const opened = await openKubernetes({ env, logs, clock, gateway: settings.gateway, publish });
+    if (!opened.ok) return opened.problems;
+    this.#undo.push({ name: "close the source", run: () => opened.value.close() });
+    return undefined;
+  }
+
+  async #openFolder(directory: string): Promise<readonly Problem[] | undefined> {
     let first: Promise<Taken> | undefined;
     const opened = await openDirectorySource({
-      directory: settings.configDir,
-      clock,
-      publish: (manifests: ParsedManifests) => {
-        const taken = this.#configuration.take(manifests);
+      directory,
+      clock: this.#options.clock,
+      publish: (manifests) => {
+        const taken = this.#take(manifests);
         first ??= taken;
       },
     });
     if (!opened.ok) return opened.problems;
     this.#undo.push({ name: "close the source", run: () => opened.value.close() });
     const taken = await first;
-    if (taken === undefined || taken.openBinds === 0) return nothingToServe(settings.configDir, taken);
+    return taken === undefined || taken.openBinds === 0 ? nothingToServe(directory, taken) : undefined;
+  }
+
+  async #take(sourced: SourcedResources): Promise<Taken> {
+    const taken = await this.#configuration.take(sourced);
+    if (taken.openBinds === 0 || this.#hasServed) return taken;
+    this.#hasServed = true;
     this.#readiness.meet("configuration");
-    return undefined;
+    const { logs, settings } = this.#options;
+    logs.logger("proxy::lifecycle").info({ configDir: settings.configDir, workers: settings.workers }, "ready");
+    return taken;
   }
 
   #taken(generation: number, problems: readonly Problem[]): void {

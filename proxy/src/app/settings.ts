@@ -1,17 +1,53 @@
 /** Every setting of the proxy. `docs/settings.md` and `--help` are made from this table. */
 import { availableParallelism } from "node:os";
-import { duration, integer, oneOf, optional, orOff, socketAddress, text } from "@gatewayproxy/runtime/setting-kinds";
+import {
+  duration,
+  integer,
+  oneOf,
+  optional,
+  orOff,
+  type SettingKind,
+  socketAddress,
+  text,
+  toggle,
+} from "@gatewayproxy/runtime/setting-kinds";
+import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
+/** An object in a namespace. */
+const namespacedName: SettingKind<{ readonly namespace: string; readonly name: string }> = {
+  placeholder: "NAMESPACE/NAME",
+  accepted: "NAMESPACE/NAME",
+  parse(value) {
+    const [, namespace, name] = /^([a-z0-9][-a-z0-9]*)\/([a-z0-9][-.a-z0-9]*)$/.exec(value) ?? [];
+    return namespace === undefined || name === undefined ? undefined : { namespace, name };
+  },
+};
+
 export const proxySettings = {
   configDir: {
-    kind: text("DIR", "a folder of YAML manifests"),
+    kind: optional(text("DIR", "a folder of YAML manifests")),
     flag: "config-dir",
     env: "CONFIG_DIR",
+    defaultText: "none",
     help: "Folder of manifests to serve and to watch.",
+  },
+  kubernetes: {
+    kind: toggle,
+    flag: "kubernetes",
+    env: "KUBERNETES",
+    default: "false",
+    help: "Serve the resources of a Kubernetes cluster, in place of a folder: the one of KUBECONFIG, or the one that this pod runs in.",
+  },
+  gateway: {
+    kind: optional(namespacedName),
+    flag: "gateway",
+    env: "GATEWAY",
+    defaultText: "all Gateways of class gateway-proxy",
+    help: "The one Gateway of the cluster that this process serves.",
   },
   workers: {
     kind: integer(1, 256),
@@ -144,3 +180,19 @@ export const proxySettings = {
 } as const;
 
 export type ProxySettings = SettingValues<typeof proxySettings>;
+
+/** Settings that do not go together; empty when all is well. */
+export function settingConflicts({ configDir, kubernetes, gateway }: ProxySettings): readonly Problem[] {
+  if (kubernetes && configDir !== undefined) {
+    return [{ message: "--kubernetes and --config-dir are both set, accepted is one of them" }];
+  }
+  if (!kubernetes && gateway !== undefined) {
+    return [{ path: "--gateway", message: "accepted together with --kubernetes only" }];
+  }
+  if (!kubernetes && configDir === undefined) {
+    return [
+      { path: "--config-dir", message: "missing; set --config-dir DIR to a folder of YAML manifests, or --kubernetes" },
+    ];
+  }
+  return [];
+}

@@ -1,5 +1,5 @@
 /** A Service's port as a backend: the ready endpoints of its EndpointSlices. */
-import { type EndpointSlice, serviceNameLabel } from "../api/endpoint-slice.ts";
+import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Service, ServicePort } from "../api/service.ts";
 import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
@@ -32,7 +32,7 @@ export function resolveService(service: Service, port: number, slices: readonly 
   }
   const { namespace, name: serviceName } = service.metadata;
   const key = `Service/${namespace}/${serviceName}:${port}`;
-  const endpoints = readyEndpoints(servicePort, slices);
+  const endpoints = usableEndpoints(servicePort, slices);
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
@@ -64,19 +64,40 @@ export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<strin
 }
 
 /**
+ * Those that are ready. Where none is, those that still serve while they end (`serving`, KEP-1672): the last pods of a
+ * rollout rather than nobody.
+ */
+function usableEndpoints(servicePort: ServicePort, slices: readonly EndpointSlice[]): readonly Endpoint[] {
+  const ready = endpointsThat(isReady, servicePort, slices);
+  return ready.length > 0 ? ready : endpointsThat(isServing, servicePort, slices);
+}
+
+export function isReady({ conditions }: SliceEndpoint): boolean {
+  return conditions.ready;
+}
+
+function isServing({ conditions }: SliceEndpoint): boolean {
+  return conditions.serving ?? conditions.ready;
+}
+
+/**
  * Sorted by address and port, each once: slices may overlap while their controller moves endpoints between them.
  * A slice's port belongs to the Service's port of the same name, both empty where there is one.
  */
-function readyEndpoints(servicePort: ServicePort, slices: readonly EndpointSlice[]): readonly Endpoint[] {
+function endpointsThat(
+  accepts: (endpoint: SliceEndpoint) => boolean,
+  servicePort: ServicePort,
+  slices: readonly EndpointSlice[],
+): readonly Endpoint[] {
   const byAddress = new Map<string, Endpoint>();
   for (const { addressType, endpoints, ports } of slices) {
     if (addressType === "FQDN") continue;
     const port = ports.find(({ name, protocol }) => name === (servicePort.name ?? "") && protocol === "TCP")?.port;
     if (port === undefined) continue;
-    for (const { addresses, conditions, targetRef } of endpoints) {
+    for (const { addresses, targetRef } of endpoints.filter(accepts)) {
       // All addresses of an endpoint are the same pod, says the API: the first one does.
       const [host] = addresses;
-      if (host === undefined || !conditions.ready) continue;
+      if (host === undefined) continue;
       const key = `${host} ${port}`;
       if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
     }

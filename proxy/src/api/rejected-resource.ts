@@ -1,0 +1,16 @@
+/** An object of the API server that the parser refuses: it has a status, and its status must say so. */
+import { type FieldFault, renderPath } from "./issue.ts";
+
+export interface RejectedResource {
+  /** As the API server gives it. */
+  readonly object: Readonly<Record<string, unknown>>;
+  readonly faults: readonly FieldFault[];
+}
+
+/** All faults as one sentence, for a condition. */
+export function renderFaults(faults: readonly FieldFault[]): string {
+  const sentences = faults.map(({ path, message }) =>
+    path.length === 0 ? message : `${renderPath(path)}: ${message}`,
+  );
+  return [...new Set(sentences)].join("; ");
+}

@@ -1,0 +1,55 @@
+/** Kubernetes mode: the cluster's resources as the source of configuration, cut down to the Gateway that is served. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Logs } from "@gatewayproxy/runtime/log";
+import type { Result } from "@gatewayproxy/runtime/problem";
+import { findCluster } from "../kube/cluster.ts";
+import { ClusterConnection } from "../kube/connection.ts";
+import { openKubernetesSource } from "../source/kubernetes/kubernetes-source.ts";
+import { clusterEnvironment } from "../translate/environment.ts";
+import { type GatewayName, gatewayScope, readyReplicas } from "../translate/gateway-scope.ts";
+import { namedObjects } from "../translate/references.ts";
+import type { TranslateOptions } from "../translate/translate.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import type { SourcedResources } from "./configuration.ts";
+
+export interface KubernetesOptions {
+  /** KUBECONFIG and what a pod is told of its cluster. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly logs: Logs;
+  readonly clock: Clock;
+  /** Undefined serves every Gateway of our class in this process, as in file mode. */
+  readonly gateway: GatewayName | undefined;
+  readonly publish: (sourced: SourcedResources) => void;
+}
+
+/** Begins to watch the cluster. Fails when no cluster is known; one that cannot be reached is waited for. */
+export async function openKubernetes(options: KubernetesOptions): Promise<Result<{ close(): Promise<void> }>> {
+  const { env, logs, clock, gateway, publish } = options;
+  const found = await findCluster({ env });
+  if (!found.ok) return found;
+  const log = logs.logger("proxy::kubernetes");
+  log.info({ server: found.value.server.href, ...(gateway && { gateway }) }, "reading the cluster");
+  const connection = new ClusterConnection(found.value);
+  const source = openKubernetesSource({
+    connection,
+    clock,
+    random: Math.random,
+    log,
+    select: (resources) => (gateway === undefined ? resources : gatewayScope(resources, gateway)),
+    namedObjects,
+    keepsStatus: false,
+    publish: ({ resources, problems, kept }) =>
+      publish({ resources, problems, kept, inForce: new Map(), options: translateOptions(resources, gateway) }),
+  });
+  const close = async (): Promise<void> => {
+    await source.close();
+    connection.close();
+  };
+  return { ok: true, value: { close } };
+}
+
+/** One Gateway has this pod for itself; several share it. */
+function translateOptions(resources: ResourceSet, gateway: GatewayName | undefined): TranslateOptions {
+  if (gateway === undefined) return {};
+  return { readyReplicas: readyReplicas(resources, gateway), environment: clusterEnvironment() };
+}

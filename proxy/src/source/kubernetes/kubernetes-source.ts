@@ -1,0 +1,208 @@
+/**
+ * The Kubernetes API as the source of configuration: watches every kind that we read, publishes all of it once
+ * everything has been listed, and again after every change that concerns us. Secrets and ConfigMaps are watched one by
+ * one, as resources name them, so that a Role with `resourceNames` is all the permission it takes.
+ */
+import { isDeepStrictEqual } from "node:util";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import type { Problem } from "@gatewayproxy/runtime/problem";
+import { renderPath } from "../../api/issue.ts";
+import type { RejectedResource } from "../../api/rejected-resource.ts";
+import {
+  renderKey,
+  type Resource,
+  type ResourceKey,
+  resourceKey,
+  type ResourceSet,
+  resourceSet,
+} from "../../api/resource.ts";
+import type { ClusterConnection } from "../../kube/connection.ts";
+import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
+import { coalesce, type Coalescer } from "../coalesce.ts";
+import { type HeldResource, holdResource } from "./held-resource.ts";
+import { collectionPaths, type NamedKind, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
+
+/** Names an object to watch by itself. */
+export interface NamedObject {
+  readonly kind: NamedKind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface KubernetesConfiguration {
+  readonly resources: ResourceSet;
+  readonly problems: readonly Problem[];
+  /** Objects of which an earlier version is in force, because theirs is refused. */
+  readonly kept: readonly ResourceKey[];
+  /** Objects that are refused. */
+  readonly rejected: readonly RejectedResource[];
+}
+
+export interface KubernetesSourceOptions {
+  readonly connection: ClusterConnection;
+  readonly clock: Clock;
+  /** From 0 to 1, for jitter. */
+  readonly random: () => number;
+  readonly log: Logger;
+  /** What of the cluster's resources concerns this process; a pure function. */
+  readonly select: (resources: ResourceSet) => ResourceSet;
+  /** Which Secrets and ConfigMaps those name; a pure function. */
+  readonly namedObjects: (resources: ResourceSet) => readonly NamedObject[];
+  /** For who writes statuses; for others a new status is no change. */
+  readonly keepsStatus: boolean;
+  /** Takes a complete configuration: first when everything has been listed, then after each change. */
+  readonly publish: (configuration: KubernetesConfiguration) => void;
+}
+
+export interface KubernetesSource {
+  close(): Promise<void>;
+}
+
+/** As for files: a rollout is dozens of events. */
+const quietMs = 50;
+const maxMs = 250;
+
+/** A Secret that cannot be read yet holds everything else back for so long at most. */
+const namedWaitMs = 3_000;
+
+/** Kinds without which there is nothing to serve, or limits would be missing: worth a word while they are unknown. */
+const expectedKinds: readonly WholeKind[] = ["GatewayClass", "Gateway", "HTTPRoute", "ProxyPolicy", "Backend"];
+
+type ResourceWatch = ObjectWatch<HeldResource>;
+
+/** Begins to watch; what cannot be reached is tried again for ever. */
+export function openKubernetesSource(options: KubernetesSourceOptions): KubernetesSource {
+  return new Source(options);
+}
+
+class Source implements KubernetesSource {
+  readonly #options: KubernetesSourceOptions;
+  readonly #changes: Coalescer;
+  readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
+  readonly #named = new Map<ResourceKey, { readonly watch: ResourceWatch; readonly sinceMs: number }>();
+  #published: KubernetesConfiguration | undefined;
+  #lookAgain: Timer | undefined;
+  #isClosed = false;
+
+  constructor(options: KubernetesSourceOptions) {
+    this.#options = options;
+    const action = (): Promise<void> => {
+      this.#rebuild();
+      return Promise.resolve();
+    };
+    this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action });
+    this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(collectionPaths(kind))]));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#lookAgain?.cancel();
+    for (const watch of this.#whole.values()) watch.close();
+    for (const { watch } of this.#named.values()) watch.close();
+    await this.#changes.close();
+  }
+
+  #watch(paths: readonly [string, ...string[]], fieldSelector?: string): ResourceWatch {
+    const { connection, clock, random, log, keepsStatus } = this.#options;
+    return watchObjects({
+      connection,
+      clock,
+      random,
+      log,
+      paths,
+      ...(fieldSelector !== undefined && { selector: { fieldSelector } }),
+      read: (object, before: HeldResource | undefined) => holdResource(object, before, { keepsStatus }),
+      onChange: () => this.#changes.poke(),
+    });
+  }
+
+  #rebuild(): void {
+    const { select, namedObjects, publish } = this.#options;
+    if (this.#isClosed || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
+    const selected = select(resourceSet(resourcesOf(this.#whole.values())));
+    this.#watchNamed(namedObjects(selected));
+    if (this.#waitsForNamed()) return;
+    const watches = [...this.#whole.values(), ...Array.from(this.#named.values(), ({ watch }) => watch)];
+    const { Secret, ConfigMap } = resourceSet(resourcesOf(watches));
+    const held = watches.flatMap(({ objects }) => [...objects.values()]);
+    const configuration: KubernetesConfiguration = {
+      resources: { ...selected, Secret, ConfigMap },
+      problems: [...this.#watchProblems(), ...held.flatMap(resourceProblems)],
+      kept: held.flatMap(({ resource, rejected }) => (resource && rejected ? [resourceKey(resource)] : [])),
+      rejected: held.flatMap(({ rejected }) => rejected ?? []),
+    };
+    // Most changes of a cluster concern none of our resources. What did not change is the same object: this is cheap.
+    if (isDeepStrictEqual(configuration, this.#published)) return;
+    this.#published = configuration;
+    publish(configuration);
+  }
+
+  /** Watches what is named now, and nothing else. */
+  #watchNamed(named: readonly NamedObject[]): void {
+    const wanted = new Map(named.map((object) => [renderKey(object.kind, object.namespace, object.name), object]));
+    for (const [key, { watch }] of this.#named) {
+      if (wanted.has(key)) continue;
+      watch.close();
+      this.#named.delete(key);
+    }
+    for (const [key, { kind, namespace, name }] of wanted) {
+      if (this.#named.has(key)) continue;
+      const watch = this.#watch([namespacedPath(kind, namespace)], `metadata.name=${name}`);
+      this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs() });
+    }
+  }
+
+  /** True while an object that has just been named may yet be read; looks again when that has taken long enough. */
+  #waitsForNamed(): boolean {
+    const { clock } = this.#options;
+    const now = clock.monotonicMs();
+    const since = [...this.#named.values()].filter(({ watch }) => watch.state.kind === "starting");
+    const leftMs = Math.max(0, ...since.map(({ sinceMs }) => sinceMs + namedWaitMs - now));
+    this.#lookAgain?.cancel();
+    if (leftMs === 0) return false;
+    this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.poke());
+    return true;
+  }
+
+  #watchProblems(): readonly Problem[] {
+    const whole = Array.from(this.#whole, ([kind, watch]) => watchProblems(kind, watch, expectedKinds.includes(kind)));
+    const named = Array.from(this.#named, ([key, { watch }]) => watchProblems(key, watch, false));
+    return [...whole, ...named].flat();
+  }
+}
+
+function resourcesOf(watches: Iterable<ResourceWatch>): readonly Resource[] {
+  return Array.from(watches, ({ objects }) => Array.from(objects.values(), ({ resource }) => resource ?? [])).flat(2);
+}
+
+function watchProblems(what: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {
+  switch (state.kind) {
+    case "forbidden":
+      return [{ message: `cannot read ${what}, which needs the verbs get, list and watch: ${state.message}` }];
+    case "absent":
+      if (!isExpected) return [];
+      return [{ message: `the API server does not know the kind ${what}: its CustomResourceDefinition is missing` }];
+    case "starting":
+      return [{ message: `cannot read ${what} yet; it is tried again` }];
+    case "synced":
+      return [];
+  }
+}
+
+/** Faults of a version that is refused, and fields that were passed over. */
+function resourceProblems({ resource, rejected, unknownFields }: HeldResource): readonly Problem[] {
+  const key = rejected === undefined ? resource && resourceKey(resource) : keyOf(rejected);
+  return [...(rejected?.faults ?? []), ...unknownFields].map(({ path, message }) => ({
+    message,
+    ...(key !== undefined && { resource: key }),
+    ...(path.length > 0 && { path: renderPath(path) }),
+  }));
+}
+
+function keyOf({ object }: RejectedResource): ResourceKey {
+  const { kind, metadata } = object;
+  const { namespace, name } =
+    typeof metadata === "object" && metadata !== null ? { namespace: "", name: "", ...metadata } : {};
+  return renderKey(String(kind), namespace === "" ? undefined : namespace, String(name));
+}
