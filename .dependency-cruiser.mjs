@@ -25,10 +25,10 @@ const proxy = {
   llm: { layers: ["ir"], packages: [], core: ["zlib", "stream"] },
   policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto", "net", "tls"] },
   upstream: { layers: ["ir"], packages: ["undici"] },
-  telemetry: { layers: ["ir"], packages: ["pino", "prom-client"] },
+  telemetry: { layers: ["ir", "cel/request-view.ts"], packages: ["pino", "prom-client"] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.
   admin: {
-    layers: ["api", "ir", "cel", "status", "telemetry"],
+    layers: ["api", "ir", "cel", "status", "policy", "telemetry"],
     packages: [],
     core: ["http", "net", "crypto", "fs", "path", "v8"],
   },

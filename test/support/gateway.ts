@@ -59,6 +59,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
         records.push(record);
         for (const resolve of awaiting.splice(0)) resolve(record);
       },
+      denied: () => undefined,
       mirrored: () => undefined,
     },
     faulted: (error) => faults.push(error),

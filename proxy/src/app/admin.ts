@@ -3,22 +3,29 @@
  * how to ask and to answer; here it is given whom to ask.
  */
 import { readFileSync } from "node:fs";
+import type { Decisions } from "@gatewayproxy/admin-api/decisions";
+import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
+import { decisionCapacity } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
 import type { AdminEndpoint } from "../admin/endpoint.ts";
 import { configDumpEndpoint } from "../admin/endpoints/config-dump.ts";
 import { indexEndpoint } from "../admin/endpoints/index-page.ts";
+import { decisionsEndpoint, limitsEndpoint } from "../admin/endpoints/limits.ts";
 import { loggingEndpoint } from "../admin/endpoints/logging.ts";
 import { memoryEndpoint, readProcessMemory, readThreadMemory } from "../admin/endpoints/memory.ts";
 import { cpuProfileEndpoint, heapProfileEndpoint } from "../admin/endpoints/profile.ts";
 import { quitEndpoint } from "../admin/endpoints/quit.ts";
+import { traceEndpoint } from "../admin/endpoints/trace.ts";
+import { mergeServices, nameCounters } from "../admin/live-limits.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Configuration } from "./configuration.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
+import type { TraceWatches } from "./trace-watches.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 /** What operators may ask about. */
@@ -31,19 +38,23 @@ export interface AdminParts {
   /** Bytes of the counters' memory. */
   readonly counterBytes: number;
   readonly configuration: Configuration;
+  readonly watches: TraceWatches;
   /** Begins the shutdown. */
   readonly quit: () => void;
 }
 
 /** Every endpoint; of their order is the index. */
 export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
-  const { clock, pool, logs, quit } = parts;
+  const { clock, pool, logs, watches, quit } = parts;
   const profiler = new Profiler(clock, () => pool.threads);
   const take: Profiler["take"] = (...request) => profiler.take(...request);
   const endpoints = [
     configDump(parts),
     loggingEndpoint(logLevels(logs, pool)),
     memoryEndpoint(() => collectMemory(parts)),
+    traceEndpoint((options) => watches.watch(pool, clock.nowMs(), options), clock),
+    limitsEndpoint((max) => collectLimits(parts, max)),
+    decisionsEndpoint((id) => findDecisions(pool, id)),
     cpuProfileEndpoint(take),
     heapProfileEndpoint(take),
     quitEndpoint(quit),
@@ -104,6 +115,30 @@ function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpo
       pool.setLogFilter(text);
       await pool.ask("setLogFilter", text);
     },
+  };
+}
+
+async function collectLimits({ pool, counters, clock, configuration }: AdminParts, max: number): Promise<Limits> {
+  const services = await pool.ask("rateLimitServices", undefined);
+  const { snapshot } = configuration.state();
+  const open = counters.entries(clock.monotonicMs());
+  const named = nameCounters(snapshot, open, (limit) => counters.labelOf(limit));
+  return {
+    at: new Date(clock.nowMs()).toISOString(),
+    counters: named.slice(0, max),
+    countersLeftOut: Math.max(0, named.length - max),
+    services: mergeServices(services.map(({ answer }) => answer)),
+    learned: [],
+  };
+}
+
+async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<Decisions> {
+  const workers = await pool.ask("decisions", { id });
+  const decisions = workers.flatMap(({ answer }) => answer.decisions);
+  return {
+    decisions: decisions.sort((a, b) => (a.at < b.at ? 1 : -1)),
+    remembered: workers.reduce((sum, { answer }) => sum + answer.remembered, 0),
+    capacity: workers.length * decisionCapacity,
   };
 }
 

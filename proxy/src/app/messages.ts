@@ -1,10 +1,13 @@
 /** What the main thread and a worker say to each other. Plain data: it crosses threads by structured clone. */
 import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
-import type { EndpointFigures } from "../admin/dump/input.ts";
+import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
+import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
+import type { EndpointState } from "../upstream/endpoint-state.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 
 /** Given to a worker at its start. */
@@ -31,12 +34,26 @@ export interface WorkerQueries {
   readonly memory: Query<undefined, ThreadMemory>;
   /** The generation that it serves. */
   readonly generation: Query<undefined, number>;
-  readonly endpoints: Query<undefined, readonly EndpointFigures[]>;
+  /** To watch for a request. The answer comes when the worker does. */
+  readonly watch: Query<WatchOrder, undefined>;
+  /** Not to watch any more; the number of the watch. */
+  readonly unwatch: Query<number, undefined>;
+  readonly decisions: Query<DecisionQuestion, DecisionAnswer>;
+  readonly rateLimitServices: Query<undefined, readonly ServiceState[]>;
+  readonly endpoints: Query<undefined, readonly EndpointState[]>;
 }
 
 interface Query<Ask, Answer> {
   readonly ask: Ask;
   readonly answer: Answer;
+}
+
+export interface WatchOrder {
+  readonly id: number;
+  /** Shared by all workers; as `TraceWatch.claim`. */
+  readonly claim: Int32Array;
+  /** A sound condition in CEL; absent: any request. */
+  readonly expression: string | undefined;
 }
 
 export type QueryName = keyof WorkerQueries;
@@ -70,4 +87,6 @@ export type FromWorker =
   | { readonly kind: "applied"; readonly generation: number; readonly failures: readonly BindFailure[] }
   /** Of the query's own type. */
   | { readonly kind: "answer"; readonly id: number; readonly answer: unknown }
+  /** Of a request that is watched; undefined when it has ended. */
+  | { readonly kind: "traced"; readonly watch: number; readonly event: TraceEvent | undefined }
   | { readonly kind: "drained" };

@@ -22,6 +22,7 @@ import { Configuration, type SourcedResources, type Taken } from "./configuratio
 import { openKubernetes } from "./kubernetes.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
+import { TraceWatches } from "./trace-watches.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 export interface ProxyOptions {
@@ -46,6 +47,7 @@ export class Proxy {
   readonly #metrics = new ProcessMetrics();
   readonly #process = watchProcess();
   readonly #pool: WorkerPool;
+  readonly #watches = new TraceWatches();
   readonly #counters: CounterTable;
   readonly #counterBytes: number;
   readonly #configuration: Configuration;
@@ -73,7 +75,11 @@ export class Proxy {
       counters: this.#counters,
       clock,
       log: logs.logger("proxy::workers"),
-      onRestart: () => this.#metrics.workerRestarted(),
+      onRestart: (worker) => {
+        this.#metrics.workerRestarted();
+        this.#watches.workerDied(worker);
+      },
+      onTraced: (watch, event) => this.#watches.take(watch, event),
     });
     this.#undo.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
     this.#configuration = new Configuration({
@@ -133,13 +139,23 @@ export class Proxy {
     const { adminAddress, adminHost = "" } = settings;
     if (adminAddress === "off") return Promise.resolve(undefined);
     const [pool, counters, configuration] = [this.#pool, this.#counters, this.#configuration];
-    const counterBytes = this.#counterBytes;
+    const [counterBytes, watches] = [this.#counterBytes, this.#watches];
     const log = logs.logger("proxy::admin");
     return this.#openServer("--admin-address", "the admin server", async () => {
       const server = await openAdminServer({
         address: adminAddress,
         hosts: [adminAddress.host, ...adminHost.split(",")].map((host) => host.trim().toLowerCase()).filter(Boolean),
-        endpoints: adminEndpoints({ settings, logs, clock, pool, counters, counterBytes, configuration, quit }),
+        endpoints: adminEndpoints({
+          settings,
+          logs,
+          clock,
+          pool,
+          counters,
+          counterBytes,
+          configuration,
+          watches,
+          quit,
+        }),
         log,
         files: readUiFiles(uiDirectory),
       });

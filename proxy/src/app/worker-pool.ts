@@ -4,6 +4,7 @@
  * counters are in shared memory, and the locks that it may have held are freed here.
  */
 import { Worker } from "node:worker_threads";
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Snapshot } from "../ir/snapshot.ts";
@@ -19,7 +20,10 @@ export interface WorkerPoolOptions {
   readonly counters: CounterTable;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly onRestart: () => void;
+  /** A worker died, and another will take its place. */
+  readonly onRestart: (worker: number) => void;
+  /** Hears of a request that is watched. */
+  readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
 }
 
 /** A worker that dies at once is not started again at once. */
@@ -78,15 +82,16 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { log, clock, counters, onRestart } = this.#options;
-    const thread = new WorkerThread(this.#startOf(number), (cause) => {
+    const { log, clock, counters, onRestart, onTraced } = this.#options;
+    const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       counters.releaseLocksOf(number);
       if (this.#isDraining) return;
       log.error({ worker: number, err: cause }, "worker died; another takes its place");
-      onRestart();
+      onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
-    });
+    };
+    const thread = new WorkerThread(this.#startOf(number), { onDeath, onTraced });
     this.#workers.set(number, thread);
     if (this.#snapshot !== undefined) void thread.apply(this.#snapshot);
   }
@@ -107,15 +112,22 @@ export interface WorkerAnswer<Answer> {
 /** In place of the answer of a worker that died. */
 const gone = Symbol("the worker is gone");
 
+interface ThreadEvents {
+  /** Called once if the thread ends unasked. */
+  readonly onDeath: (cause: unknown) => void;
+  readonly onTraced: WorkerPoolOptions["onTraced"];
+}
+
 /** One thread and the answers that are awaited from it. */
 class WorkerThread {
   readonly thread: Worker;
   readonly #awaited = new Map<string, (message: FromWorker) => void>();
+  readonly #onTraced: ThreadEvents["onTraced"];
   #requests = 0;
   #isGone = false;
 
-  /** @param onDeath called once if the thread ends unasked. */
-  constructor(start: WorkerStart, onDeath: (cause: unknown) => void) {
+  constructor(start: WorkerStart, { onDeath, onTraced }: ThreadEvents) {
+    this.#onTraced = onTraced;
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
@@ -164,6 +176,10 @@ class WorkerThread {
   }
 
   #receive(message: FromWorker): void {
+    if (message.kind === "traced") {
+      this.#onTraced(message.watch, message.event);
+      return;
+    }
     const answer = answerOf(message);
     this.#awaited.get(answer)?.(message);
     this.#awaited.delete(answer);
@@ -175,7 +191,7 @@ class WorkerThread {
   }
 }
 
-function answerOf(message: FromWorker): string {
+function answerOf(message: Exclude<FromWorker, { kind: "traced" }>): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.generation}`;

@@ -1,16 +1,20 @@
 /** Entry of a worker thread: one data plane on its own event loop, driven by messages of the main thread. */
 import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { parseExpression } from "../cel/expression.ts";
+import { DecisionRing } from "../admin/decision-ring.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { DataPlane } from "../server/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
+import type { TraceWatch } from "../telemetry/trace/tracer.ts";
 import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
 
 // The only writer of workerData is WorkerPool.
@@ -39,7 +43,9 @@ const logAccess = createAccessLog({
   clock: systemClock,
 });
 
+const decisions = new DecisionRing(start.worker);
 const dataPlane = new DataPlane({
+  worker: start.worker,
   clock: systemClock,
   random: Math.random,
   createRequestId: randomUUID,
@@ -58,6 +64,9 @@ const dataPlane = new DataPlane({
       metrics.requestEnded(bind, record);
       logAccess(record);
     },
+    denied(record, denial) {
+      decisions.add({ record, denial, atMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() });
+    },
     mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
   },
   faulted: (error, record) =>
@@ -73,9 +82,25 @@ const answers: QueryAnswers = {
   },
   memory: () => readThreadMemory(`worker ${start.worker}`),
   generation: () => generation,
-  // One row per endpoint once backends measure theirs; until then the snapshot alone tells of them.
-  endpoints: () => [],
+  watch: ({ id, claim, expression }) => {
+    const sink = (event: TraceEvent | undefined): void => say({ kind: "traced", watch: id, event });
+    dataPlane.tracer.add({ id, claim, matches: conditionOf(expression), sink });
+  },
+  unwatch(id) {
+    dataPlane.tracer.remove(id);
+  },
+  decisions: (question) => decisions.find(question),
+  rateLimitServices: () => dataPlane.rateLimitServices(),
+  endpoints: () => dataPlane.endpoints(),
 };
+
+/** Whether a request meets a condition in CEL, which the main thread has found sound. */
+function conditionOf(source: string | undefined): TraceWatch["matches"] {
+  if (source === undefined) return () => true;
+  const parsed = parseExpression(source, { phase: "head", gives: "condition" });
+  if (!parsed.ok) throw new Error(`the main thread gave a condition that does not parse: ${source}`);
+  return (view) => parsed.value.evaluate(view) === "true";
+}
 
 function readLogFilter(text: string): LogFilter {
   const parsed = parseLogFilter(text);

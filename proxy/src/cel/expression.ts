@@ -24,7 +24,7 @@ export interface Use {
   /** When it is evaluated, which bounds what it can read. */
   readonly phase: Phase;
   /** What its value must be. */
-  readonly gives: "text" | "number";
+  readonly gives: "text" | "number" | "condition";
 }
 
 const asKey: Use = { phase: "head", gives: "text" };
@@ -83,8 +83,7 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
     return { ok: false, problems };
   }
   if (checked.type !== undefined && !typesOf[gives].includes(checked.type.name)) {
-    const accepted = `${typesOf[gives].slice(0, -1).join(", ")} and ${typesOf[gives].at(-1) ?? ""}`;
-    return refuse(`expression gives a ${checked.type.name}, accepted are ${accepted}`);
+    return refuse(`expression gives a ${checked.type.name}, accepted ${acceptedTypes(typesOf[gives])}`);
   }
   const tryEvaluate = directRead(expr, checked) ?? evaluation(expr, checked.variables);
   const evaluate = (view: RequestView): string | undefined => {
@@ -92,6 +91,11 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
     return value === failed ? undefined : value;
   };
   return { ok: true, value: { source, phase: latestOf(checked.variables), evaluate, tryEvaluate } };
+}
+
+function acceptedTypes(types: readonly string[]): string {
+  const [only = "", ...others] = types;
+  return others.length === 0 ? `is ${only}` : `are ${types.slice(0, -1).join(", ")} and ${types.at(-1) ?? ""}`;
 }
 
 function latestOf(used: readonly Variable[]): Phase {
@@ -138,6 +142,7 @@ function describePosition(source: string, offset: number): string {
 /** The types of CEL that can be read as what an expression is to give. */
 const typesOf: Readonly<Record<Use["gives"], readonly string[]>> = {
   text: ["string", "int", "uint", "double", "bool"],
+  condition: ["bool"],
   number: ["int", "uint", "double"],
 };
 

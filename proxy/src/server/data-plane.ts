@@ -5,10 +5,12 @@
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
 import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import { Tracer } from "../telemetry/trace/tracer.ts";
 import { readPreflight } from "../filters/cors.ts";
 import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { Rotations } from "../routing/weighted.ts";
@@ -34,13 +36,18 @@ export interface DataPlaneObserver {
   requestStarted(bind: string): void;
   /** Once per request that was started; takes the record over. */
   requestEnded(bind: string, record: RequestRecord): void;
+  /** A limit refused a request; its record goes on changing. */
+  denied(record: RequestRecord, denial: Denial): void;
   /** A copy of a request came to its end; `backend` is the mirror's key. */
   mirrored(backend: string, outcome: MirrorOutcome): void;
 }
 
-export interface DataPlaneOptions extends Omit<ExchangeServices, "started" | "finished" | "mirrored" | "trustedHops"> {
+export interface DataPlaneOptions
+  extends Omit<ExchangeServices, "started" | "finished" | "mirrored" | "denied" | "tracer" | "trustedHops"> {
   readonly observer: DataPlaneObserver;
   readonly counters: CounterTable;
+  /** Number of the worker, from 1; absent: 1. */
+  readonly worker?: number;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
   readonly trustedHops?: number;
   /** Absent: the defaults. */
@@ -80,6 +87,8 @@ const idleTimeoutMs = 300_000;
 
 export class DataPlane {
   readonly #options: DataPlaneOptions;
+  /** Takes watches of operators. */
+  readonly tracer: Tracer;
   readonly #backends: Backends;
   readonly #rotations = new Rotations();
   readonly #globalLimiter: GlobalLimiter;
@@ -89,6 +98,7 @@ export class DataPlane {
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
+    this.tracer = new Tracer(options.clock, options.worker ?? 1);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
@@ -190,6 +200,8 @@ export class DataPlane {
       trustedHops,
       createRequestId,
       faulted,
+      tracer: this.tracer,
+      denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),
       finished: (record) => observer.requestEnded(bind, record),
       mirrored: (backend, outcome) => observer.mirrored(backend, outcome),
@@ -222,8 +234,8 @@ function serve({ routes, services }: OpenBind, downstream: Downstream): Downstre
   const { head, connection } = downstream;
   const match = findRule(routes, head);
   const listener = match === undefined ? routes.findListener(head.authority) : match.listener;
-  if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener?.key);
-  else exchange.serve(match, listener?.key);
+  if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener);
+  else exchange.serve(match, listener);
   return exchange;
 }
 

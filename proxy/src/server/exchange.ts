@@ -13,12 +13,17 @@ import { isName } from "../filters/hop-by-hop.ts";
 import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
+import type { Listener } from "../ir/snapshot.ts";
 import { maxAiRequestBytes } from "../llm/ai-request.ts";
 import { type LlmRequest, readLlmRequest } from "../llm/llm-request.ts";
+import type { Denial } from "../policy/ratelimit/denial.ts";
 import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
 import type { GlobalAdmission, GlobalLimitSet, GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
+import type { Admission } from "../policy/ratelimit/local-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
+import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
 import { Admitted } from "./admission.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
@@ -36,6 +41,17 @@ import {
 } from "./own-answers.ts";
 import { type OutgoingRequest, prepareProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
+import {
+  globalPolicy,
+  llmUsage,
+  localPolicy,
+  policySelection,
+  requestFinished,
+  requestStarted,
+  routeSelection,
+  severityOf,
+  severityOfStatus,
+} from "./trace-messages.ts";
 
 /** What all exchanges of a worker share. */
 export interface ExchangeServices extends MirrorServices {
@@ -45,6 +61,10 @@ export interface ExchangeServices extends MirrorServices {
   /** Proxies in front whose word about the client's address is taken. */
   readonly trustedHops: number;
   readonly createRequestId: () => string;
+  /** Who waits for a request to watch. */
+  readonly tracer: Tracer;
+  /** A limit refused the request; called before the answer. */
+  readonly denied: (record: RequestRecord, denial: Denial) => void;
   /** Called once per exchange, first. */
   readonly started: () => void;
   /** Takes the record over; called once per exchange, last. */
@@ -62,6 +82,8 @@ export class Exchange implements DownstreamEvents {
   #body: RequestBody | undefined;
   #admission: Admitted | undefined;
   #globalPass: GlobalPass | undefined;
+  /** Of a request that someone watches. */
+  #trace: RequestTrace | undefined;
   /** The client has what it gets, or has gone. */
   #isClosed = false;
   #forwarding: Forwarding | undefined;
@@ -76,10 +98,11 @@ export class Exchange implements DownstreamEvents {
 
   /**
    * @param match where the request belongs; absent when no rule matches.
-   * @param listener key of the listener whose host it asked for, if any.
+   * @param listener whose host it asked for, if any.
    */
-  serve(match: RouteMatch<CompiledRule> | undefined, listener: string | undefined): void {
-    this.#record.listener = listener;
+  serve(match: RouteMatch<CompiledRule> | undefined, listener: Listener | undefined): void {
+    this.#record.listener = listener?.key;
+    if (this.#services.tracer.isWatching) this.#beginTrace(match, listener);
     try {
       this.#route(match);
     } catch (error) {
@@ -88,9 +111,20 @@ export class Exchange implements DownstreamEvents {
   }
 
   /** Answers in the place of any rule. */
-  refuse(answer: OwnAnswer, listener: string | undefined): void {
-    this.#record.listener = listener;
+  refuse(answer: OwnAnswer, listener: Listener | undefined): void {
+    this.#record.listener = listener?.key;
+    if (this.#services.tracer.isWatching) this.#beginTrace(undefined, listener);
     this.#answer(answer);
+  }
+
+  #beginTrace(match: RouteMatch<CompiledRule> | undefined, listener: Listener | undefined): void {
+    const { tracer } = this.#services;
+    const trace = tracer.claim(this.#viewOf(match?.compiled), this.#startMs);
+    if (trace === undefined) return;
+    this.#trace = trace;
+    trace.emit(requestStarted(this.#record, this.#downstream.head, tracer.worker), "info", this.#startMs);
+    trace.emit(routeSelection(match, listener), match === undefined ? "error" : "success", this.#startMs);
+    if (match !== undefined) trace.emit(policySelection(match.compiled));
   }
 
   #fault(error: unknown): void {
@@ -142,7 +176,9 @@ export class Exchange implements DownstreamEvents {
     const view = this.#viewOf(rule);
     const local = rule.limits.isEmpty ? undefined : rule.limits.admit(view, clock.monotonicMs());
     if (local !== undefined) this.#record.decisions = local.decisions;
+    if (this.#trace !== undefined && local !== undefined) traceLocal(this.#trace, rule, view, local);
     if (local?.kind === "denied") {
+      this.#services.denied(this.#record, { kind: "local", denied: local });
       const { status, rawHeaders, body } = deniedResponse(local);
       this.#record.reason = "RateLimited";
       this.#respondWithCors(status, [...rawHeaders], body);
@@ -153,7 +189,9 @@ export class Exchange implements DownstreamEvents {
       this.#direct(rule, match);
       return;
     }
+    const askedMs = clock.monotonicMs();
     this.#askGlobal(rule.globalLimits, view, (admission) => {
+      if (this.#trace !== undefined) traceGlobal(this.#trace, admission, askedMs);
       if (this.#isClosed || !this.#passes(admission)) return;
       this.#globalPass = admission.pass;
       this.#admission = new Admitted(clock, local, admission.pass);
@@ -185,10 +223,13 @@ export class Exchange implements DownstreamEvents {
   #passes(admission: GlobalAdmission): admission is Extract<GlobalAdmission, { kind: "allowed" }> {
     this.#record.globalDecisions = admission.decisions;
     if (admission.kind === "allowed") return true;
+    const { limit } = admission;
     if (admission.kind === "undecided") {
+      this.#services.denied(this.#record, { kind: "global", limit, refused: undefined });
       this.#answer(limitUndecided);
       return false;
     }
+    this.#services.denied(this.#record, { kind: "global", limit, refused: admission.refused });
     this.#record.reason = "RateLimited";
     this.#admission?.refund();
     this.#respondWithCors(429, [...admission.headers], admission.body);
@@ -206,7 +247,8 @@ export class Exchange implements DownstreamEvents {
     };
   }
 
-  #viewOf({ route, gateway }: CompiledRule): RequestView {
+  /** @param rule absent where none matches. */
+  #viewOf(rule: CompiledRule | undefined): RequestView {
     const { head, connection } = this.#downstream;
     const { method, path, authority, scheme, rawHeaders } = head;
     return {
@@ -216,8 +258,8 @@ export class Exchange implements DownstreamEvents {
       scheme,
       rawHeaders,
       sourceAddress: clientAddress(rawHeaders, connection.sourceAddress, this.#services.trustedHops),
-      route,
-      gateway,
+      route: rule?.route ?? "",
+      gateway: rule?.gateway ?? "",
     };
   }
 
@@ -254,6 +296,7 @@ export class Exchange implements DownstreamEvents {
       random,
       downstream: this.#downstream,
       record: this.#record,
+      trace: this.#trace,
       startMs: this.#startMs,
       target,
       timeouts: rule.timeouts,
@@ -334,8 +377,26 @@ export class Exchange implements DownstreamEvents {
 
   #finish(): void {
     this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
+    if (this.#trace !== undefined) endTrace(this.#trace, this.#record);
     this.#services.finished(this.#record);
   }
+}
+
+function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: Admission): void {
+  for (const figures of rule.limits.figures(view)) {
+    trace.emit(localPolicy(figures, kind === "allowed"), figures.admits ? "success" : "warn");
+  }
+}
+
+function traceGlobal(trace: RequestTrace, { decisions }: GlobalAdmission, askedMs: number): void {
+  for (const decision of decisions) trace.emit(globalPolicy(decision), severityOf(decision.outcome), askedMs);
+}
+
+function endTrace(trace: RequestTrace, record: RequestRecord): void {
+  const usage = llmUsage(record);
+  if (usage !== undefined) trace.emit(usage);
+  trace.emit(requestFinished(record), severityOfStatus(record.status, record.reason));
+  trace.end();
 }
 
 /** What is known of a request when its head has come. */

@@ -10,7 +10,9 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
+import { shownHeaders } from "../telemetry/redaction.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../upstream/call.ts";
 import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
@@ -21,6 +23,7 @@ import { backendOverloaded, failureAnswer, noReadyEndpoint, type OwnAnswer, requ
 import type { OutgoingRequest } from "./provider-request.ts";
 import { RequestBody } from "./request-body.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
+import { severityOfStatus } from "./trace-messages.ts";
 
 export interface ForwardingOptions {
   readonly clock: Clock;
@@ -28,6 +31,8 @@ export interface ForwardingOptions {
   readonly random: () => number;
   readonly downstream: Downstream;
   readonly record: RequestRecord;
+  /** Of a request that someone watches. */
+  readonly trace: RequestTrace | undefined;
   /** Monotonic; `timeouts.request` runs from here. */
   readonly startMs: number;
   readonly target: BackendTarget;
@@ -60,6 +65,8 @@ export class Forwarding implements RelayOwner {
   /** Of the call under way, or of the wait for the next one. */
   #callTimer: Timer | undefined;
   #isOver = false;
+  /** When the call under way began, of a request that is watched. */
+  #callMs = 0;
 
   constructor(options: ForwardingOptions) {
     this.#options = options;
@@ -106,7 +113,12 @@ export class Forwarding implements RelayOwner {
     else this.#relay.settle("clientLeft", done);
   }
 
-  acceptsStatus(status: number): boolean {
+  acceptsStatus(status: number, headers: readonly string[]): boolean {
+    this.#options.trace?.emit(
+      { ...this.#callResult(), status, headers: shownHeaders(headers) },
+      severityOfStatus(status),
+      this.#callMs,
+    );
     return this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain();
   }
 
@@ -118,6 +130,7 @@ export class Forwarding implements RelayOwner {
 
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#isOver) return;
+    this.#options.trace?.emit({ ...this.#callResult(), error: failure.message }, "error", this.#callMs);
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) this.#callOnce();
     else if (!this.#tryAgain()) this.#answer(failureAnswer(failure));
   }
@@ -134,6 +147,7 @@ export class Forwarding implements RelayOwner {
     this.#tried.push(pool);
     record.calls++;
     record.endpoint = pool.address;
+    if (this.#options.trace !== undefined) this.#traceCall(this.#options.trace, pool);
     const relay = this.#newRelay();
     this.#relay = relay;
     const { body, ...head } = request;
@@ -150,6 +164,19 @@ export class Forwarding implements RelayOwner {
     if (timeoutMs > 0 && !call.isOver) {
       this.#callTimer = clock.setTimer(timeoutMs, () => this.#onCallTimeout(call, relay));
     }
+  }
+
+  #traceCall(trace: RequestTrace, { endpoint, address }: EndpointPool): void {
+    const { target, record, clock } = this.#options;
+    const backend = target.backend.backend.key;
+    this.#callMs = clock.monotonicMs();
+    trace.emit({ type: "backendCallStart", backend, target: address, endpoint: endpoint.name, call: record.calls });
+  }
+
+  #callResult() {
+    const { target, record } = this.#options;
+    const backend = target.backend.backend.key;
+    return { type: "backendCallResult" as const, backend, target: record.endpoint ?? "", call: record.calls };
   }
 
   #newRelay(): ResponseRelay {

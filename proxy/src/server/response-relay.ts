@@ -39,8 +39,8 @@ export interface RelayOptions {
 
 /** Whoever can still do something else about a request. */
 export interface RelayOwner {
-  /** Whether an answer with this status is the one to pass on; if not, the call has been given up. */
-  acceptsStatus(status: number): boolean;
+  /** Whether an answer with this head is the one to pass on; if not, the call has been given up. */
+  acceptsStatus(status: number, headers: readonly string[]): boolean;
   /** The call failed before anything of its answer was passed on. */
   onUpstreamFailure(failure: UpstreamFailure): void;
   /** The backend has switched protocols: there is no answer to wait for any more. */
@@ -69,7 +69,7 @@ export class ResponseRelay implements ResponseSink {
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
     const { readsUsage, hidesUsage, owner } = this.#options;
-    if (!owner.acceptsStatus(status)) {
+    if (!owner.acceptsStatus(status, headers)) {
       this.#state = "dropped";
       return;
     }

@@ -5,9 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { memorySchema } from "@gatewayproxy/admin-api/memory";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
 
 const start = async () => startAdminProxy((await startBackend()).port);
 

@@ -1,9 +1,12 @@
 /** What holds for every endpoint of the admin server: who may ask, for what, and how a refusal reads. */
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { endpointIndexSchema } from "@gatewayproxy/admin-api/endpoint-index";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
 
 const start = async (args: readonly string[] = []) => startAdminProxy((await startBackend()).port, [], args);
 

@@ -44,7 +44,21 @@ export interface Denied {
   readonly limit: LocalLimit;
   /** The value of the entry's key for this request; undefined where it has no key, or the request no value. */
   readonly key: string | undefined;
+  /** What that entry's counter stands at, and since when its window is open; monotonic. */
+  readonly used: number;
+  readonly windowStartMs: number;
   readonly decisions: readonly LimitDecision[];
+}
+
+/** What one entry's counter stood at in a decision; for operators. */
+export interface EntryFigures {
+  readonly limit: LocalLimit;
+  /** The value of the entry's key. */
+  readonly key: string | undefined;
+  readonly capacity: number;
+  /** After the decision. */
+  readonly used: number;
+  readonly admits: boolean;
 }
 
 /** What an admitted request holds of its counters. Outlives the LimitSet that gave it. */
@@ -137,6 +151,18 @@ export class LimitSet {
     return this.#entries.length === 0;
   }
 
+  /** Every entry, in the order of the decisions. */
+  get limits(): readonly LocalLimit[] {
+    return this.#entries.map(({ limit }) => limit);
+  }
+
+  /** What each entry's counter stood at in the decision just made about `view`; to be asked before the next one. */
+  figures(view: RequestView): readonly EntryFigures[] {
+    return this.#entries.map(({ limit, key, budget: { capacity }, used, admits }) => {
+      return { limit, key: key?.evaluate(view), capacity, used, admits };
+    });
+  }
+
   /** Decides one request and, if it may pass, counts it. `nowMs` is monotonic, one clock for all threads. */
   admit(view: RequestView, nowMs: number): Admission {
     const counters = this.#fixed ?? this.#locate(view);
@@ -216,6 +242,8 @@ export class LimitSet {
       retryAfterSeconds: state.resetSeconds,
       limit: denier.limit,
       key: ids[this.#entries.indexOf(denier)]?.key,
+      used: denier.used,
+      windowStartMs: denier.startMs,
       decisions: this.#decisions(),
     };
   }

@@ -10,7 +10,7 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { LimitView } from "./answer-headers.ts";
 import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
-import { type GateServices, LimitGate, nearest, type Passed, type Verdict } from "./limit-gate.ts";
+import { type GateServices, LimitGate, nearest, type Passed, type Refused, type Verdict } from "./limit-gate.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
 import type { Endpoints } from "./grpc/unary-client.ts";
@@ -119,15 +119,20 @@ export type GlobalAdmission =
       /** Flat, content type included. */
       readonly headers: readonly string[];
       readonly body: Buffer | string;
+      /** Of the limit whose refusal is told. */
+      readonly limit: GlobalLimit;
+      readonly refused: Refused;
       readonly decisions: readonly GlobalDecision[];
     }
   /** A service failed, and the limit's failure mode is `Closed`. */
-  | { readonly kind: "undecided"; readonly decisions: readonly GlobalDecision[] };
+  | { readonly kind: "undecided"; readonly limit: GlobalLimit; readonly decisions: readonly GlobalDecision[] };
 
 /** The global limits of one rule. */
 export class GlobalLimitSet {
   readonly #gates: readonly LimitGate[];
   readonly #clock: Clock;
+  /** In the order of the decisions. */
+  readonly limits: readonly GlobalLimit[];
   /** Some expression asks for the body of the request. */
   readonly needsBody: boolean;
   /** Whether responses must be read for their token usage. */
@@ -136,6 +141,7 @@ export class GlobalLimitSet {
   constructor(gates: readonly LimitGate[], clock: Clock) {
     this.#gates = gates;
     this.#clock = clock;
+    this.limits = gates.map(({ limit }) => limit);
     this.needsBody = gates.some((gate) => gate.needsBody);
     this.countsTokens = gates.some((gate) => gate.countsTokens);
   }
@@ -159,7 +165,7 @@ export class GlobalLimitSet {
   #conclude(view: RequestView, verdicts: readonly Verdict[]): GlobalAdmission {
     const decisions: GlobalDecision[] = [];
     const passes: GatePass[] = [];
-    let denied: Verdict | undefined;
+    let denied: { readonly verdict: Exclude<Verdict, Passed>; readonly limit: GlobalLimit } | undefined;
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       const gate = this.#gates[at];
@@ -170,13 +176,14 @@ export class GlobalLimitSet {
       decisions.push({ limit: gate.limit, outcome, by: verdict.by });
       if (isPassed) passes.push({ gate, verdict });
       // A refusal says more than a failure.
-      else if (isEnforced && (denied === undefined || denied.kind === "undecided")) denied = verdict;
+      else if (isEnforced && denied?.verdict.kind !== "refused") denied = { verdict, limit: gate.limit };
     }
     const pass = new GlobalPass(passes, view, this.#clock);
     if (denied === undefined) return { kind: "allowed", pass, decisions };
     pass.refund();
-    if (denied.kind === "refused") return { kind: "denied", headers: denied.headers, body: denied.body, decisions };
-    return { kind: "undecided", decisions };
+    const { verdict, limit } = denied;
+    if (verdict.kind === "undecided") return { kind: "undecided", limit, decisions };
+    return { kind: "denied", headers: verdict.headers, body: verdict.body, limit, refused: verdict, decisions };
   }
 }
 

@@ -9,7 +9,7 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import { deniedResponse } from "../denied-response.ts";
 import { limitHeaders } from "../headers.ts";
-import { type Admission, compileLimits, type Lease, type LimitSet } from "../local-limiter.ts";
+import { type Admission, compileLimits, type Denied, type Lease, type LimitSet } from "../local-limiter.ts";
 import {
   backendHeaders,
   earliestResetMs,
@@ -59,6 +59,12 @@ export interface Refused {
   /** Flat. */
   readonly headers: readonly string[];
   readonly body: Buffer | string;
+  /** What the service was asked about. */
+  readonly descriptors: readonly RequestDescriptor[];
+  /** What it answered; undefined where it did not. */
+  readonly answer: RateLimitAnswer | undefined;
+  /** What stood in for it. */
+  readonly denied: Denied | undefined;
 }
 
 /** The service failed, and the failure mode lets nothing pass. */
@@ -194,7 +200,7 @@ export class LimitGate {
       const untilMs = nowMs + Math.min(lastsMs, longestMemoryMs);
       this.#client.refusals.set(this.#memoryKey(descriptors), refusal, untilMs);
     }
-    return this.#refused("service", refusal, nowMs);
+    return this.#refused("service", refusal, descriptors, nowMs);
   }
 
   #recall(descriptors: readonly RequestDescriptor[]): Refused | undefined {
@@ -202,7 +208,7 @@ export class LimitGate {
     if (refusals.isEmpty) return undefined;
     const nowMs = this.#services.clock.monotonicMs();
     const refusal = refusals.get(this.#memoryKey(descriptors), nowMs);
-    return refusal === undefined ? undefined : this.#refused("cache", refusal, nowMs);
+    return refusal === undefined ? undefined : this.#refused("cache", refusal, descriptors, nowMs);
   }
 
   /** All descriptors together: one that was over its limit need not have been the one that refused. */
@@ -212,9 +218,16 @@ export class LimitGate {
     return key;
   }
 
-  #refused(by: "service" | "cache", refusal: Refusal, nowMs: number): Refused {
+  #refused(
+    by: "service" | "cache",
+    refusal: Refusal,
+    descriptors: readonly RequestDescriptor[],
+    nowMs: number,
+  ): Refused {
     const headers = refusalHeaders(refusal, nowMs, this.limit.envoyRatelimitedHeader === "Always");
-    return { kind: "refused", by, headers, body: refusal.answer.rawBody ?? "rate limit exceeded" };
+    const { answer } = refusal;
+    const body = answer.rawBody ?? "rate limit exceeded";
+    return { kind: "refused", by, headers, body, descriptors, answer, denied: undefined };
   }
 
   /** The service has failed. */
@@ -239,7 +252,7 @@ function passed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): P
 function locally(by: GlobalDecider, admission: Admission, descriptors: readonly RequestDescriptor[]): Verdict {
   if (admission.kind === "denied") {
     const { rawHeaders, body } = deniedResponse(admission);
-    return { kind: "refused", by, headers: rawHeaders, body };
+    return { kind: "refused", by, headers: rawHeaders, body, descriptors, answer: undefined, denied: admission };
   }
   const { state, lease } = admission;
   const view = state && {

@@ -1,0 +1,153 @@
+/**
+ * The last refusals of a worker, each with what its limit stood at, for whoever comes with the `x-request-id` of a 429.
+ * Kept as they were found, by reference; what they say is put into words only when someone asks.
+ */
+import type { Decision, GlobalRefusal } from "@gatewayproxy/admin-api/decisions";
+import type { Denial } from "../policy/ratelimit/denial.ts";
+import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
+import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
+import type { Denied } from "../policy/ratelimit/local-limiter.ts";
+import { type GlobalLimit } from "../ir/global-limit.ts";
+import { unitMs } from "../ir/limit.ts";
+import { isSecretExpression, isSecretName, shownValue } from "../telemetry/redaction.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+
+/** Refusals that a worker remembers. */
+export const decisionCapacity = 1_024;
+
+export interface DecisionQuestion {
+  /** Request id; absent: all. */
+  readonly id: string | undefined;
+}
+
+export interface DecisionAnswer {
+  /** The newest first. */
+  readonly decisions: readonly Decision[];
+  readonly remembered: number;
+}
+
+interface Remembered {
+  readonly record: RequestRecord;
+  readonly denial: Denial;
+  /** Wall and monotonic time of the refusal. */
+  readonly atMs: number;
+  readonly monotonicMs: number;
+}
+
+export class DecisionRing {
+  readonly #worker: number;
+  readonly #ring: Remembered[] = [];
+  #next = 0;
+
+  /** @param worker its number, from 1. */
+  constructor(worker: number) {
+    this.#worker = worker;
+  }
+
+  add(remembered: Remembered): void {
+    this.#ring[this.#next] = remembered;
+    this.#next = (this.#next + 1) % decisionCapacity;
+  }
+
+  find({ id }: DecisionQuestion): DecisionAnswer {
+    const newestFirst = [...this.#ring.slice(0, this.#next).reverse(), ...this.#ring.slice(this.#next).reverse()];
+    const found = newestFirst.filter(({ record }) => id === undefined || record.requestId === id);
+    return { decisions: found.map((each) => describe(each, this.#worker)), remembered: this.#ring.length };
+  }
+}
+
+function describe(remembered: Remembered, worker: number): Decision {
+  const { record, denial, atMs } = remembered;
+  const { requestId, method, authority, path, listener, route, rule } = record;
+  const request = {
+    requestId,
+    at: iso(atMs),
+    worker,
+    method,
+    authority,
+    path: path.split("?", 1)[0] ?? "",
+    ...(listener !== undefined && { listener }),
+    ...(route !== undefined && { route }),
+    ...(rule !== undefined && { rule }),
+  };
+  if (denial.kind === "global") return { kind: "global", ...request, ...describeGlobal(denial, remembered) };
+  const { policy, target } = denial.denied.limit;
+  const counter = describeCounter(denial.denied, remembered);
+  return { kind: "local", ...request, policy, target, counter, remedies: localRemedies(denial.denied, counter) };
+}
+
+type Counter = NonNullable<GlobalRefusal["counter"]>;
+
+function describeCounter({ limit, key, used, windowStartMs, state }: Denied, when: Remembered): Counter {
+  const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
+  const windowStart = when.atMs - (when.monotonicMs - windowStartMs);
+  return {
+    entry: limit.entry,
+    counts: limit.counts,
+    unit: limit.unit,
+    ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
+    used,
+    limit: state.limit,
+    windowStart: iso(windowStart),
+    windowEnd: iso(windowStart + windowMs),
+  };
+}
+
+function localRemedies({ limit, key }: Denied, { windowEnd }: Counter): readonly string[] {
+  const back = limit.counts === "tokens" ? "the whole budget" : `${limit.amount} requests`;
+  const field = `spec.traffic.rateLimit.local[${limit.entry}]`;
+  return [
+    `the end of the window at ${windowEnd} gives back ${back}${key === undefined ? "" : " to this key"}`,
+    `whoever may edit ProxyPolicy ${limit.policy} can raise ${field}, or set its mode to Shadow`,
+  ];
+}
+
+function describeGlobal({ limit, refused }: Extract<Denial, { kind: "global" }>, when: Remembered) {
+  const { policy, target, service, domain } = limit;
+  const counter = refused?.denied === undefined ? undefined : describeCounter(refused.denied, when);
+  const descriptors = (refused?.descriptors ?? []).map((descriptor, at) =>
+    describeDescriptor(descriptor, refused?.answer?.statuses[at]),
+  );
+  const by = deciderOf(refused?.by);
+  const remedies = globalRemedies(limit, by, counter);
+  return { policy, target, by, service, domain, descriptors, ...(counter !== undefined && { counter }), remedies };
+}
+
+/** What passes a request decides about no refusal. */
+function deciderOf(by: "service" | "cache" | "fallback" | "learned" | "failureMode" | "none" | undefined) {
+  return by === undefined || by === "none" ? "failureMode" : by;
+}
+
+function describeDescriptor({ compiled, entries }: RequestDescriptor, status: DescriptorStatus | undefined) {
+  const shown = entries.map(({ key, value }, at) => {
+    const source = compiled.descriptor.entries[at]?.expression ?? "";
+    return { key, value: shownValue(value, isSecretName(key) || isSecretExpression(source)) };
+  });
+  const { limit, code, remaining, resetMs } = status ?? {};
+  return {
+    entries: shown,
+    ...(code !== undefined && { code }),
+    ...(limit !== undefined && { limit: limit.requestsPerUnit }),
+    ...(limit?.windowSeconds !== undefined && { windowSeconds: limit.windowSeconds }),
+    ...(remaining !== undefined && { remaining }),
+    ...(resetMs !== undefined && { resetSeconds: Math.ceil(resetMs / 1_000) }),
+  };
+}
+
+function globalRemedies({ policy, service, domain }: GlobalLimit, by: string, counter: Counter | undefined) {
+  const edit = `whoever may edit ProxyPolicy ${policy} can change it`;
+  if (by === "failureMode")
+    return [`the return of the rate limit service ${service}`, `${edit}: failureMode is Closed`];
+  if (counter !== undefined) {
+    const end = `the end of the window at ${counter.windowEnd}, or the return of the rate limit service ${service}`;
+    return [end, `${edit}: its fallback, or its mode`];
+  }
+  return [
+    `the end of the service's window, as x-ratelimit-reset of the answer says`,
+    `whoever runs the rate limit service ${service} can raise the limit of domain ${domain}`,
+  ];
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

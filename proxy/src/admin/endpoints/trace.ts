@@ -1,0 +1,72 @@
+/**
+ * `/debug/trace`: the events of the next request, or of the next that meets a condition, as they happen. One request,
+ * whichever worker it comes to; then the stream ends. Several who watch wait in line.
+ */
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { parseExpression } from "../../cel/expression.ts";
+import { type AdminAnswer, type AdminEndpoint, type AdminRequest, type EventSink, refuse } from "../endpoint.ts";
+
+export interface WatchOptions {
+  /** A sound condition in CEL; absent: any request. */
+  readonly expression: string | undefined;
+  readonly onEvent: (event: TraceEvent) => void;
+  /** The request has ended, or will never come. */
+  readonly onEnd: () => void;
+}
+
+/** Resolves when every worker watches, with what stops it. */
+export type WatchNext = (options: WatchOptions) => Promise<() => void>;
+
+/** So that whoever reads can tell a long wait from a broken connection. */
+const keepAliveMs = 1_000;
+
+export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
+  const handler = (request: AdminRequest): AdminAnswer => answerTrace(watch, clock, request);
+  return {
+    path: "/debug/trace",
+    query: ["expression=CEL"],
+    summary: "Streams what happens to the next request, or the next that meets a condition, as server-sent events.",
+    methods: { GET: handler, POST: handler },
+  };
+}
+
+function answerTrace(watch: WatchNext, clock: Clock, { query }: AdminRequest): AdminAnswer {
+  const expression = query.get("expression") ?? undefined;
+  if (expression !== undefined) {
+    const parsed = parseExpression(expression, { phase: "head", gives: "condition" });
+    if (!parsed.ok) {
+      const error = parsed.problems.map(({ message }) => message).join("; ");
+      return refuse(
+        400,
+        error,
+        "a condition in CEL, such as request.path.startsWith('/v1') or route == 'default/chat'",
+      );
+    }
+  }
+  return { kind: "events", send: (sink, signal) => sendTrace(watch, clock, { expression, sink, signal }) };
+}
+
+interface Destination {
+  readonly expression: string | undefined;
+  readonly sink: EventSink;
+  readonly signal: AbortSignal;
+}
+
+async function sendTrace(watch: WatchNext, clock: Clock, { expression, sink, signal }: Destination): Promise<void> {
+  const ended = Promise.withResolvers<undefined>();
+  const onEnd = (): void => ended.resolve(undefined);
+  signal.addEventListener("abort", onEnd, { once: true });
+  const stop = await watch({ expression, onEvent: (event) => sink.data(JSON.stringify(event)), onEnd });
+  sink.comment("ready");
+  let isOver = false;
+  const keepAlive = (): void => {
+    if (isOver) return;
+    sink.comment("keepalive");
+    clock.setTimer(keepAliveMs, keepAlive);
+  };
+  clock.setTimer(keepAliveMs, keepAlive);
+  await ended.promise;
+  isOver = true;
+  stop();
+}

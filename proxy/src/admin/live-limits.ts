@@ -1,0 +1,69 @@
+/** The counters of this replica under the names of their limits, and the rate limit services over all workers. Pure. */
+import type { LimitCounter, RateLimitService } from "@gatewayproxy/admin-api/limits";
+import type { LocalLimit } from "../ir/limit.ts";
+import type { Snapshot } from "../ir/snapshot.ts";
+import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
+import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
+import { budgetOf } from "../policy/ratelimit/window.ts";
+import { isSecretExpression, shownValue } from "../telemetry/redaction.ts";
+import { globalLimitsOf, localLimitsOf } from "./snapshot-limits.ts";
+
+/** Counters of limits that are in force, nearest to exhaustion first. @param labelOf as `CounterTable.labelOf`. */
+export function nameCounters(
+  snapshot: Snapshot,
+  counters: Iterable<LiveCounter>,
+  labelOf: (limit: LocalLimit) => string,
+): readonly LimitCounter[] {
+  const limits = new Map<string, NamedLimit>();
+  for (const { fallback } of globalLimitsOf(snapshot)) {
+    for (const limit of fallback) limits.set(labelOf(limit), { limit, source: "fallback" });
+  }
+  for (const limit of localLimitsOf(snapshot)) limits.set(labelOf(limit), { limit, source: "local" });
+  const named: LimitCounter[] = [];
+  for (const counter of counters) {
+    const known = limits.get(counter.entry);
+    if (known !== undefined) named.push(nameCounter(known, counter));
+  }
+  return named.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit || b.used - a.used);
+}
+
+interface NamedLimit {
+  readonly limit: LocalLimit;
+  readonly source: LimitCounter["source"];
+}
+
+function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
+  const { policy, entry, target, counts, unit, mode } = limit;
+  const { capacity } = budgetOf(limit);
+  return {
+    policy,
+    entry,
+    target,
+    source,
+    counts,
+    unit,
+    mode,
+    ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
+    limit: capacity,
+    used,
+    remaining: Math.max(0, capacity - used),
+    resetSeconds,
+  };
+}
+
+/** One row per service. @param workers what each worker says. */
+export function mergeServices(workers: readonly (readonly ServiceState[])[]): readonly RateLimitService[] {
+  const byService = Map.groupBy(workers.flat(), ({ service }) => service);
+  return Array.from(byService, ([service, states]) => {
+    const open = states.filter(({ breaker }) => breaker === "open");
+    const cause = open.find((state) => state.cause !== undefined)?.cause;
+    return {
+      service,
+      breaker: open.length === 0 ? ("closed" as const) : ("open" as const),
+      openOn: open.length,
+      workers: states.length,
+      ...(cause !== undefined && { cause }),
+      chargesBuffered: states.reduce((sum, { chargesBuffered }) => sum + chargesBuffered, 0),
+    };
+  }).sort((a, b) => (a.service < b.service ? -1 : 1));
+}

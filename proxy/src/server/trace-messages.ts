@@ -1,0 +1,126 @@
+/** What is told of a request that is watched, as messages. Called for such a request only, so clarity comes first. */
+import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
+import type { GlobalDecision } from "../ir/global-limit.ts";
+import type { Match } from "../ir/match.ts";
+import type { Listener } from "../ir/snapshot.ts";
+import type { EntryFigures } from "../policy/ratelimit/local-limiter.ts";
+import type { RouteMatch } from "../routing/compile-routes.ts";
+import { isSecretExpression, shownHeaders, shownPath, shownValue } from "../telemetry/redaction.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { Severity } from "../telemetry/trace/request-trace.ts";
+import type { CompiledRule } from "./compiled-rule.ts";
+import type { RequestHead } from "./request-head.ts";
+
+export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHead, worker: number): TraceMessage {
+  const { requestId, method, scheme, authority, path, httpVersion, sourceAddress } = record;
+  return {
+    type: "requestStarted",
+    requestId,
+    worker,
+    method,
+    scheme,
+    authority,
+    path: shownPath(path),
+    httpVersion,
+    sourceAddress,
+    headers: shownHeaders(rawHeaders),
+  };
+}
+
+export function routeSelection(
+  match: RouteMatch<CompiledRule> | undefined,
+  listener: Listener | undefined,
+): TraceMessage {
+  return {
+    type: "routeSelection",
+    ...(listener !== undefined && { listener: listener.key }),
+    ...(match !== undefined && {
+      route: match.compiled.route,
+      rule: match.compiled.rule,
+      match: describeMatch(match.match),
+    }),
+    evaluatedRoutes: (listener?.routes ?? []).map(({ key }) => key),
+  };
+}
+
+const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression: "path matching" } as const;
+
+/** `path prefix /v1, method POST, header x-team = blue`. */
+function describeMatch({ path, method, headers, query }: Match): string {
+  const value = (kind: "header" | "query", { name, kind: how, value: wanted }: Match["headers"][number]): string =>
+    `${kind} ${name} ${how === "Exact" ? "=" : "matching"} ${wanted}`;
+  return [
+    `${pathKinds[path.kind]} ${path.value}`,
+    ...(method === undefined ? [] : [`method ${method}`]),
+    ...headers.map((header) => value("header", header)),
+    ...query.map((parameter) => value("query", parameter)),
+  ].join(", ");
+}
+
+export function policySelection({ limits, globalLimits }: CompiledRule): TraceMessage {
+  const local = Map.groupBy(limits.limits, ({ policy, target }) => `${policy}\n${target}`);
+  const global = Map.groupBy(globalLimits?.limits ?? [], ({ policy, target }) => `${policy}\n${target}`);
+  const keys = new Set([...local.keys(), ...global.keys()]);
+  return {
+    type: "policySelection",
+    policies: Array.from(keys, (key) => {
+      const [policy = "", target = ""] = key.split("\n");
+      return { policy, target, local: local.get(key)?.length ?? 0, global: global.has(key) };
+    }),
+  };
+}
+
+/** @param isAdmitted by all local entries: then those that count requests have counted this one. */
+export function localPolicy({ limit, key, capacity, used, admits }: EntryFigures, isAdmitted: boolean): TraceMessage {
+  const cost = isAdmitted && admits && limit.counts === "requests" ? 1 : 0;
+  const { policy, target, mode, entry, counts } = limit;
+  return {
+    type: "policy",
+    kind: "localRateLimit",
+    policy,
+    target,
+    mode,
+    decision: admits ? "allowed" : mode === "Enforce" ? "denied" : "shadowDenied",
+    entry,
+    counts,
+    ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
+    limit: capacity,
+    before: used - cost,
+    cost,
+    after: used,
+  };
+}
+
+export function globalPolicy({ limit, outcome, by }: GlobalDecision): TraceMessage {
+  const { policy, target, mode, service } = limit;
+  return { type: "policy", kind: "globalRateLimit", policy, target, mode, decision: outcome, by, service };
+}
+
+export function severityOf(decision: "allowed" | "denied" | "shadowDenied"): Severity {
+  return decision === "allowed" ? "success" : "warn";
+}
+
+/** What the answer cost, if it was read for that. */
+export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | undefined {
+  if (usage === undefined) return usageUnread && { type: "llmUsage", uncounted: usageUnread };
+  const { input, output, total, model, estimated } = usage;
+  return {
+    type: "llmUsage",
+    ...(input !== undefined && { inputTokens: input }),
+    ...(output !== undefined && { outputTokens: output }),
+    totalTokens: total,
+    ...(model !== undefined && { model }),
+    estimated,
+  };
+}
+
+export function requestFinished({ status, reason, calls, requestBytes, responseBytes }: RequestRecord): TraceMessage {
+  const cause = reason === undefined ? {} : { reason };
+  return { type: "requestFinished", status, ...cause, calls, requestBytes, responseBytes };
+}
+
+/** Of a status, as operators see it; 0 is no answer. */
+export function severityOfStatus(status: number, reason?: string): Severity {
+  if (status === 0 || status >= 500) return "error";
+  return status >= 400 || reason !== undefined ? "warn" : "success";
+}

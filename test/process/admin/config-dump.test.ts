@@ -1,0 +1,156 @@
+/** `/config_dump` and `/limits` say what is served and why a request was refused, and no answer says a secret. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
+import { decisionsSchema } from "@gatewayproxy/admin-api/decisions";
+import { limitsSchema } from "@gatewayproxy/admin-api/limits";
+import { expect, onTestFinished, test, vi } from "vitest";
+import * as z from "zod";
+import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { startBackend } from "../../support/backend.ts";
+import { TestAuthority } from "../../support/certificates.ts";
+import { policyManifest } from "../../support/gateway.ts";
+import { freePort } from "../../support/proxy-process.ts";
+import { tlsSecretManifest } from "../../support/tls.ts";
+import { openTrace } from "../../support/trace-stream.ts";
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+// Its text is compared with the types in admin-api; here the answers are held against it.
+const schemaText = readFileSync(new URL("../../../docs/config-dump.schema.json", import.meta.url), "utf8");
+const documented = z.fromJSONSchema(JSON.parse(schemaText) as z.core.JSONSchema.BaseSchema);
+
+const keyed = policyManifest("keyed", "kind: HTTPRoute, name: r", [
+  `{ requests: 1, unit: Hours, key: 'request.headers["x-api-key"]' }`,
+]);
+
+const lost = policyManifest("lost", "kind: HTTPRoute, name: nowhere", ["{ requests: 1, unit: Hours }"]);
+
+const ai = `
+apiVersion: v1
+kind: Secret
+metadata: { name: llm-key, namespace: default }
+stringData: { apiKey: canary-llm-api-key }
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: { model: gpt-4o } }, host: 127.0.0.1, port: 9, auth: { secretRef: { name: llm-key } } } }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: llm, namespace: default }
+spec:
+  parentRefs: [{ name: web }]
+  rules:
+    - matches: [{ path: { type: PathPrefix, value: /llm } }]
+      filters:
+        - type: RequestHeaderModifier
+          requestHeaderModifier: { set: [{ name: authorization, value: canary-set-header }, { name: x-team, value: blue }] }
+      backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]
+`;
+
+function secureGateway(port: number): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: secure, namespace: default }
+spec:
+  gatewayClassName: gateway-proxy
+  addresses: [{ type: IPAddress, value: 127.0.0.1 }]
+  listeners: [{ name: https, port: ${port}, protocol: HTTPS, tls: { certificateRefs: [{ name: cert }] } }]
+`;
+}
+
+function issueCertificate(): { readonly cert: string; readonly key: string } {
+  const directory = mkdtempSync(join(tmpdir(), "admin-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  return new TestAuthority("openssl", directory, "authority").issue("cert", "DNS:localhost");
+}
+
+test("tells what is served and what is not, refuses nobody an explanation, and leaks nothing", async () => {
+  const certificate = issueCertificate();
+  const secure = [tlsSecretManifest("cert", certificate), secureGateway(await freePort())];
+  const { proxy, url } = await startAdminProxy((await startBackend()).port, [keyed, lost, ai, ...secure]);
+  await proxy.write(
+    "broken.yaml",
+    "apiVersion: gatewayproxy.dev/v1alpha1\nkind: Backend\nmetadata: { name: bad }\nspec: {}\n",
+  );
+  await proxy.logged(({ problem }) => problem !== undefined && JSON.stringify(problem).includes("default/bad"));
+
+  const apiKey = "canary-client-api-key";
+  const send = () =>
+    fetch(`${url}/?access_token=canary-query`, {
+      headers: { "x-api-key": apiKey, authorization: "Bearer canary-bearer" },
+    });
+  const traced = await openTrace(proxy.admin);
+  expect((await send()).status).toBe(200);
+  const refused = await send();
+  expect(refused.status).toBe(429);
+  const id = refused.headers.get("x-request-id") ?? "";
+
+  const answers: string[] = [JSON.stringify(await traced.ended)];
+  const get = async (path: string): Promise<unknown> => {
+    const { text } = await askAdmin(proxy.admin + path);
+    answers.push(text);
+    return JSON.parse(text);
+  };
+
+  const raw = await get("/config_dump");
+  documented.parse(raw);
+  const dump = configDumpSchema.parse(raw);
+  expect(dump.config.workers.map(({ generation }) => generation)).toEqual([
+    dump.config.generation,
+    dump.config.generation,
+  ]);
+  expect(dump.binds.map(({ isOpen }) => isOpen)).toEqual([true, true]);
+  expect(dump.binds.flatMap(({ listeners }) => listeners.map(({ key }) => key)).toSorted()).toEqual([
+    "default/secure/https",
+    "default/web/http",
+  ]);
+  expect(dump.routes.find(({ key }) => key === "default/r")?.rules[0]?.limits).toEqual([
+    { policy: "default/keyed", target: "HTTPRoute/default/r", entry: 0 },
+  ]);
+  expect(dump.routes.find(({ key }) => key === "default/llm")?.rules[0]?.filters[0]).toMatchObject({
+    set: [
+      { name: "authorization", value: "<redacted>" },
+      { name: "x-team", value: "blue" },
+    ],
+  });
+  expect(dump.backends.find(({ name }) => name === "b")?.endpoints).toMatchObject([
+    { type: "Backend", endpoint: "backend", health: 1 },
+  ]);
+  expect(dump.policies.find(({ name }) => name === "lost")?.targets).toMatchObject([{ isAttached: false }]);
+  expect(dump.config.lastRejected).toMatchObject({ isCurrent: true, generation: dump.config.generation });
+  expect(dump.config.notServed.map(({ resource, reason }) => `${resource} ${reason}`)).toEqual([
+    "Backend default/bad Invalid",
+    "ProxyPolicy default/lost TargetNotFound",
+  ]);
+
+  const { counters } = limitsSchema.parse(await get("/limits"));
+  const key = { isSecret: true, text: expect.stringMatching(/^sha256:[0-9a-f]{8}…-key$/) as string };
+  expect(counters).toMatchObject([
+    { policy: "default/keyed", entry: 0, source: "local", limit: 1, used: 1, remaining: 0, key },
+  ]);
+
+  const { decisions } = decisionsSchema.parse(await get(`/limits/decisions?id=${id}`));
+  expect(decisions).toMatchObject([
+    {
+      kind: "local",
+      requestId: id,
+      policy: "default/keyed",
+      counter: { entry: 0, used: 1, limit: 1, key: counters[0]?.key },
+    },
+  ]);
+  expect(decisions[0]?.remedies[0]).toContain("gives back 1 requests to this key");
+  expect(decisionsSchema.parse(await get("/limits/decisions")).decisions).toHaveLength(1);
+  expect(decisionsSchema.parse(await get("/limits/decisions?id=unknown")).decisions).toEqual([]);
+
+  for (const path of ["/", "/memory", "/debug/tasks", "/debug/trace?expression=%22canary", "/nowhere"]) await get(path);
+  const keyLine = certificate.key.split("\n")[1] ?? "";
+  for (const answer of answers)
+    for (const secret of ["canary", keyLine, "PRIVATE KEY"])
+      expect(answer.replace(/expression at column.*/, "")).not.toContain(secret);
+});

@@ -1,0 +1,124 @@
+/** `/debug/trace`: one request from its head to its last byte, whichever worker it comes to. */
+import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
+import { expect, test, vi } from "vitest";
+import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { startBackend } from "../../support/backend.ts";
+import { policyManifest } from "../../support/gateway.ts";
+import { messagesOf, openTrace } from "../../support/trace-stream.ts";
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+const limit = policyManifest("p", "kind: HTTPRoute, name: r", [
+  "{ requests: 2, unit: Hours, key: 'request.headers[\"x-api-key\"]' }",
+]);
+
+test("tells what became of the next request, and of that one only, without its secrets", async () => {
+  const backend = await startBackend();
+  const { proxy, url } = await startAdminProxy(backend.port, [limit]);
+  const ask = async (headers: Record<string, string> = {}) =>
+    (await fetch(`${url}/v1?token=canary-query&n=1`, { headers })).status;
+  const headers = {
+    authorization: "Bearer canary-header",
+    cookie: "a=canary-cookie",
+    "x-api-key": "canary-api-key-0001",
+  };
+
+  const allowed = await openTrace(proxy.admin);
+  expect(await ask(headers)).toBe(200);
+  const events = await allowed.ended;
+  expect(events.map(({ message }) => message.type)).toEqual([
+    "requestStarted",
+    "routeSelection",
+    "policySelection",
+    "policy",
+    "backendCallStart",
+    "backendCallResult",
+    "requestFinished",
+  ]);
+  expect(JSON.stringify(events)).not.toContain("canary");
+  expect(messagesOf(events, "requestStarted")[0]).toMatchObject({ method: "GET", path: "/v1?token=<redacted>&n=1" });
+  expect(messagesOf(events, "routeSelection")[0]).toMatchObject({
+    listener: "default/web/http",
+    route: "default/r",
+    rule: "default/r/0",
+    match: "path prefix /",
+    evaluatedRoutes: ["default/r"],
+  });
+  expect(messagesOf(events, "policy")[0]).toMatchObject({
+    policy: "default/p",
+    entry: 0,
+    limit: 2,
+    before: 0,
+    cost: 1,
+    after: 1,
+    decision: "allowed",
+  });
+  expect(messagesOf(events, "backendCallStart")[0]).toMatchObject({
+    backend: "Backend/default/b",
+    target: `127.0.0.1:${backend.port}`,
+    call: 1,
+  });
+  expect(messagesOf(events, "backendCallResult")[0]).toMatchObject({ status: 200 });
+  expect(messagesOf(events, "requestFinished")[0]).toMatchObject({ status: 200, calls: 1 });
+  for (const { eventStart, eventEnd } of events) expect(eventStart).toBeLessThanOrEqual(eventEnd);
+
+  await ask(headers);
+  const denied = await openTrace(proxy.admin);
+  expect(await ask(headers)).toBe(429);
+  const refusal = await denied.ended;
+  expect(messagesOf(refusal, "policy")[0]).toMatchObject({ before: 2, cost: 0, after: 2, decision: "denied" });
+  expect(messagesOf(refusal, "requestFinished")[0]).toMatchObject({ status: 429, reason: "RateLimited", calls: 0 });
+});
+
+test("a condition chooses the request; watchers wait in line, and each gets one of its own", async () => {
+  const { proxy, url } = await startAdminProxy((await startBackend()).port);
+  const ask = async (path: string): Promise<string> => (await fetch(url + path)).text();
+  const condition = encodeURIComponent('request.path == "/chosen"');
+  const chosen = await openTrace(proxy.admin, `?expression=${condition}`);
+  for (let sent = 0; sent < 6; sent++) await ask("/other");
+  expect(chosen.events).toEqual([]);
+  await ask("/chosen");
+  await ask("/chosen");
+  expect(messagesOf(await chosen.ended, "requestStarted").map(({ path }) => path)).toEqual(["/chosen"]);
+
+  const watchers = await Promise.all([openTrace(proxy.admin), openTrace(proxy.admin), openTrace(proxy.admin)]);
+  await Promise.all(Array.from({ length: 12 }, (_, sent) => ask(`/${sent}`)));
+  const seen = (await Promise.all(watchers.map(({ ended }) => ended))).map((events) =>
+    messagesOf(events, "requestStarted"),
+  );
+  expect(seen.map(({ length }) => length)).toEqual([1, 1, 1]);
+  expect(new Set(seen.flat().map(({ requestId }) => requestId)).size).toBe(3);
+
+  const wrong = await askAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path ==")}`);
+  expect(wrong.status).toBe(400);
+  expect(adminErrorSchema.parse(JSON.parse(wrong.text)).error).toMatch(/column \d+/);
+  const text = await askAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path")}`);
+  expect(adminErrorSchema.parse(JSON.parse(text.text)).error).toBe("expression gives a string, accepted is bool");
+});
+
+test("follows a stream to its end; a watcher who leaves takes nothing along", async () => {
+  const backend = await startBackend((_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    let sent = 0;
+    const timer = setInterval(() => {
+      response.write(`data: ${++sent}\n\n`);
+      if (sent < 10) return;
+      clearInterval(timer);
+      response.end();
+    }, 250);
+  });
+  const { proxy, url } = await startAdminProxy(backend.port);
+  const left = await openTrace(proxy.admin);
+  left.close();
+  await left.ended;
+
+  const stream = await openTrace(proxy.admin);
+  const body = (await fetch(url)).text();
+  expect((await body).split("\n\n")).toHaveLength(11);
+  const events = await stream.ended;
+  expect(stream.keepAlives()).toBeGreaterThanOrEqual(2);
+  const [started, finished] = [events.find(({ message }) => message.type === "backendCallResult"), events.at(-1)];
+  expect(finished?.message).toMatchObject({ type: "requestFinished", status: 200 });
+  expect((finished?.eventEnd ?? 0) - (started?.eventEnd ?? 0)).toBeGreaterThan(2_000_000);
+});
