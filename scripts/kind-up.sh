@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# A whole cluster from one command: kind, the Gateway API, our images, the chart with Redis and two replicas of the rate
+# limit service, the mock LLM and the examples. Safe to repeat: what is there is kept, what has changed is rolled out.
+#
+# usage: scripts/kind-up.sh [--offline]
+#   --offline  pulls no image: node image and base images are made from package registries (Debian, Go and npm; see
+#              test/rig/kind). Needs root on Debian 12.
+#
+# Environment:
+#   KIND_OFFLINE     true is --offline
+#   KIND_CLUSTER     name of the cluster (gateway-proxy)
+#   KIND_NODE_IMAGE  node image (the one that kind chooses)
+#   IMAGE_REGISTRY   prefix of our images (localhost/gateway-proxy)
+#   NODE_IMAGE       base that they are built from (see Dockerfile)
+#   REDIS_IMAGE      image of Redis or Valkey (that of the chart)
+#   GATEWAY_API_CRDS file, folder or URL of the Gateway API's CRDs
+set -euo pipefail
+# shellcheck source=kind-lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/kind-lib.sh"
+
+case ${1-} in
+  '') ;;
+  --offline) offline=true ;;
+  *) die "usage: scripts/kind-up.sh [--offline]" ;;
+esac
+
+create_cluster() {
+  local config=$repository/kind-config.yaml arguments=()
+  if cluster_exists; then
+    progress "cluster $cluster is there"
+    return
+  fi
+  progress "create cluster $cluster"
+  if [ "$offline" = true ]; then
+    config=$(mktemp)
+    (cd "$repository" && npm exec -- node test/rig/kind/cluster-config.ts kind-config.yaml "$KIND_POD_NETWORK") >"$config"
+  fi
+  if [ -n "$node_image" ]; then arguments+=(--image "$node_image"); fi
+  NO_COLOR=1 TERM=dumb run_quietly kind create cluster --name "$cluster" --config "$config" --wait 180s "${arguments[@]}"
+}
+
+install_gateway_api() {
+  progress "install the Gateway API"
+  run_quietly kube apply --server-side --force-conflicts -f "$gateway_api_crds"
+  run_quietly kube wait --for=condition=Established --timeout=60s crd/gateways.gateway.networking.k8s.io \
+    crd/httproutes.gateway.networking.k8s.io crd/gatewayclasses.gateway.networking.k8s.io
+}
+
+install_images() {
+  local image
+  for image in $images; do
+    progress "build and load $image"
+    build_image "$image"
+    load_image "$image_registry/$image:$(image_tag "$image")"
+  done
+  if [ -n "${REDIS_IMAGE:-}" ] && docker image inspect "$REDIS_IMAGE" >/dev/null 2>&1; then load_image "$REDIS_IMAGE"; fi
+}
+
+install_chart() {
+  local redis=()
+  if [ -n "${REDIS_IMAGE:-}" ]; then
+    redis=(--set "redis.image=$REDIS_IMAGE" --set redis.command=null)
+  fi
+  progress "install the chart"
+  kube create namespace "$namespace" --dry-run=client -o yaml | run_quietly kube apply -f -
+  run_quietly kube label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=restricted
+  run_quietly helm_here upgrade --install "$release" "$repository/deploy/helm/gateway-proxy" --namespace "$namespace" \
+    --values "$repository/examples/kind/values.yaml" --wait --timeout 180s "${redis[@]}" \
+    --set "image.registry=$image_registry" \
+    --set "controller.image.tag=$(image_tag gateway-proxy)" \
+    --set "rateLimitService.image.tag=$(image_tag ratelimit-service)"
+}
+
+install_examples() {
+  progress "install the examples"
+  run_quietly kube apply -k "$repository/examples/kind"
+  run_quietly kube set image deployment/mock-llm "mock-llm=$image_registry/mock-llm:$(image_tag mock-llm)"
+  run_quietly kube rollout status deployment/mock-llm --timeout=120s
+  run_quietly kube wait gateway/quickstart --for=condition=Programmed --timeout=120s
+}
+
+if [ "$offline" = true ]; then go_offline; fi
+need_programs
+create_cluster
+install_gateway_api
+install_images
+install_chart
+install_examples
+progress "ready"
+cat "$repository/examples/kind/next-steps.txt"
+if [ "$offline" = true ]; then
+  printf '\nIn this shell kubectl finds the cluster after: eval "$(test/rig/kind/rig.sh env)"\n'
+fi
