@@ -10,8 +10,8 @@ const jsonReport: ["json", { outputFile: string }][] =
 export default defineConfig({
   test: {
     include: ["*/src/**/*.test.ts", "examples/*/src/**/*.test.ts", "test/**/*.test.ts"],
-    // Those need a cluster: `npm run test:kube`.
-    exclude: ["**/node_modules/**", "test/kube/**"],
+    // Those need a cluster: `npm run test:kube` and `npm run test:e2e`.
+    exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     reporters: ["default", new MissingProgramsReporter(), ...jsonReport],

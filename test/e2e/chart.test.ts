@@ -1,0 +1,134 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { attempt, helm, kubectl, list, systemNamespace, tryKubectl } from "./support/cluster.ts";
+
+const repository = join(import.meta.dirname, "../..");
+const chart = join(repository, "deploy/helm/gateway-proxy");
+const everything = join(import.meta.dirname, "testdata/everything.values.yaml");
+
+function template(...args: readonly string[]): Promise<string> {
+  return helm(["template", "gateway-proxy", chart, "--namespace", systemNamespace, ...args]);
+}
+
+interface PodTemplate {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly securityContext: object;
+        readonly containers: readonly { readonly name: string; readonly securityContext: object }[];
+      };
+    };
+  };
+}
+
+describe("the chart", () => {
+  test("has no fault that helm knows of", async () => {
+    expect(await helm(["lint", chart, "--strict", "--values", everything])).toContain("0 chart(s) failed");
+  });
+
+  // The defaults are deploy/install/gateway-proxy.yaml, which `npm run check:generated` holds.
+  test("renders everything at once as it is written down", async () => {
+    const golden = join(import.meta.dirname, "testdata/everything.golden.yaml");
+    const rendered = await template("--values", everything, "--set", "crds.install=false");
+    if (process.env["UPDATE_GOLDEN"] === "1") writeFileSync(golden, rendered);
+    expect(rendered).toBe(readFileSync(golden, "utf8"));
+  });
+
+  test.each([
+    { name: "the defaults", args: [] },
+    {
+      name: "everything but what needs the Prometheus operator",
+      args: ["--values", everything, "--set", "monitoring.serviceMonitor.enabled=false"],
+    },
+  ])("makes objects of $name that the API server accepts", async ({ args }) => {
+    const rendered = await template(...args);
+    const dryRun = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"];
+    const applied = (await kubectl(dryRun, rendered)).trim().split("\n");
+    const objects = parseAllDocuments(rendered).filter((document) => document.contents !== null);
+    expect(applied).toHaveLength(objects.length);
+  });
+
+  test("makes pods that fit the Pod Security Standard restricted", async () => {
+    const rendered = parseAllDocuments(await template("--values", everything));
+    // Anything that YAML can say; looked at below.
+    const documents = rendered.map((document) => document.toJS() as unknown);
+    const pods = documents.filter(
+      (each): each is PodTemplate =>
+        typeof each === "object" &&
+        each !== null &&
+        "spec" in each &&
+        JSON.stringify(each).includes('"containers"') &&
+        !JSON.stringify(each).includes("CustomResourceDefinition"),
+    );
+    expect(pods.length).toBeGreaterThan(2);
+    for (const { spec } of pods) {
+      expect(spec.template.spec.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        seccompProfile: { type: "RuntimeDefault" },
+      });
+      for (const { securityContext } of spec.template.spec.containers) {
+        expect(securityContext).toMatchObject({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        });
+      }
+    }
+  });
+
+  test.each([
+    { name: "an unknown value", set: "controler.replicas=3", says: "controler" },
+    { name: "a number of replicas that is none", set: "controller.replicas=many", says: "replicas" },
+    { name: "a pull policy that does not exist", set: "image.pullPolicy=Sometimes", says: "pullPolicy" },
+    { name: "a failure mode that does not exist", set: "rateLimitService.failureMode=closed", says: "failureMode" },
+    { name: "limits without a domain", set: "rateLimitService.config.a\\.yaml.descriptors=null", says: "domain" },
+  ])("refuses $name, and says where", async ({ set, says }) => {
+    const { code, stderr } = await attempt("helm", ["template", "gateway-proxy", chart, "--set", set]);
+    expect(code).not.toBe(0);
+    expect(stderr).toContain(says);
+  });
+});
+
+describe("the installation", () => {
+  test("runs all pods where the Pod Security Standard restricted is enforced", async () => {
+    const [namespace] = await list("namespaces", "-l", `kubernetes.io/metadata.name=${systemNamespace}`);
+    expect(namespace?.metadata.labels).toMatchObject({ "pod-security.kubernetes.io/enforce": "restricted" });
+    const deployments = await list("deployments", "-n", systemNamespace);
+    expect(deployments.map(({ metadata }) => metadata.name).sort()).toEqual([
+      "gateway-proxy-controller",
+      "gateway-proxy-ratelimit-service",
+      "gateway-proxy-redis",
+    ]);
+    expect(deployments.filter(({ spec, status }) => spec?.["replicas"] !== status?.readyReplicas)).toEqual([]);
+  });
+
+  test("refuses a pod that asks for more", async () => {
+    const pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "curious", namespace: systemNamespace },
+      spec: { hostNetwork: true, containers: [{ name: "shell", image: "local/none:1" }] },
+    };
+    const { code, stderr } = await tryKubectl(["create", "--dry-run=server", "-f", "-"], JSON.stringify(pod));
+    expect(code).not.toBe(0);
+    expect(stderr).toContain('violates PodSecurity "restricted:latest"');
+  });
+
+  test("is what kustomize installs, too", async () => {
+    const dryRun = [
+      "apply",
+      "--server-side",
+      "--force-conflicts",
+      "--dry-run=server",
+      "-k",
+      join(repository, "deploy"),
+    ];
+    const applied = await kubectl(dryRun);
+    expect(applied).toContain("deployment.apps/gateway-proxy-controller serverside-applied");
+    expect(applied).toContain(
+      "customresourcedefinition.apiextensions.k8s.io/proxypolicies.gatewayproxy.dev serverside-applied",
+    );
+  });
+});

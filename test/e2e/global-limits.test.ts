@@ -1,0 +1,134 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { askMany, askUntilRefused, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
+import { apply, createNamespace, eventually, kubectl, list, readyProxies, systemNamespace } from "./support/cluster.ts";
+import { gateway, llm, policy, route } from "./support/manifests.ts";
+
+const namespace = "e2e-global";
+const service = "gateway-proxy-ratelimit-service";
+const redis = "gateway-proxy-redis";
+
+/** What examples/kind/values.yaml gives each user a minute. */
+const sharedLimit = 6;
+/** What each replica admits by itself while the service is away. */
+const fallback = 3;
+
+let created: AsyncDisposable;
+let users = 0;
+
+beforeAll(async () => {
+  created = await createNamespace(namespace);
+  const global = {
+    backendRef: { name: service, namespace: systemNamespace, port: 8081 },
+    domain: "team",
+    // This machine may be busy; what is tested here is not how fast the service answers.
+    timeout: "1s",
+    descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
+    fallback: [{ requests: fallback, unit: "Hours" }],
+  };
+  await apply(systemNamespace, {
+    apiVersion: "gateway.networking.k8s.io/v1beta1",
+    kind: "ReferenceGrant",
+    metadata: { name: namespace },
+    spec: {
+      from: [{ group: "gatewayproxy.dev", kind: "ProxyPolicy", namespace }],
+      to: [{ group: "", kind: "Service", name: service }],
+    },
+  });
+  await apply(namespace, llm, ...gateway("global"), route("all", "global"));
+  await apply(namespace, policy("shared", { kind: "HTTPRoute", name: "all" }, { global }));
+  await kubectl(["-n", namespace, "wait", "gateway/global", "--for=condition=Programmed", "--timeout=90s"]);
+  await eventually("both proxies serve", async () =>
+    (await readyProxies(namespace, "global")).length === 2 ? true : undefined,
+  );
+  await untilShared();
+});
+
+afterAll(async () => {
+  await created[Symbol.asyncDispose]();
+  await kubectl(["-n", systemNamespace, "delete", "referencegrant", namespace, "--ignore-not-found"]);
+});
+
+/** A user that nobody has counted yet. */
+function newUser(): Question {
+  users += 1;
+  return { path: "/v1/models", headers: { "x-user": `${namespace}-${process.pid}-${users}` } };
+}
+
+/** Waits until the service decides for both replicas: its limit is told in every one of some answers. */
+async function untilShared(): Promise<void> {
+  await eventually("the service decides", async () => {
+    const answers = await askMany(sharedLimit, newUser());
+    return answers.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${sharedLimit}`))
+      ? true
+      : undefined;
+  });
+}
+
+/** Waits for a new minute where little is left of this one: the windows of the service follow the clock. */
+async function enoughOfTheMinute(): Promise<void> {
+  const left = 60_000 - (Date.now() % 60_000);
+  if (left < 15_000) await delay(left + 500);
+}
+
+async function expectShared(): Promise<void> {
+  await enoughOfTheMinute();
+  const answers = await askUntilRefused(newUser(), { refusals: 20 });
+  expect(tally(answers)).toEqual({ 200: sharedLimit, 429: answers.length - sharedLimit });
+  const refused = answers.find(({ status }) => status === 429);
+  expect(refused?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+}
+
+async function scale(deployment: string, replicas: number): Promise<void> {
+  await kubectl(["-n", systemNamespace, "scale", `deployment/${deployment}`, `--replicas=${replicas}`]);
+  const component = deployment.replace("gateway-proxy-", "");
+  await eventually(`${deployment} has ${replicas} pods`, async () => {
+    const pods = await list("pods", "-n", systemNamespace, "-l", `app.kubernetes.io/component=${component}`);
+    const ready = pods.filter(({ status }) =>
+      status?.conditions?.some((each) => each.type === "Ready" && each.status === "True"),
+    );
+    return pods.length === replicas && ready.length === replicas ? true : undefined;
+  });
+}
+
+describe("a global limit over two replicas of the proxy and two of the service", () => {
+  test("admits what all of them have together", async () => {
+    await expectShared();
+  });
+
+  test("is decided by each proxy while the service is away, without a failed request, and shared again after", async () => {
+    const load = startLoad(newUser());
+    await scale(service, 0);
+    // Breakers open with the first failures.
+    await eventually("the proxies decide", async () => {
+      const answers = await askMany(8, newUser());
+      return answers.every(({ headers }) => headers["x-ratelimit-limit"] === `${fallback}`) ? true : undefined;
+    });
+    const answers = await askMany(20, newUser());
+    for (const { headers } of answers) expect(headers).not.toHaveProperty("x-envoy-ratelimited");
+    await scale(service, 2);
+    await untilShared();
+    expect(failuresOf(await load.stop())).toEqual([]);
+    await expectShared();
+  });
+
+  test("survives a restart of Redis without a failed request", async () => {
+    const load = startLoad(newUser());
+    await kubectl(["-n", systemNamespace, "delete", "pod", "-l", "app.kubernetes.io/component=redis", "--wait"]);
+    await eventually("Redis is back", async () => {
+      const [deployment] = await list("deployments", "-n", systemNamespace, "-l", "app.kubernetes.io/component=redis");
+      return deployment?.metadata.name === redis && deployment.status?.readyReplicas === 1 ? true : undefined;
+    });
+    await untilShared();
+    expect(failuresOf(await load.stop())).toEqual([]);
+    await expectShared();
+  });
+
+  test("stays shared while the service is replaced, without a failed request", async () => {
+    const load = startLoad(newUser());
+    await kubectl(["-n", systemNamespace, "rollout", "restart", `deployment/${service}`]);
+    await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service}`, "--timeout=90s"]);
+    expect(failuresOf(await load.stop())).toEqual([]);
+    await expectShared();
+  });
+});

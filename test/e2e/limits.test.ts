@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ask, askMany, askUntilRefused, startLoad, tally } from "./support/client.ts";
+import { apply, createNamespace, eventually, kubectl, readyProxies } from "./support/cluster.ts";
+import { gateway, llm, policy, route } from "./support/manifests.ts";
+
+const namespace = "e2e-limits";
+const chat = { path: "/chat/v1/models" } as const;
+const question = {
+  path: "/chat/v1/chat/completions",
+  body: { model: "mock-1", messages: [{ role: "user", content: "Hi" }] },
+};
+
+let created: AsyncDisposable;
+
+beforeAll(async () => {
+  created = await createNamespace(namespace);
+  await apply(namespace, llm, ...gateway("limits"), route("chat", "limits", "/chat"), route("free", "limits", "/free"));
+  await kubectl(["-n", namespace, "wait", "gateway/limits", "--for=condition=Programmed", "--timeout=90s"]);
+  await eventually("both proxies serve", async () =>
+    (await readyProxies(namespace, "limits")).length === 2 ? true : undefined,
+  );
+  await eventually("both answer", async () => {
+    const answers = await askMany(16, chat);
+    return answers.every(({ status }) => status === 200) ? true : undefined;
+  });
+});
+
+afterAll(async () => {
+  await created[Symbol.asyncDispose]();
+});
+
+/** Puts one policy in the place of all others. */
+async function limit(...policies: readonly object[]): Promise<void> {
+  await kubectl(["-n", namespace, "delete", "proxypolicies", "--all", "--wait"]);
+  await eventually("no limit is left", async () => {
+    const answers = await askMany(16, chat);
+    return answers.every(({ headers }) => !("x-ratelimit-limit" in headers)) ? true : undefined;
+  });
+  await apply(namespace, ...policies);
+}
+
+async function expectAttached(name: string): Promise<void> {
+  const attached = "jsonpath={.status.ancestors[0].conditions[?(@.type=='Attached')].status}=True";
+  await kubectl(["-n", namespace, "wait", `proxypolicy/${name}`, `--for=${attached}`, "--timeout=30s"]);
+}
+
+describe("local limits over two replicas", () => {
+  test("admit on a route what each replica has, and not one more", async () => {
+    await limit(policy("route", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests: 5, unit: "Hours" }] }));
+    const answers = await askUntilRefused(chat);
+    expect(tally(answers)).toEqual({ 200: 10, 429: answers.length - 10 });
+    expect((await ask({ path: "/free/v1/models" })).status).toBe(200);
+    await expectAttached("route");
+  });
+
+  test("on a Gateway are a ceiling over all its routes", async () => {
+    await limit(policy("ceiling", { kind: "Gateway", name: "limits" }, { local: [{ requests: 6, unit: "Hours" }] }));
+    const answers = await askUntilRefused(chat);
+    expect(tally(answers)).toEqual({ 200: 12, 429: answers.length - 12 });
+    const others = await askMany(20, { path: "/free/v1/models" });
+    expect(tally(others)).toEqual({ 429: 20 });
+    await expectAttached("ceiling");
+  });
+
+  test("of tokens count streamed answers, which are never cut", async () => {
+    await limit(policy("tokens", { kind: "HTTPRoute", name: "chat" }, { local: [{ tokens: 100, unit: "Hours" }] }));
+    const streamed = {
+      ...question,
+      body: { ...question.body, stream: true },
+      headers: { "x-mock-total-tokens": "150" },
+    };
+    const answers = await askUntilRefused(streamed, { refusals: 20, width: 1 });
+    expect(tally(answers)).toEqual({ 200: 2, 429: 20 });
+    for (const { body } of answers.filter(({ status }) => status === 200)) expect(body).toMatch(/data: \[DONE\]\s*$/);
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.body).toBe("rate limit exceeded");
+    expect(refused?.headers).toMatchObject({ "x-ratelimit-limit": "100", "x-ratelimit-remaining": "0" });
+    expect(refused?.headers).not.toHaveProperty("x-envoy-ratelimited");
+  });
+
+  test("are live within two seconds of an edit, without a failed request", async () => {
+    const edited = (requests: number) =>
+      policy("edited", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests, unit: "Hours" }] });
+    await limit(edited(100_000));
+    await eventually("both replicas tell the first limit", () => limitEverywhere("100000"));
+    const load = startLoad({ path: "/free/v1/models" });
+    const began = performance.now();
+    await apply(namespace, edited(200_000));
+    const applied = performance.now();
+    await eventually("both replicas tell the second limit", () => limitEverywhere("200000"), { everyMs: 20 });
+    const liveAfterMs = performance.now() - applied;
+    const others = await load.stop();
+    expect(liveAfterMs, `kubectl itself took ${Math.round(applied - began)} ms`).toBeLessThan(2_000);
+    expect(tally(others)).toEqual({ 200: others.length });
+  });
+});
+
+async function limitEverywhere(value: string): Promise<true | undefined> {
+  const answers = await askMany(12, chat);
+  return answers.every(({ headers }) => headers["x-ratelimit-limit"] === value) ? true : undefined;
+}

@@ -1,0 +1,236 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { stringify } from "yaml";
+import { askMany, askUntilRefused, tally, testPort } from "./support/client.ts";
+import { apply, createNamespace, eventually, kubectl, systemNamespace } from "./support/cluster.ts";
+import { gateway, llm, policy, route } from "./support/manifests.ts";
+
+/**
+ * Neighbours in a cluster that already limits: a real Envoy that asks our service, and envoyproxy/ratelimit that our proxy
+ * asks. Images of both are parameters; the defaults are those that `test/rig/kind/rig.sh tests` makes.
+ */
+const envoyImage = process.env["ENVOY_IMAGE"] ?? "local/envoy:test";
+const referenceImage = process.env["REFERENCE_RATELIMIT_IMAGE"] ?? "local/envoyproxy-ratelimit:test";
+const redisImage = process.env["REDIS_IMAGE"] ?? "docker.io/valkey/valkey:8.1-alpine";
+
+const namespace = "e2e-neighbours";
+const service = `gateway-proxy-ratelimit-service.${systemNamespace}.svc.cluster.local`;
+/** Of each user a minute, in both services. */
+const limit = 6;
+
+let created: AsyncDisposable;
+
+beforeAll(async () => {
+  created = await createNamespace(namespace);
+});
+
+afterAll(async () => {
+  await created[Symbol.asyncDispose]();
+});
+
+const podSecurity = { runAsNonRoot: true, runAsUser: 65_532, seccompProfile: { type: "RuntimeDefault" } };
+const containerSecurity = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
+
+interface Program {
+  readonly name: string;
+  readonly image: string;
+  readonly port: number;
+  readonly args?: readonly string[];
+  readonly command?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Files by name, below /etc/NAME. */
+  readonly files?: Readonly<Record<string, string>>;
+  readonly nodePort?: number;
+}
+
+/** A Deployment of one pod with its Service, and its files in a ConfigMap. */
+function program({
+  name,
+  image,
+  port,
+  args = [],
+  command,
+  env = {},
+  files = {},
+  nodePort,
+}: Program): readonly object[] {
+  const labels = { app: name };
+  const container = {
+    name,
+    image,
+    imagePullPolicy: "IfNotPresent",
+    ...(command !== undefined && { command }),
+    args,
+    env: Object.entries(env).map(([key, value]) => ({ name: key, value })),
+    ports: [{ containerPort: port }],
+    readinessProbe: { tcpSocket: { port }, periodSeconds: 1 },
+    securityContext: containerSecurity,
+    volumeMounts: [
+      { name: "files", mountPath: `/etc/${name}` },
+      { name: "tmp", mountPath: "/tmp" },
+    ],
+  };
+  const volumes = [
+    { name: "files", configMap: { name } },
+    { name: "tmp", emptyDir: {} },
+  ];
+  const type = nodePort === undefined ? "ClusterIP" : "NodePort";
+  return [
+    { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data: files },
+    {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name },
+      spec: {
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { securityContext: podSecurity, containers: [container], volumes } },
+      },
+    },
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name },
+      spec: {
+        type,
+        selector: labels,
+        ports: [{ name: "main", port, targetPort: port, ...(nodePort !== undefined && { nodePort }) }],
+      },
+    },
+  ];
+}
+
+async function rolledOut(...names: readonly string[]): Promise<void> {
+  for (const name of names)
+    await kubectl(["-n", namespace, "rollout", "status", `deployment/${name}`, "--timeout=90s"]);
+}
+
+/** An Envoy in front of the mock LLM that asks a rate limit service for each user. */
+function envoyConfig(): string {
+  const cluster = (name: string, address: string, port: number, isHttp2: boolean) => ({
+    name,
+    type: "STRICT_DNS",
+    connect_timeout: "2s",
+    load_assignment: {
+      cluster_name: name,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address, port_value: port } } } }] }],
+    },
+    ...(isHttp2 && {
+      typed_extension_protocol_options: {
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+          "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+          explicit_http_config: { http2_protocol_options: {} },
+        },
+      },
+    }),
+  });
+  const rateLimit = {
+    name: "envoy.filters.http.ratelimit",
+    typed_config: {
+      "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
+      domain: "team",
+      timeout: "1s",
+      failure_mode_deny: true,
+      rate_limit_service: { transport_api_version: "V3", grpc_service: { envoy_grpc: { cluster_name: "limits" } } },
+    },
+  };
+  const router = {
+    name: "envoy.filters.http.router",
+    typed_config: { "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" },
+  };
+  const byUser = { actions: [{ request_headers: { header_name: "x-user", descriptor_key: "user" } }] };
+  const manager = {
+    "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    stat_prefix: "front",
+    route_config: {
+      virtual_hosts: [
+        {
+          name: "all",
+          domains: ["*"],
+          routes: [{ match: { prefix: "/" }, route: { cluster: "llm", rate_limits: [byUser] } }],
+        },
+      ],
+    },
+    http_filters: [rateLimit, router],
+  };
+  return stringify({
+    static_resources: {
+      listeners: [
+        {
+          address: { socket_address: { address: "0.0.0.0", port_value: 8080 } },
+          filter_chains: [
+            { filters: [{ name: "envoy.filters.network.http_connection_manager", typed_config: manager }] },
+          ],
+        },
+      ],
+      clusters: [
+        cluster("llm", "mock-llm.default.svc.cluster.local", 8089, false),
+        cluster("limits", service, 8081, true),
+      ],
+    },
+  });
+}
+
+test("a real Envoy keeps its place, and asks our service", async () => {
+  const args = ["--config-path", "/etc/envoy/envoy.yaml", "--concurrency", "1", "--use-dynamic-base-id"];
+  const files = { "envoy.yaml": envoyConfig() };
+  await apply(
+    namespace,
+    ...program({ name: "envoy", image: envoyImage, port: 8080, args, files, nodePort: testPort.node }),
+  );
+  await rolledOut("envoy");
+  const question = { path: "/v1/models", headers: { "x-user": `envoy-${Date.now()}` } };
+  await eventually("Envoy answers", async () => {
+    const [answer] = await askMany(1, { path: "/v1/models" });
+    return answer?.status === 200 ? true : undefined;
+  });
+  const answers = await askMany(20, question);
+  expect(tally(answers)).toEqual({ 200: limit, 429: 20 - limit });
+  expect(answers.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+  await kubectl(["-n", namespace, "delete", "deployment,service,configmap", "envoy", "--wait"]);
+});
+
+test("envoyproxy/ratelimit keeps its place, and our proxy comes in front", async () => {
+  const rules = stringify({
+    domain: "kept",
+    descriptors: [{ key: "user", rate_limit: { unit: "minute", requests_per_unit: limit } }],
+  });
+  const env = {
+    REDIS_SOCKET_TYPE: "tcp",
+    REDIS_URL: "counters:6379",
+    RUNTIME_ROOT: "/etc",
+    RUNTIME_SUBDIRECTORY: "ratelimit",
+    RUNTIME_APPDIRECTORY: "",
+    RUNTIME_WATCH_ROOT: "false",
+    RUNTIME_IGNOREDOTFILES: "true",
+    USE_STATSD: "false",
+  };
+  const noSnapshots = ["--save", "", "--protected-mode", "no"];
+  await apply(namespace, ...program({ name: "counters", image: redisImage, port: 6379, args: noSnapshots }));
+  await rolledOut("counters");
+  await apply(
+    namespace,
+    ...program({ name: "ratelimit", image: referenceImage, port: 8081, env, files: { "kept.yaml": rules } }),
+  );
+  await rolledOut("ratelimit");
+  const global = {
+    backendRef: { name: "ratelimit", port: 8081 },
+    domain: "kept",
+    timeout: "1s",
+    descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
+  };
+  await apply(namespace, llm, ...gateway("front"), route("all", "front"));
+  await apply(namespace, policy("kept", { kind: "HTTPRoute", name: "all" }, { global }));
+  await kubectl(["-n", namespace, "wait", "gateway/front", "--for=condition=Programmed", "--timeout=90s"]);
+  await eventually("the service decides", async () => {
+    const [answer] = await askMany(1, { path: "/v1/models", headers: { "x-user": `probe-${Date.now()}` } });
+    return String(answer?.headers["x-ratelimit-limit"]).startsWith(`${limit}`) ? true : undefined;
+  });
+  const answers = await askUntilRefused(
+    { path: "/v1/models", headers: { "x-user": `kept-${Date.now()}` } },
+    { refusals: 20 },
+  );
+  expect(tally(answers)).toEqual({ 200: limit, 429: answers.length - limit });
+});

@@ -1,0 +1,125 @@
+/** A client of Gateways: each request on a connection of its own, so that requests spread over the replicas. */
+import { request } from "node:http";
+
+/** The port of this machine that kind-config.yaml gives to the tests, and the node port behind it. */
+export const testPort = { host: 18_081, node: 30_081 } as const;
+/** The same for the examples of kind-up.sh. */
+export const examplePort = 8_888;
+
+export interface Answer {
+  /** 0 where the connection broke before an answer. */
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+export interface Question {
+  readonly path?: string;
+  readonly host?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as JSON by POST; without it the request is a GET. */
+  readonly body?: unknown;
+  readonly port?: number;
+}
+
+/** Sends one request and reads the whole answer; never rejects. */
+export function ask({
+  path = "/",
+  host = "e2e.example",
+  headers = {},
+  body,
+  port = testPort.host,
+}: Question = {}): Promise<Answer> {
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  return new Promise((resolve) => {
+    const fail = (error: Error): void => resolve({ status: 0, headers: {}, body: error.message });
+    const sent = request({
+      host: "127.0.0.1",
+      port,
+      path,
+      method: text === undefined ? "GET" : "POST",
+      agent: false,
+      timeout: 10_000,
+      headers: { host, ...(text !== undefined && { "content-type": "application/json" }), ...headers },
+    });
+    sent.on("error", fail);
+    sent.on("timeout", () => sent.destroy(new Error("no answer within 10 s")));
+    sent.on("response", (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("error", fail);
+      response.on("end", () => {
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          body: Buffer.concat(chunks).toString(),
+        });
+      });
+    });
+    sent.end(text);
+  });
+}
+
+/** Sends the same request `count` times, `width` at once, and resolves with all answers. */
+export async function askMany(count: number, question: Question, width = 4): Promise<readonly Answer[]> {
+  const answers: Answer[] = [];
+  let left = count;
+  const lane = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      answers.push(await ask(question));
+    }
+  };
+  await Promise.all(Array.from({ length: width }, lane));
+  return answers;
+}
+
+/**
+ * Sends the same request until `refusals` answers are 429, and resolves with those that a limit governed: all that carry
+ * its header. What was answered before a policy was in force is left out, so nothing has to be waited for before.
+ */
+export async function askUntilRefused(
+  question: Question,
+  { refusals = 60, width = 4 } = {},
+): Promise<readonly Answer[]> {
+  const governed: Answer[] = [];
+  const deadline = performance.now() + 30_000;
+  while ((tally(governed)[429] ?? 0) < refusals) {
+    if (performance.now() > deadline)
+      throw new Error(`no ${refusals} refusals within 30 s: ${JSON.stringify(tally(governed))}`);
+    const answers = await askMany(width, question, width);
+    governed.push(...answers.filter(({ headers, status }) => status !== 200 || "x-ratelimit-limit" in headers));
+  }
+  return governed;
+}
+
+/** What went wrong among answers of which some may be refusals: one line for each, with its body. */
+export function failuresOf(answers: readonly Answer[]): readonly string[] {
+  return answers
+    .filter(({ status }) => status !== 200 && status !== 429)
+    .map(({ status, body }) => `${status} ${body}`);
+}
+
+/** How many answers had each status. */
+export function tally(answers: readonly Answer[]): Readonly<Record<number, number>> {
+  const counts: Record<number, number> = {};
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+}
+
+/** Sends requests, two at once, until it is stopped; `stop` resolves with all answers. */
+export function startLoad(question: Question): { stop(): Promise<readonly Answer[]> } {
+  const answers: Answer[] = [];
+  let isStopped = false;
+  const lane = async (): Promise<void> => {
+    while (!isStopped) answers.push(await ask(question));
+  };
+  const lanes = Promise.all([lane(), lane()]);
+  return {
+    async stop() {
+      isStopped = true;
+      await lanes;
+      return answers;
+    },
+  };
+}

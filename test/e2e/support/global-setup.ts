@@ -1,0 +1,57 @@
+/**
+ * Brings the cluster up for a run and takes it down again, unless it was there before. `KIND_OFFLINE=true` makes it without
+ * pulling an image (test/rig/kind).
+ */
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+
+const repository = join(import.meta.dirname, "../../..");
+const cluster = process.env["KIND_CLUSTER"] ?? "gateway-proxy";
+const offline = process.env["KIND_OFFLINE"] === "true" ? ["--offline"] : [];
+
+let wasThere = false;
+
+export function setup(): void {
+  if (offline.length > 0) takeRigEnvironment();
+  wasThere = clusterExists();
+  run("scripts/kind-up.sh", offline);
+  if (offline.length === 0) return;
+  // Where the rig has started docker, its socket is known only now.
+  takeRigEnvironment();
+  run("test/rig/kind/rig.sh", ["tests"]);
+  for (const image of ["local/envoy:test", "local/envoyproxy-ratelimit:test"]) {
+    execFileSync("kind", ["load", "docker-image", image, "--name", cluster], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+  }
+}
+
+export function teardown(): void {
+  if (!wasThere) run("scripts/kind-down.sh", offline);
+}
+
+function run(script: string, args: readonly string[]): void {
+  execFileSync(join(repository, script), args, { cwd: repository, stdio: ["ignore", "inherit", "inherit"] });
+}
+
+/** Test workers inherit it. */
+function takeRigEnvironment(): void {
+  const print = 'eval "$(test/rig/kind/rig.sh env)"; env -0';
+  const lines = execFileSync("bash", ["-c", print], { cwd: repository, encoding: "utf8" }).split("\0");
+  for (const line of lines) {
+    const [name = "", ...value] = line.split("=");
+    if (name !== "" && name !== "_") process.env[name] = value.join("=");
+  }
+}
+
+function clusterExists(): boolean {
+  try {
+    const clusters = execFileSync("kind", ["get", "clusters"], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    return clusters.split("\n").includes(cluster);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,70 @@
+/** The manifests that tests are made of. */
+import { testPort } from "./client.ts";
+
+const gatewayApi = "gateway.networking.k8s.io/v1";
+const ours = "gatewayproxy.dev/v1alpha1";
+
+/** A Gateway on the tests' port, with its ConfigMap of parameters. */
+export function gateway(name: string, { replicas = 2 } = {}): readonly object[] {
+  return [
+    {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name },
+      data: {
+        deployment: JSON.stringify({ spec: { replicas } }),
+        service: JSON.stringify({ spec: { type: "NodePort", ports: [{ port: 8080, nodePort: testPort.node }] } }),
+      },
+    },
+    {
+      apiVersion: gatewayApi,
+      kind: "Gateway",
+      metadata: { name },
+      spec: {
+        gatewayClassName: "gateway-proxy",
+        infrastructure: { parametersRef: { group: "", kind: "ConfigMap", name } },
+        listeners: [{ name: "http", protocol: "HTTP", port: 8080 }],
+      },
+    },
+  ];
+}
+
+/** A route from a path to the mock LLM of the examples, whose Backend is in the same namespace. */
+export function route(name: string, parent: string, path = "/"): object {
+  return {
+    apiVersion: gatewayApi,
+    kind: "HTTPRoute",
+    metadata: { name },
+    spec: {
+      parentRefs: [{ name: parent }],
+      rules: [
+        {
+          matches: [{ path: { type: "PathPrefix", value: path } }],
+          backendRefs: [{ group: "gatewayproxy.dev", kind: "Backend", name: "llm" }],
+        },
+      ],
+    },
+  };
+}
+
+/** The mock LLM of examples/kind, as a provider. */
+export const llm: object = {
+  apiVersion: ours,
+  kind: "Backend",
+  metadata: { name: "llm" },
+  spec: { ai: { provider: { openai: {} }, host: "mock-llm.default.svc.cluster.local", port: 8089 } },
+};
+
+/** A ProxyPolicy on a route or Gateway. */
+export function policy(
+  name: string,
+  target: { kind: "HTTPRoute" | "Gateway"; name: string },
+  rateLimit: object,
+): object {
+  return {
+    apiVersion: ours,
+    kind: "ProxyPolicy",
+    metadata: { name },
+    spec: { targetRefs: [{ group: "gateway.networking.k8s.io", ...target }], traffic: { rateLimit } },
+  };
+}

@@ -1,0 +1,21 @@
+/**
+ * Tests in a real cluster: `npm run test:e2e`. They share the cluster of `scripts/kind-up.sh`, each file in a namespace of
+ * its own, one after the other, because they share the node port by which they come in.
+ */
+import { defineConfig } from "vitest/config";
+
+const jsonPath = process.env["TEST_REPORT_E2E"];
+const jsonReport: ["json", { outputFile: string }][] =
+  jsonPath === undefined ? [] : [["json", { outputFile: jsonPath }]];
+
+export default defineConfig({
+  test: {
+    include: ["test/e2e/**/*.test.ts"],
+    globalSetup: ["test/e2e/support/global-setup.ts"],
+    fileParallelism: false,
+    // They wait for pods.
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
+    reporters: ["default", ...jsonReport],
+  },
+});
