@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import type { Decisions } from "@gatewayproxy/admin-api/decisions";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
+import type { Task, TaskTree } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
@@ -20,6 +21,7 @@ import { loggingEndpoint } from "../admin/endpoints/logging.ts";
 import { memoryEndpoint, readProcessMemory, readThreadMemory } from "../admin/endpoints/memory.ts";
 import { cpuProfileEndpoint, heapProfileEndpoint } from "../admin/endpoints/profile.ts";
 import { quitEndpoint } from "../admin/endpoints/quit.ts";
+import { tasksEndpoint, threadTasks } from "../admin/endpoints/tasks.ts";
 import { traceEndpoint } from "../admin/endpoints/trace.ts";
 import { mergeServices, nameCounters } from "../admin/live-limits.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -57,6 +59,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
     decisionsEndpoint((id) => findDecisions(pool, id)),
     cpuProfileEndpoint(take),
     heapProfileEndpoint(take),
+    tasksEndpoint(() => collectTasks(parts)),
     quitEndpoint(quit),
   ];
   return [indexEndpoint(endpoints), ...endpoints];
@@ -67,7 +70,7 @@ function configDump({ settings, clock, pool, configuration }: AdminParts): Admin
     version: readVersion(),
     startedMs: clock.nowMs(),
     mode: settings.kubernetes ? "kubernetes" : "file",
-    source: settings.configDir ?? "the Kubernetes API",
+    source: sourceName(settings),
     settings: settingsByFlag(settings),
   };
   return configDumpEndpoint(async () => {
@@ -82,6 +85,11 @@ function configDump({ settings, clock, pool, configuration }: AdminParts): Admin
       endpoints: endpoints.flatMap(({ answer }) => answer),
     };
   });
+}
+
+/** Where the resources come from. */
+function sourceName({ configDir }: ProxySettings): string {
+  return configDir ?? "the Kubernetes API";
 }
 
 function readVersion(): string {
@@ -140,6 +148,16 @@ async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<
     remembered: workers.reduce((sum, { answer }) => sum + answer.remembered, 0),
     capacity: workers.length * decisionCapacity,
   };
+}
+
+async function collectTasks({ pool, watches, clock, settings }: AdminParts): Promise<TaskTree> {
+  const workers = await pool.ask("tasks", undefined);
+  const nowMs = clock.nowMs();
+  const traces = watches.list().map(({ sinceMs, expression = "any request" }): Task => {
+    return { kind: "trace", name: expression, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
+  });
+  const source: Task = { kind: "watch", name: sourceName(settings), children: [] };
+  return { threads: [threadTasks("main", [source, ...traces]), ...workers.map(({ answer }) => answer)] };
 }
 
 async function collectMemory({ pool, counters, counterBytes, clock }: AdminParts): Promise<Memory> {

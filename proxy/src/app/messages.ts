@@ -1,5 +1,6 @@
 /** What the main thread and a worker say to each other. Plain data: it crosses threads by structured clone. */
 import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
+import type { ThreadTasks } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts";
@@ -38,6 +39,7 @@ export interface WorkerQueries {
   readonly watch: Query<WatchOrder, undefined>;
   /** Not to watch any more; the number of the watch. */
   readonly unwatch: Query<number, undefined>;
+  readonly tasks: Query<undefined, ThreadTasks>;
   readonly decisions: Query<DecisionQuestion, DecisionAnswer>;
   readonly rateLimitServices: Query<undefined, readonly ServiceState[]>;
   readonly endpoints: Query<undefined, readonly EndpointState[]>;

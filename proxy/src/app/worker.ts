@@ -1,6 +1,7 @@
 /** Entry of a worker thread: one data plane on its own event loop, driven by messages of the main thread. */
 import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
+import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -8,6 +9,7 @@ import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destin
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { parseExpression } from "../cel/expression.ts";
 import { DecisionRing } from "../admin/decision-ring.ts";
+import { threadTasks } from "../admin/endpoints/tasks.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { DataPlane } from "../server/data-plane.ts";
@@ -89,10 +91,17 @@ const answers: QueryAnswers = {
   unwatch(id) {
     dataPlane.tracer.remove(id);
   },
+  tasks: () => threadTasks(`worker ${start.worker}`, [...dataPlane.tasks(), ...serviceTasks()]),
   decisions: (question) => decisions.find(question),
   rateLimitServices: () => dataPlane.rateLimitServices(),
   endpoints: () => dataPlane.endpoints(),
 };
+
+function serviceTasks(): readonly Task[] {
+  return dataPlane.rateLimitServices().map(({ service, breaker, chargesBuffered }) => {
+    return { kind: "rateLimitService", name: service, detail: { breaker, chargesBuffered }, children: [] };
+  });
+}
 
 /** Whether a request meets a condition in CEL, which the main thread has found sound. */
 function conditionOf(source: string | undefined): TraceWatch["matches"] {

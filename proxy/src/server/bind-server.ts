@@ -8,6 +8,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Connection, TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
@@ -23,6 +24,7 @@ export interface BindOptions extends RequestReceiver {
   readonly port: number;
   /** Several workers share the port; the kernel spreads connections over them. */
   readonly reusePort: boolean;
+  readonly clock: Clock;
   /** Every connection begins with a PROXY protocol header; one that does not is closed. */
   readonly expectsProxyHeader: boolean;
   readonly onConnectionOpened: () => void;
@@ -34,6 +36,14 @@ const firstByteTimeoutMs = 60_000;
 /** How often the kernel asks whether a silent peer is still there; what it does not hear of stays open for ever. */
 const keepAliveProbeMs = 60_000;
 
+/** A connection, for operators. */
+export interface OpenConnection {
+  /** As `Connection.peer`. */
+  readonly peer: string;
+  /** Monotonic. */
+  readonly sinceMs: number;
+}
+
 type ConnectionListener = (this: Server, socket: Socket) => void;
 
 export class BindServer {
@@ -42,8 +52,8 @@ export class BindServer {
   readonly #http1: Server;
   readonly #serveHttp1: ConnectionListener;
   readonly #http2: Http2Sessions;
-  /** As the kernel gave them. */
-  readonly #sockets = new Set<Socket>();
+  /** As the kernel gave them, with the monotonic time at which each came. */
+  readonly #sockets = new Map<Socket, number>();
   /** Of HTTP/1.1, by the socket that HTTP is read from. */
   readonly #connections = new Map<Socket, Connection>();
   /** Client addresses of PROXY headers while TLS is being agreed on, by the peer's address and port. */
@@ -109,6 +119,11 @@ export class BindServer {
     this.#tlsListeners = listeners;
   }
 
+  /** Those that are open, the oldest first. */
+  connections(): readonly OpenConnection[] {
+    return Array.from(this.#sockets, ([socket, sinceMs]) => ({ peer: peerOf(socket), sinceMs }));
+  }
+
   /** Takes no new connection, lets idle ones go, asks the others to leave; resolves when the last one has. */
   drain(): Promise<void> {
     this.#isDraining = true;
@@ -119,7 +134,7 @@ export class BindServer {
 
   /** Breaks every connection off. */
   destroy(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.keys()) socket.destroy();
   }
 
   #accept(socket: Socket): void {
@@ -140,7 +155,8 @@ export class BindServer {
   /** @param toldAddress the client's address where it is not the peer's. */
   #begin(socket: Socket, toldAddress: string | undefined): void {
     if (this.#tls === undefined) {
-      this.#sniff(socket, { sourceAddress: toldAddress ?? peerAddress(socket), tls: undefined });
+      const sourceAddress = toldAddress ?? peerAddress(socket);
+      this.#sniff(socket, { sourceAddress, peer: peerOf(socket), tls: undefined });
       return;
     }
     if (toldAddress !== undefined) {
@@ -163,7 +179,7 @@ export class BindServer {
 
   #serveSecure(socket: TLSSocket, tls: TlsSession): void {
     const sourceAddress = this.#toldAddresses.get(peerOf(socket)) ?? peerAddress(socket);
-    const connection = { sourceAddress, tls };
+    const connection = { sourceAddress, peer: peerOf(socket), tls };
     if (socket.alpnProtocol === "h2") this.#http2.serve(socket, connection);
     else this.#handToHttp1(socket, connection);
   }
@@ -185,7 +201,7 @@ export class BindServer {
   }
 
   #track(socket: Socket): void {
-    this.#sockets.add(socket);
+    this.#sockets.set(socket, this.#options.clock.monotonicMs());
     this.#options.onConnectionOpened();
     // A reset by the client; "close" follows.
     socket.on("error", ignore);

@@ -5,6 +5,8 @@ import type { Scheme } from "./request-head.ts";
 export interface Connection {
   /** The client's address: the peer's, or what a PROXY protocol header told. */
   readonly sourceAddress: string;
+  /** Address and port of the peer; unlike those of any other connection that is open. */
+  readonly peer: string;
   /** Absent on plain text. */
   readonly tls: TlsSession | undefined;
 }

@@ -2,6 +2,7 @@
  * The part of a worker that serves: takes snapshots, keeps one listening socket per bind, and hands every request to
  * the rules of the snapshot that is in force when it begins. Connections, pools and counters outlive snapshots.
  */
+import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -27,6 +28,7 @@ import { Exchange, type ExchangeServices, newRecord } from "./exchange.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import type { RequestHead } from "./request-head.ts";
 import { misdirected } from "./own-answers.ts";
+import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
 
 /** Counts and logs; `bind` is `address:port`, with `*` for every address. */
@@ -43,7 +45,7 @@ export interface DataPlaneObserver {
 }
 
 export interface DataPlaneOptions
-  extends Omit<ExchangeServices, "started" | "finished" | "mirrored" | "denied" | "tracer" | "trustedHops"> {
+  extends Omit<ExchangeServices, "started" | "finished" | "mirrored" | "denied" | "tracer" | "live" | "trustedHops"> {
   readonly observer: DataPlaneObserver;
   readonly counters: CounterTable;
   /** Number of the worker, from 1; absent: 1. */
@@ -76,6 +78,7 @@ export interface BindFailure {
 
 /** A bind that is open, with what its requests are matched against now. */
 interface OpenBind {
+  readonly name: string;
   readonly server: BindServer;
   readonly services: ExchangeServices;
   routes: RouteIndex<CompiledRule>;
@@ -94,7 +97,7 @@ export class DataPlane {
   readonly #globalLimiter: GlobalLimiter;
   readonly #binds = new Map<string, OpenBind>();
   /** Binds that no snapshot names any more, until their last connection has closed. */
-  readonly #retired = new Map<BindServer, Promise<void>>();
+  readonly #retired = new Map<OpenBind, Promise<void>>();
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
@@ -161,6 +164,17 @@ export class DataPlane {
     return this.#globalLimiter.state();
   }
 
+  /** What is under way on every bind, for operators. */
+  tasks(): readonly Task[] {
+    const nowMs = this.#options.clock.monotonicMs();
+    const describe = ({ name, server, services }: OpenBind, isDraining: boolean): Task =>
+      describeBind({ name, connections: server.connections(), exchanges: services.live, isDraining }, nowMs);
+    return [
+      ...Array.from(this.#binds.values(), (open) => describe(open, false)),
+      ...Array.from(this.#retired.keys(), (open) => describe(open, true)),
+    ];
+  }
+
   /** What this worker knows of every endpoint, for operators. */
   endpoints(): readonly EndpointState[] {
     return this.#backends.endpoints();
@@ -169,7 +183,7 @@ export class DataPlane {
   /** Breaks off whatever is left. */
   destroy(): void {
     for (const { server } of this.#binds.values()) server.destroy();
-    for (const server of this.#retired.keys()) server.destroy();
+    for (const { server } of this.#retired.keys()) server.destroy();
     this.#backends.destroy();
     this.#globalLimiter.close();
   }
@@ -181,6 +195,7 @@ export class DataPlane {
       host: bind.address ?? listenAddress,
       port: portOf?.(bind) ?? bind.port,
       reusePort,
+      clock: this.#options.clock,
       expectsProxyHeader,
       onRequest: (downstream: Downstream) => serve(open, downstream),
       onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
@@ -188,7 +203,7 @@ export class DataPlane {
       onConnectionClosed: () => observer.connectionClosed(name),
     };
     const server = await BindServer.open(options, tlsListeners(bind));
-    const open: OpenBind = { server, routes, services: this.#servicesOf(name) };
+    const open: OpenBind = { name, server, routes, services: this.#servicesOf(name) };
     this.#binds.set(name, open);
   }
 
@@ -201,6 +216,7 @@ export class DataPlane {
       createRequestId,
       faulted,
       tracer: this.tracer,
+      live: new Set(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),
       finished: (record) => observer.requestEnded(bind, record),
@@ -208,11 +224,11 @@ export class DataPlane {
     };
   }
 
-  #retire(key: string, { server }: OpenBind): void {
+  #retire(key: string, open: OpenBind): void {
     this.#binds.delete(key);
     this.#retired.set(
-      server,
-      server.drain().finally(() => this.#retired.delete(server)),
+      open,
+      open.server.drain().finally(() => this.#retired.delete(open)),
     );
   }
 }

@@ -3,6 +3,7 @@
  * its answer are `forwarding.ts`'s. Each step either goes on or answers; the record of what happened is handed over
  * once, when the client has everything or has gone.
  */
+import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../cel/request-view.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
@@ -26,6 +27,7 @@ import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
 import { Admitted } from "./admission.ts";
+import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
@@ -61,6 +63,8 @@ export interface ExchangeServices extends MirrorServices {
   /** Proxies in front whose word about the client's address is taken. */
   readonly trustedHops: number;
   readonly createRequestId: () => string;
+  /** All exchanges that have begun and not ended. */
+  readonly live: Set<Exchange>;
   /** Who waits for a request to watch. */
   readonly tracer: Tracer;
   /** A limit refused the request; called before the answer. */
@@ -82,6 +86,8 @@ export class Exchange implements DownstreamEvents {
   #body: RequestBody | undefined;
   #admission: Admitted | undefined;
   #globalPass: GlobalPass | undefined;
+  /** While global limits decide: since when; monotonic. */
+  #askedMs: number | undefined;
   /** Of a request that someone watches. */
   #trace: RequestTrace | undefined;
   /** The client has what it gets, or has gone. */
@@ -93,7 +99,29 @@ export class Exchange implements DownstreamEvents {
     this.#downstream = downstream;
     this.#startMs = services.clock.monotonicMs();
     this.#record = newRecord(services, downstream);
+    services.live.add(this);
     services.started();
+  }
+
+  get connection(): Connection {
+    return this.#downstream.connection;
+  }
+
+  /** What it is and what it waits for, for operators. @param nowMs monotonic */
+  describe(nowMs: number): Task {
+    const { requestId, method, path, route, backend, endpoint, status, calls } = this.#record;
+    const children: Task[] = [];
+    if (this.#askedMs !== undefined) {
+      children.push({ kind: "globalCall", name: "rate limit service", ageMs: nowMs - this.#askedMs, children: [] });
+    }
+    const callSinceMs = this.#forwarding?.callSinceMs;
+    if (callSinceMs !== undefined) {
+      const detail = { backend: backend ?? "", call: calls };
+      children.push({ kind: "upstreamCall", name: endpoint ?? "", ageMs: nowMs - callSinceMs, detail, children: [] });
+    }
+    const name = `${method} ${path.split("?", 1)[0] ?? ""}`;
+    const detail = { requestId, ...(route !== undefined && { route }), ...(status !== 0 && { status }) };
+    return { kind: "request", name, ageMs: nowMs - this.#startMs, detail, children };
   }
 
   /**
@@ -190,7 +218,9 @@ export class Exchange implements DownstreamEvents {
       return;
     }
     const askedMs = clock.monotonicMs();
+    this.#askedMs = askedMs;
     this.#askGlobal(rule.globalLimits, view, (admission) => {
+      this.#askedMs = undefined;
       if (this.#trace !== undefined) traceGlobal(this.#trace, admission, askedMs);
       if (this.#isClosed || !this.#passes(admission)) return;
       this.#globalPass = admission.pass;
@@ -377,6 +407,7 @@ export class Exchange implements DownstreamEvents {
 
   #finish(): void {
     this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
+    this.#services.live.delete(this);
     if (this.#trace !== undefined) endTrace(this.#trace, this.#record);
     this.#services.finished(this.#record);
   }

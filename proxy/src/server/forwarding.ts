@@ -88,6 +88,11 @@ export class Forwarding implements RelayOwner {
     this.#callOnce();
   }
 
+  /** Since when the call under way is; monotonic. Undefined between calls. */
+  get callSinceMs(): number | undefined {
+    return this.#call === undefined || this.#call.isOver ? undefined : this.#relay?.sentMs;
+  }
+
   /** Answers in place of a call that must not be made. */
   refuse(answer: OwnAnswer): void {
     if (!this.#isOver) this.#answer(answer);

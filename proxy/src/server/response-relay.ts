@@ -51,7 +51,8 @@ const nothing = Buffer.alloc(0);
 
 export class ResponseRelay implements ResponseSink {
   readonly #options: RelayOptions;
-  readonly #sentMs: number;
+  /** When its call was made; monotonic. */
+  readonly sentMs: number;
   #usage: UsageReader | undefined;
   #hidden: UsageEventFilter | undefined;
   #headers: string[] = [];
@@ -64,7 +65,7 @@ export class ResponseRelay implements ResponseSink {
 
   constructor(options: RelayOptions) {
     this.#options = options;
-    this.#sentMs = options.clock.monotonicMs();
+    this.sentMs = options.clock.monotonicMs();
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
@@ -95,7 +96,7 @@ export class ResponseRelay implements ResponseSink {
     const { record, clock, admission, editResponse } = this.#options;
     record.status = status;
     record.endpoint = call.address;
-    record.upstreamMs = clock.monotonicMs() - this.#sentMs;
+    record.upstreamMs = clock.monotonicMs() - this.sentMs;
     admission?.setHeaders(headers);
     editResponse?.(headers);
   }

@@ -1,0 +1,30 @@
+/** What a worker has under way, as operators see it: listeners, their connections, and the requests on each. */
+import type { Task } from "@gatewayproxy/admin-api/tasks";
+import type { OpenConnection } from "./bind-server.ts";
+import type { Exchange } from "./exchange.ts";
+
+/** What a bind has under way. */
+export interface BindActivity {
+  /** `address:port` */
+  readonly name: string;
+  readonly connections: readonly OpenConnection[];
+  readonly exchanges: Iterable<Exchange>;
+  /** No snapshot names it any more; it waits for its last connection. */
+  readonly isDraining: boolean;
+}
+
+/** @param nowMs monotonic */
+export function describeBind({ name, connections, exchanges, isDraining }: BindActivity, nowMs: number): Task {
+  const requests = Map.groupBy(exchanges, ({ connection }) => connection.peer);
+  return {
+    kind: "listener",
+    name,
+    detail: { connections: connections.length, isDraining },
+    children: connections.map(({ peer, sinceMs }) => ({
+      kind: "connection",
+      name: peer,
+      ageMs: Math.max(0, nowMs - sinceMs),
+      children: (requests.get(peer) ?? []).map((exchange) => exchange.describe(nowMs)),
+    })),
+  };
+}
