@@ -39,7 +39,7 @@ function rejectAt(path: FieldFault["path"], message: string): Rejected {
 }
 
 /** Kinds of the Gateway API that manifests may well hold; said aloud, because ignoring them changes what is served. */
-const unservedKinds = ["BackendTLSPolicy", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
+const unservedKinds = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
 
 /** Decides whether a kind that we do not read is somebody else's or a slip of the finger. */
 function judgeUnknownKind(apiVersion: string, kind: string, value: FieldMap): ParsedResource {

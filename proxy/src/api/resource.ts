@@ -1,5 +1,6 @@
 /** The resources we read: one entry per kind. A new kind is one file with its schema and one line here. */
 import { type Backend, backendSchema } from "./backend.ts";
+import { type BackendTlsPolicy, backendTlsPolicySchema } from "./backend-tls-policy.ts";
 import { type ConfigMap, configMapSchema } from "./config-map.ts";
 import { type EndpointSlice, endpointSliceSchema } from "./endpoint-slice.ts";
 import { type Gateway, gatewaySchema } from "./gateway.ts";
@@ -24,6 +25,7 @@ export type Resource =
   | EndpointSlice
   | Secret
   | ConfigMap
+  | BackendTlsPolicy
   | Backend
   | ProxyPolicy;
 
@@ -49,6 +51,7 @@ export const kinds = {
   EndpointSlice: { group: "discovery.k8s.io", versions: ["v1"], schema: endpointSliceSchema },
   Secret: { ...core, schema: secretSchema },
   ConfigMap: { ...core, schema: configMapSchema },
+  BackendTLSPolicy: { group: gatewayGroup, versions: ["v1"], schema: backendTlsPolicySchema },
   Backend: { ...ours, schema: backendSchema },
   ProxyPolicy: { ...ours, schema: proxyPolicySchema },
 } as const;

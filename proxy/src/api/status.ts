@@ -24,6 +24,8 @@ export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "Inval
 export type GatewayCondition = ConditionsOf<{
   Accepted: "Accepted" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
   Programmed: "Programmed" | "Invalid" | "AddressNotUsable";
+  /** Present where the Gateway refers to a certificate for its backends. */
+  ResolvedRefs: "ResolvedRefs" | "InvalidClientCertificateRef" | "RefNotPermitted";
   /** Present only when true: clients are taken whatever certificate they show. */
   InsecureFrontendValidationMode: "ConfigurationChanged";
 }>;
@@ -74,6 +76,17 @@ export type RouteCondition = ConditionsOf<{
   ResolvedRefs: "ResolvedRefs" | UnresolvedReason;
   /** Present only when true: some rules are served and some are not. */
   PartiallyInvalid: "UnsupportedValue";
+}>;
+
+/** Why a BackendTLSPolicy is not accepted. */
+export type BackendTlsRefusal = "Conflicted" | "TargetNotFound" | "NoValidCACertificate" | "Invalid";
+
+/** Why an authority that a BackendTLSPolicy refers to cannot be used. */
+export type BackendTlsUnresolved = "InvalidCACertificateRef" | "InvalidKind";
+
+export type BackendTlsCondition = ConditionsOf<{
+  Accepted: "Accepted" | BackendTlsRefusal;
+  ResolvedRefs: "ResolvedRefs" | BackendTlsUnresolved;
 }>;
 
 export type PolicyCondition = ConditionsOf<{
@@ -131,7 +144,14 @@ export interface PolicyStatus {
   readonly ancestors: readonly AncestorStatus[];
 }
 
-export interface AncestorStatus {
+export interface BackendTlsPolicyStatus {
+  readonly namespace: string;
+  readonly name: string;
+  /** One per Gateway with a route to a Service of the policy's, sorted by namespace and name; at most 16. */
+  readonly ancestors: readonly AncestorStatus<BackendTlsCondition>[];
+}
+
+export interface AncestorStatus<C extends Condition = PolicyCondition> {
   readonly ancestorRef: {
     readonly group: string;
     readonly kind: string;
@@ -140,7 +160,7 @@ export interface AncestorStatus {
     readonly sectionName?: string;
   };
   readonly controllerName: string;
-  readonly conditions: readonly PolicyCondition[];
+  readonly conditions: readonly C[];
 }
 
 /** Status of every object that is ours to judge, by kind; each list sorted by namespace and name. */
@@ -149,5 +169,6 @@ export interface Statuses {
   readonly gateways: readonly GatewayStatus[];
   readonly listenerSets: readonly ListenerSetStatus[];
   readonly httpRoutes: readonly RouteStatus[];
+  readonly backendTlsPolicies: readonly BackendTlsPolicyStatus[];
   readonly proxyPolicies: readonly PolicyStatus[];
 }

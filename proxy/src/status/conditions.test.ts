@@ -47,7 +47,14 @@ describe("mergeConditions()", () => {
   });
 });
 
-const none: Statuses = { gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], proxyPolicies: [] };
+const none: Statuses = {
+  gatewayClasses: [],
+  gateways: [],
+  listenerSets: [],
+  httpRoutes: [],
+  backendTlsPolicies: [],
+  proxyPolicies: [],
+};
 
 const statuses: Statuses = {
   gatewayClasses: [
@@ -85,6 +92,7 @@ const statuses: Statuses = {
       ],
     },
   ],
+  backendTlsPolicies: [],
   proxyPolicies: [
     {
       namespace: "default",

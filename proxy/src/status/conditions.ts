@@ -2,7 +2,14 @@
  * What a status says over time: when each condition last changed, and what is new since it was last told. Pure; who
  * writes to the API server or to the log asks here what to write.
  */
-import type { Condition, GatewayStatus, ListenerSetStatus, Statuses } from "../api/status.ts";
+import type {
+  BackendTlsPolicyStatus,
+  Condition,
+  GatewayStatus,
+  ListenerSetStatus,
+  PolicyStatus,
+  Statuses,
+} from "../api/status.ts";
 
 /** A condition as the Kubernetes API keeps it. */
 export interface TimedCondition extends Condition {
@@ -57,7 +64,7 @@ export function changedStatusLines(statuses: Statuses, before: Statuses | undefi
 
 /** Every condition as a line. */
 export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
-  const { gatewayClasses, gateways, listenerSets, httpRoutes, proxyPolicies } = statuses;
+  const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies } = statuses;
   return [
     ...gatewayClasses.flatMap(({ name, conditions }) => lines(`GatewayClass ${name}`, undefined, conditions)),
     ...gateways.flatMap((status) => linesWithListeners("Gateway", status)),
@@ -69,13 +76,19 @@ export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
         return lines(`HTTPRoute ${namespace}/${name}`, parent + section(sectionName) + portSuffix(port), conditions);
       }),
     ),
-    ...proxyPolicies.flatMap(({ namespace, name, ancestors }) =>
-      ancestors.flatMap(({ ancestorRef, conditions }) => {
-        const target = `${ancestorRef.kind} ${ancestorRef.namespace}/${ancestorRef.name}`;
-        return lines(`ProxyPolicy ${namespace}/${name}`, target + section(ancestorRef.sectionName), conditions);
-      }),
-    ),
+    ...backendTlsPolicies.flatMap((status) => linesWithAncestors("BackendTLSPolicy", status)),
+    ...proxyPolicies.flatMap((status) => linesWithAncestors("ProxyPolicy", status)),
   ];
+}
+
+function linesWithAncestors(
+  kind: string,
+  { namespace, name, ancestors }: PolicyStatus | BackendTlsPolicyStatus,
+): readonly StatusLine[] {
+  return ancestors.flatMap(({ ancestorRef, conditions }) => {
+    const target = `${ancestorRef.kind} ${ancestorRef.namespace}/${ancestorRef.name}`;
+    return lines(`${kind} ${namespace}/${name}`, target + section(ancestorRef.sectionName), conditions);
+  });
 }
 
 function linesWithListeners(

@@ -8,6 +8,7 @@ import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { resolveBackendResource } from "./backend-resource.ts";
+import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
 import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
@@ -15,8 +16,8 @@ import { indexSlices, type Resolution, resolveService } from "./service-backend.
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
-export function backendResolver(resources: ResourceSet): ResolveBackend {
-  const resolve = referenceResolver(resources);
+export function backendResolver(resources: ResourceSet, tlsPolicies: JudgedTlsPolicies): ResolveBackend {
+  const resolve = referenceResolver(resources, tlsPolicies);
   return (route, ref) => {
     const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
     return resolve(from, ref);
@@ -24,7 +25,10 @@ export function backendResolver(resources: ResourceSet): ResolveBackend {
 }
 
 /** Follows a reference of any object to a backend. */
-export function referenceResolver(resources: ResourceSet): (from: Referrer, ref: BackendReference) => Resolution {
+export function referenceResolver(
+  resources: ResourceSet,
+  tlsPolicies: JudgedTlsPolicies,
+): (from: Referrer, ref: BackendReference) => Resolution {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
@@ -37,7 +41,7 @@ export function referenceResolver(resources: ResourceSet): (from: Referrer, ref:
     if (group === "" && kind === "Service") {
       const service = services.get(key);
       if (service === undefined || port === undefined) return missing(`Service ${key}`);
-      return resolveService(service, port, slices.get(key) ?? []);
+      return resolveService(service, port, slices.get(key) ?? [], tlsPolicies);
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);

@@ -1,6 +1,7 @@
 /** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
 import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import type { Attachment } from "./attachment.ts";
+import { backendFor, ruleFor } from "./gateway-client-certificate.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "./object-names.ts";
@@ -16,10 +17,11 @@ export function buildBinds(
   limits: LimitsByTarget,
 ): readonly Bind[] {
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
-  for (const { addresses, listeners: own, sets } of gateways) {
+  for (const gateway of gateways) {
+    const { addresses, listeners: own, sets } = gateway;
     const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
     for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
-      const listener = buildListener(state, routes, limits);
+      const listener = buildListener(gateway, state, routes, limits);
       for (const address of addresses) {
         const { port } = state.listener;
         const key = `${address ?? ""} ${port}`;
@@ -36,11 +38,16 @@ export function buildBinds(
 
 /** Every backend that a served rule names, and every service of a policy's, by its key in sorted order. */
 export function collectBackends(
+  gateways: ReadonlyMap<string, GatewayState>,
   routes: readonly RouteState[],
   policies: readonly PolicyState[],
 ): Readonly<Record<string, Backend>> {
-  const attached = routes.filter(({ parents }) => parents.some(({ attachments }) => attachments.length > 0));
-  const targets = attached.flatMap(({ rules }) => rules.flatMap((rule) => rule.backends));
+  const targets = routes.flatMap(({ parents, rules }) => {
+    const attachments = parents.flatMap((parent) => parent.attachments);
+    const callers = new Set(attachments.flatMap(({ listener }) => gateways.get(nameKey(listener.gateway)) ?? []));
+    const named = rules.flatMap((rule) => rule.backends);
+    return [...callers].flatMap((caller) => named.map((backend) => backendFor(caller, backend)));
+  });
   const services = policies.flatMap(({ global }) => global?.service ?? []);
   const backends = [...services, ...targets];
   return Object.fromEntries(
@@ -48,7 +55,12 @@ export function collectBackends(
   );
 }
 
-function buildListener(state: ListenerState, routes: readonly RouteState[], limits: LimitsByTarget): Listener {
+function buildListener(
+  caller: GatewayState,
+  state: ListenerState,
+  routes: readonly RouteState[],
+  limits: LimitsByTarget,
+): Listener {
   const { gateway, listener, key, tls } = state;
   const { namespace, name } = gateway.metadata;
   return {
@@ -60,7 +72,7 @@ function buildListener(state: ListenerState, routes: readonly RouteState[], limi
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
     routes: routes.flatMap((route) => {
       const attachment = findAttachment(route, key);
-      return attachment === undefined ? [] : [buildRoute(route, attachment, limits)];
+      return attachment === undefined ? [] : [buildRoute(caller, route, attachment, limits)];
     }),
   };
 }
@@ -70,7 +82,12 @@ function findAttachment({ parents }: RouteState, listenerKey: string): Attachmen
   return parents.flatMap(({ attachments }) => attachments).find(({ listener }) => listener.key === listenerKey);
 }
 
-function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attachment, limits: LimitsByTarget): Route {
+function buildRoute(
+  caller: GatewayState,
+  { route, rules }: RouteState,
+  { listener, hostnames }: Attachment,
+  limits: LimitsByTarget,
+): Route {
   const { namespace, name, creationTimestamp } = route.metadata;
   const routeName = nameKey(route);
   const gatewayName = nameKey(listener.gateway);
@@ -90,7 +107,8 @@ function buildRoute({ route, rules }: RouteState, { listener, hostnames }: Attac
     hostnames,
     // In UTC and with milliseconds always, so that comparing the texts compares the times.
     ...(creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() }),
-    rules: rules.map(({ rule, invalid }): RouteRule => {
+    rules: rules.map(({ rule: general, invalid, backends }): RouteRule => {
+      const rule = ruleFor(caller, general, backends);
       // What is answered with 500 whatever it asks for must not use up a budget.
       if (invalid.length > 0) return { ...rule, limits: [] };
       const own = rule.name === undefined ? noLimits : limitsAt(targetKey("HTTPRoute", routeName, rule.name));

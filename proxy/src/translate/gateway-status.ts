@@ -11,7 +11,12 @@ export function gatewayStatus(state: GatewayState, routes: readonly RouteState[]
   return {
     namespace,
     name,
-    conditions: [acceptedCondition(state), programmedCondition(state), ...insecureCondition(state)],
+    conditions: [
+      acceptedCondition(state),
+      programmedCondition(state),
+      ...resolvedCondition(state),
+      ...insecureCondition(state),
+    ],
     listeners: state.listeners.map((listener) => listenerStatus(listener, state, routes)),
     ...(state.gateway.spec.allowedListeners !== undefined && {
       attachedListenerSets: state.sets.filter(isAttachedSet).length,
@@ -48,6 +53,12 @@ function programmedCondition({ gateway, listeners: own, sets, unusableAddresses 
   const programmed = listeners.filter(({ isProgrammed }) => isProgrammed).length;
   const message = `${programmed} of ${listeners.length} listeners are programmed`;
   return conditionFrom({ type: "Programmed", reason: "Programmed", message }, findings, gateway.metadata.generation);
+}
+
+function resolvedCondition({ gateway, clientCertificate }: GatewayState): readonly GatewayCondition[] {
+  if (gateway.spec.tls?.backend?.clientCertificateRef === undefined) return [];
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return [conditionFrom(resolved, clientCertificate.unresolved, gateway.metadata.generation)];
 }
 
 /** A condition that is never written as false. */

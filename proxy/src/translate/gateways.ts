@@ -14,6 +14,7 @@ import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "./listener-sets.ts";
 import { tlsJudge } from "./listener-tls.ts";
 import { judgeListeners, listenerKey, type ListenerState } from "./listeners.ts";
+import { clientCertificateJudge, type JudgedClientCertificate } from "./gateway-client-certificate.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByName } from "./object-names.ts";
 
@@ -24,6 +25,8 @@ export interface GatewayState {
   /** Why nothing of it is served; empty when accepted. */
   readonly refusals: readonly Finding<"UnsupportedAddress" | "InvalidParameters">[];
   readonly unusableAddresses: readonly Finding<"AddressNotUsable">[];
+  /** Shown to backends that ask for one. */
+  readonly clientCertificate: JudgedClientCertificate;
   /** Fields that it sets and we do not act on. */
   readonly unserved: readonly Finding<"Unserved">[];
   /** Its own, in its order. */
@@ -77,7 +80,7 @@ export function judgeGateways(
   };
 }
 
-type JudgedGateway = Omit<GatewayState, "listeners" | "sets">;
+type JudgedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificate">;
 
 /** Judges all listeners together, and gives each back to its owner. */
 function withListeners(
@@ -92,6 +95,7 @@ function withListeners(
     const place = isolatesGateways ? nameKey(gateway) : "";
     return { gateway, addresses, place, sets: ranked.filter(isTaken) };
   });
+  const judgeClientCertificate = clientCertificateJudge(resources);
   const judged = judgeListeners(hosts, tlsJudge(resources));
   const states = gateways.map((state): [string, GatewayState] => {
     const { gateway } = state;
@@ -100,7 +104,8 @@ function withListeners(
     const sets = placed
       .filter((candidate) => candidate.gateway === nameKey(gateway))
       .map((candidate) => ({ ...candidate, listeners: candidate.refusal ? [] : listenersOf(candidate.set) }));
-    return [nameKey(gateway), { ...state, listeners: listenersOf(gateway), sets }];
+    const clientCertificate = judgeClientCertificate(gateway);
+    return [nameKey(gateway), { ...state, clientCertificate, listeners: listenersOf(gateway), sets }];
   });
   return new Map(states);
 }
@@ -168,7 +173,6 @@ function unservedFields({ spec }: Gateway): readonly Finding<"Unserved">[] {
     const field = ["spec", ...path];
     unserved.push({ reason: "Unserved", message: `${field.join(".")} is not served by this version`, path: field });
   };
-  if (spec.tls?.backend?.clientCertificateRef !== undefined) add("tls", "backend");
   if ((spec.defaultScope ?? "None") !== "None") add("defaultScope");
   return unserved;
 }

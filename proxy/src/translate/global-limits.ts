@@ -10,6 +10,7 @@ import type { ResourceSet } from "../api/resource.ts";
 import type { GlobalDescriptor, GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Backend } from "../ir/snapshot.ts";
+import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { referenceResolver } from "./backends.ts";
 import type { Finding } from "./finding.ts";
 import { nameKey } from "./object-names.ts";
@@ -28,8 +29,8 @@ export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
 
 const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
 
-export function globalTranslator(resources: ResourceSet): TranslateGlobal {
-  const resolve = referenceResolver(resources);
+export function globalTranslator(resources: ResourceSet, tlsPolicies: JudgedTlsPolicies): TranslateGlobal {
+  const resolve = referenceResolver(resources, tlsPolicies);
 
   function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
     if (address !== undefined) return serviceAt(policy, address);
@@ -37,7 +38,7 @@ export function globalTranslator(resources: ResourceSet): TranslateGlobal {
     if (backendRef === undefined) return "names no service";
     const from = { group: proxyGroup, kind: policy.kind, namespace: policy.metadata.namespace };
     const resolution = resolve(from, backendRef);
-    return resolution.kind === "unresolved" ? resolution.message : resolution.backend;
+    return resolution.kind === "resolved" ? resolution.backend : resolution.message;
   }
 
   return (policy) => {

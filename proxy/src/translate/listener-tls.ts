@@ -75,7 +75,8 @@ export function tlsJudge(resources: ResourceSet): JudgeTls {
 
 type ResolvedCertificate = Resolved<Certificate, "InvalidCertificateRef" | "RefNotPermitted">;
 
-function certificateResolver(
+/** Follows references to certificates and their keys. */
+export function certificateResolver(
   resources: ResourceSet,
 ): (owner: ListenerOwner, ref: SecretReference) => ResolvedCertificate {
   const isPermitted = referencePermissions(resources.ReferenceGrant);

@@ -2,6 +2,7 @@
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { Environment } from "./environment.ts";
+import { type TlsPolicyState, tlsPolicyFindings } from "./backend-tls.ts";
 import { type Finding, problemsFrom } from "./finding.ts";
 import { ourClasses, parametersFinding } from "./gateway-classes.ts";
 import type { GatewayState } from "./gateways.ts";
@@ -17,8 +18,14 @@ export function classProblems({ GatewayClass }: ResourceSet, environment: Enviro
 }
 
 export function gatewayProblems(state: GatewayState): readonly ResourceProblem[] {
-  const { gateway, listeners, sets, refusals, unusableAddresses, unserved } = state;
-  const own = [...refusals, ...unusableAddresses, ...unserved, ...listenerFindings(listeners)];
+  const { gateway, listeners, sets, refusals, unusableAddresses, unserved, clientCertificate } = state;
+  const own = [
+    ...refusals,
+    ...clientCertificate.unresolved,
+    ...unusableAddresses,
+    ...unserved,
+    ...listenerFindings(listeners),
+  ];
   return [...problemsFrom(resourceKey(gateway), own), ...sets.flatMap(listenerSetProblems)];
 }
 
@@ -36,6 +43,10 @@ export function routeProblems({ route, parents, rules }: RouteState): readonly R
   const refusals = parents.flatMap(({ refusal }) => refusal ?? []);
   const ofRules = rules.flatMap(({ invalid, unresolved, unserved }) => [...invalid, ...unresolved, ...unserved]);
   return problemsFrom(resourceKey(route), [...refusals, ...ofRules]);
+}
+
+export function tlsPolicyProblems(state: TlsPolicyState): readonly ResourceProblem[] {
+  return problemsFrom(resourceKey(state.policy), tlsPolicyFindings(state));
 }
 
 export function policyProblems({ policy, targets, global }: PolicyState): readonly ResourceProblem[] {

@@ -3,6 +3,7 @@ import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import { attachRoute, type ParentState } from "./attachment.ts";
+import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { backendResolver } from "./backends.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
@@ -23,8 +24,13 @@ export interface JudgedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
-export function judgeRoutes(resources: ResourceSet, gateways: JudgedGateways, labels: NamespaceLabels): JudgedRoutes {
-  const resolve = backendResolver(resources);
+export function judgeRoutes(
+  resources: ResourceSet,
+  gateways: JudgedGateways,
+  labels: NamespaceLabels,
+  tlsPolicies: JudgedTlsPolicies,
+): JudgedRoutes {
+  const resolve = backendResolver(resources, tlsPolicies);
   const problems: ResourceProblem[] = [];
   const routes = sortByAge(resources.HTTPRoute).map((route): RouteState => {
     const attached = attachRoute(route, gateways, labels);

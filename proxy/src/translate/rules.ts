@@ -86,6 +86,10 @@ function translateRef({ route, rule, ref, path, resolve }: RefInRule): Translate
     const unresolved = [{ reason, message, path }, ...translated.unresolved];
     return { ref: { kind: "invalid", weight, reason: message }, backends: translated.backends, invalid, unresolved };
   }
+  if (resolution.kind === "refused") {
+    const refused: BackendRef = { kind: "invalid", weight, reason: resolution.message };
+    return { ref: refused, backends: translated.backends, invalid, unresolved: translated.unresolved };
+  }
   const { backend } = resolution;
   return {
     ref: { kind: "backend", weight, backend: backend.key, filters },

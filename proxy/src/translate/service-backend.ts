@@ -3,11 +3,14 @@ import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../api
 import type { Service, ServicePort } from "../api/service.ts";
 import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
+import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { compareText, nameKey, sortByName } from "./object-names.ts";
 
 /** A backend, or why there is none. */
 export type Resolution =
   | { readonly kind: "resolved"; readonly backend: Backend }
+  /** The reference is sound, but the backend must not be called. */
+  | { readonly kind: "refused"; readonly message: string }
   | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
 
 /**
@@ -17,7 +20,12 @@ export type Resolution =
 const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
 
 /** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
-export function resolveService(service: Service, port: number, slices: readonly EndpointSlice[]): Resolution {
+export function resolveService(
+  service: Service,
+  port: number,
+  slices: readonly EndpointSlice[],
+  { tlsOf }: Pick<JudgedTlsPolicies, "tlsOf">,
+): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
     // May lead anywhere, the proxy's own admin server included (CVE-2021-25740); a Backend says it openly.
@@ -32,6 +40,8 @@ export function resolveService(service: Service, port: number, slices: readonly 
   }
   const { namespace, name: serviceName } = service.metadata;
   const key = `Service/${namespace}/${serviceName}:${port}`;
+  const tls = tlsOf(service, servicePort.name);
+  if (tls.kind === "refused") return tls;
   const endpoints = usableEndpoints(servicePort, slices);
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
@@ -43,6 +53,7 @@ export function resolveService(service: Service, port: number, slices: readonly 
       name: serviceName,
       endpoints,
       ...(isHttp2 && { protocol: "h2" }),
+      ...(tls.kind === "tls" && { tls: tls.tls }),
     },
   };
 }

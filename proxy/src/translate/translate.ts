@@ -6,6 +6,8 @@ import type { ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
+import { judgeTlsPolicies } from "./backend-tls.ts";
+import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
 import { buildBinds, collectBackends } from "./binds.ts";
 import { type Environment, hostEnvironment } from "./environment.ts";
 import { gatewayClassStatuses } from "./gateway-classes.ts";
@@ -17,7 +19,7 @@ import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
-import { classProblems, gatewayProblems, policyProblems, routeProblems } from "./problems.ts";
+import { classProblems, gatewayProblems, policyProblems, routeProblems, tlsPolicyProblems } from "./problems.ts";
 import { routeStatus } from "./route-status.ts";
 import { judgeRoutes } from "./routes.ts";
 
@@ -42,16 +44,18 @@ export function translate(
 ): Translation {
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
+  const tlsPolicies = judgeTlsPolicies(resources);
   const gateways = judgeGateways(resources, labels, environment);
-  const { routes, problems: parentProblems } = judgeRoutes(resources, gateways, labels);
-  const translateGlobal = globalTranslator(resources);
+  const { routes, problems: parentProblems } = judgeRoutes(resources, gateways, labels, tlsPolicies);
+  const translateGlobal = globalTranslator(resources, tlsPolicies);
   const context = { gateways, routes, translateGlobal, readyReplicas };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
+  const users = gatewaysByService(routes);
   const gatewayStates = [...gateways.ours.values()];
 
   return {
     binds: buildBinds(gatewayStates, routes, limits),
-    backends: collectBackends(routes, policies),
+    backends: collectBackends(gateways.ours, routes, policies),
     statuses: {
       gatewayClasses: gatewayClassStatuses(resources.GatewayClass, environment),
       gateways: gatewayStates.map((state) => gatewayStatus(state, routes)),
@@ -59,6 +63,7 @@ export function translate(
         .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, routes)))
         .sort(byName),
       httpRoutes: routes.map(routeStatus).sort(byName),
+      backendTlsPolicies: tlsPolicies.policies.map((state) => backendTlsPolicyStatus(state, users)).sort(byName),
       proxyPolicies: policies.map(policyStatus).sort(byName),
     },
     problems: [
@@ -67,6 +72,7 @@ export function translate(
       ...gatewayStates.flatMap(gatewayProblems),
       ...parentProblems,
       ...routes.flatMap(routeProblems),
+      ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
       ...policies.flatMap(policyProblems),
     ],
   };

@@ -50,6 +50,8 @@ export function translateFilters(
         unresolved.push({ reason, message, path: [...path, "requestMirror", "backendRef"] });
         return;
       }
+      // A copy must not travel in the clear either; the fault is told of the policy that refuses.
+      if (resolution.kind === "refused") return;
       backends.push(resolution.backend);
       served.push(translateRequestMirror(filter.requestMirror, resolution.backend.key));
       return;

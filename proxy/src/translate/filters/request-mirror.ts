@@ -12,7 +12,7 @@ export function translateRequestMirror({ percent, fraction }: RequestMirror, bac
 /** A provider would bill answers that nobody reads, so an `ai` Backend takes no mirrored requests. */
 export function resolveMirror(mirror: RequestMirror, resolve: (ref: BackendReference) => Resolution): Resolution {
   const resolution = resolve(mirror.backendRef);
-  if (resolution.kind === "unresolved" || resolution.backend.ai === undefined) return resolution;
+  if (resolution.kind !== "resolved" || resolution.backend.ai === undefined) return resolution;
   const { namespace, name } = resolution.backend;
   const message = `Backend ${namespace}/${name} is an LLM provider, which takes no mirrored requests`;
   return { kind: "unresolved", reason: "InvalidKind", message };

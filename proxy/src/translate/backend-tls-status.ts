@@ -1,0 +1,74 @@
+/** Status of BackendTLSPolicies: one ancestor per Gateway of ours with a route to the Service. */
+import type { HttpRoute } from "../api/http-route.ts";
+import { controllerName, gatewayGroup } from "../api/names.ts";
+import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../api/status.ts";
+import type { TlsPolicyState, TlsTargetState } from "./backend-tls.ts";
+import { conditionFrom, joinMessages } from "./finding.ts";
+import { compareText, nameKey } from "./object-names.ts";
+import type { RouteState } from "./routes.ts";
+
+/** The API keeps no more of them. */
+const maxAncestors = 16;
+
+/** Gateways, as `namespace/name`, by the Services, as `namespace/name`, that routes on them name. */
+export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
+
+export function gatewaysByService(routes: readonly RouteState[]): GatewaysByService {
+  const byService = new Map<string, Set<string>>();
+  for (const { route, parents } of routes) {
+    const gateways = parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway)));
+    if (gateways.length === 0) continue;
+    for (const service of servicesOf(route)) {
+      byService.set(service, new Set([...(byService.get(service) ?? []), ...gateways]));
+    }
+  }
+  return byService;
+}
+
+/** Those that a route's rules name, as backends and as mirrors. */
+function servicesOf({ metadata, spec }: HttpRoute): readonly string[] {
+  const refs = spec.rules.flatMap(({ backendRefs, filters }) => [
+    ...backendRefs,
+    ...[...filters, ...backendRefs.flatMap((ref) => ref.filters)].flatMap((filter) =>
+      filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : [],
+    ),
+  ]);
+  return refs
+    .filter(({ group, kind }) => group === "" && kind === "Service")
+    .map(({ namespace = metadata.namespace, name }) => `${namespace}/${name}`);
+}
+
+export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {
+  const { namespace, name } = state.policy.metadata;
+  const names = new Set(state.targets.flatMap(({ service }) => [...(gateways.get(service) ?? [])]));
+  const ancestors = [...names]
+    .sort(compareText)
+    .slice(0, maxAncestors)
+    .map((gateway) => {
+      const [gatewayNamespace = "", gatewayName = ""] = gateway.split("/");
+      const targets = state.targets.filter(({ service }) => gateways.get(service)?.has(gateway) === true);
+      return {
+        ancestorRef: { group: gatewayGroup, kind: "Gateway", namespace: gatewayNamespace, name: gatewayName },
+        controllerName,
+        conditions: conditionsOf(state, targets),
+      };
+    });
+  return { namespace, name, ancestors };
+}
+
+/** @param targets those that routes of the ancestor name; where the policy holds at none of them it is not accepted. */
+function conditionsOf(state: TlsPolicyState, targets: readonly TlsTargetState[]): readonly BackendTlsCondition[] {
+  const { generation } = state.policy.metadata;
+  const refused = targets.flatMap(({ refusal }) => refusal ?? []);
+  const holds = refused.length < targets.length;
+  const message = joinMessages([{ message: "policy is accepted" }, ...refused, ...state.unserved]);
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return [
+    conditionFrom(
+      { type: "Accepted", reason: "Accepted", message },
+      [...(holds ? [] : refused), ...state.refusals],
+      generation,
+    ),
+    conditionFrom(resolved, state.unresolved, generation),
+  ];
+}

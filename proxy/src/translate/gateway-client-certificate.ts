@@ -1,0 +1,62 @@
+/**
+ * The certificate that a Gateway shows to backends that ask for one (Gateway API `GatewayBackendTLS`). One backend is then
+ * called in several ways, so the snapshot has it once for each such Gateway.
+ */
+import type { Gateway } from "../api/gateway.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import type { Filter } from "../ir/filter.ts";
+import type { Backend, BackendKey, BackendRef, ClientCertificate } from "../ir/snapshot.ts";
+import type { Finding } from "./finding.ts";
+import { certificateResolver } from "./listener-tls.ts";
+import { nameKey } from "./object-names.ts";
+import type { RuleWithoutLimits } from "./rules.ts";
+
+/** What a Gateway's reference to its certificate came to. */
+export interface JudgedClientCertificate {
+  /** Absent where it names none, or one that cannot be used. */
+  readonly certificate: ClientCertificate | undefined;
+  readonly unresolved: readonly Finding<"InvalidClientCertificateRef" | "RefNotPermitted">[];
+}
+
+const path = ["spec", "tls", "backend", "clientCertificateRef"];
+
+export function clientCertificateJudge(resources: ResourceSet): (gateway: Gateway) => JudgedClientCertificate {
+  const resolve = certificateResolver(resources);
+  return (gateway) => {
+    const ref = gateway.spec.tls?.backend?.clientCertificateRef;
+    if (ref === undefined) return { certificate: undefined, unresolved: [] };
+    const resolved = resolve(gateway, ref);
+    if (resolved.kind === "resolved") {
+      const { chain, privateKey } = resolved.value;
+      return { certificate: { chain, privateKey }, unresolved: [] };
+    }
+    const { message } = resolved;
+    const reason = resolved.reason === "RefNotPermitted" ? resolved.reason : "InvalidClientCertificateRef";
+    return { certificate: undefined, unresolved: [{ reason, message, path }] };
+  };
+}
+
+/** Whoever calls backends. */
+export interface Caller {
+  readonly gateway: Gateway;
+  readonly clientCertificate: JudgedClientCertificate;
+}
+
+/** A backend as a Gateway calls it; one with a certificate of its own shows that. */
+export function backendFor({ gateway, clientCertificate: { certificate } }: Caller, backend: Backend): Backend {
+  const { key, tls } = backend;
+  if (certificate === undefined || tls === undefined || tls.clientCertificate !== undefined) return backend;
+  return { ...backend, key: `${key} for ${nameKey(gateway)}`, tls: { ...tls, clientCertificate: certificate } };
+}
+
+/** A rule whose references lead to the backends as the Gateway calls them. */
+export function ruleFor(caller: Caller, rule: RuleWithoutLimits, backends: readonly Backend[]): RuleWithoutLimits {
+  if (caller.clientCertificate.certificate === undefined) return rule;
+  const keys = new Map(backends.map((backend) => [backend.key, backendFor(caller, backend).key]));
+  const keyOf = (key: BackendKey): BackendKey => keys.get(key) ?? key;
+  const filtersFor = (filters: readonly Filter[]): readonly Filter[] =>
+    filters.map((filter) => (filter.kind === "RequestMirror" ? { ...filter, backend: keyOf(filter.backend) } : filter));
+  const refFor = (ref: BackendRef): BackendRef =>
+    ref.kind === "backend" ? { ...ref, backend: keyOf(ref.backend), filters: filtersFor(ref.filters) } : ref;
+  return { ...rule, filters: filtersFor(rule.filters), backendRefs: rule.backendRefs.map(refFor) };
+}
