@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls";
+import { getCACertificates, setDefaultCACertificates, TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
@@ -47,8 +47,8 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
     const backend = createServer(
       { cert: server.cert, key: server.key, ca: authority.authority.cert, ...options },
       (request, response) => {
-        // A request of a TLS server came by such a socket.
-        const socket = request.socket as TLSSocket & { readonly servername?: string };
+        const { socket } = request;
+        if (!(socket instanceof TLSSocket)) throw new Error("a TLS server has no other sockets");
         const { subject } = options.requestCert === true ? socket.getPeerCertificate() : {};
         response.end(JSON.stringify({ servername: socket.servername, client: subject?.CN }));
       },

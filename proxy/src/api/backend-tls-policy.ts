@@ -52,13 +52,14 @@ const subjectAltName = strictObject({
     pattern: /^[a-zA-Z][a-zA-Z0-9+.-]*:[^\s]+$/,
   }).optional(),
 }).superRefine(({ type, hostname: name, uri }, context) => {
-  const [wanted, other] = type === "Hostname" ? ["hostname", "uri"] : ["uri", "hostname"];
-  const isSet = { hostname: name !== undefined, uri: uri !== undefined };
-  if (!(type === "Hostname" ? isSet.hostname : isSet.uri)) {
-    context.addIssue({ code: "custom", path: [wanted ?? ""], message: `required where type is ${type}` });
+  const values = { hostname: name, uri };
+  const own = type === "Hostname" ? "hostname" : "uri";
+  const other = type === "Hostname" ? "uri" : "hostname";
+  if (values[own] === undefined) {
+    context.addIssue({ code: "custom", path: [own], message: `required where type is ${type}` });
   }
-  if (type === "Hostname" ? isSet.uri : isSet.hostname) {
-    context.addIssue({ code: "custom", path: [other ?? ""], message: `must not be set where type is ${type}` });
+  if (values[other] !== undefined) {
+    context.addIssue({ code: "custom", path: [other], message: `must not be set where type is ${type}` });
   }
 });
 
