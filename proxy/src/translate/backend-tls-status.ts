@@ -5,6 +5,7 @@ import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../api/status.
 import type { TlsPolicyState, TlsTargetState } from "./backend-tls.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import { compareText, nameKey } from "./object-names.ts";
+import { backendsOfRoute } from "./references.ts";
 import type { RouteState } from "./routes.ts";
 
 /** The API keeps no more of them. */
@@ -26,16 +27,10 @@ export function gatewaysByService(routes: readonly RouteState[]): GatewaysByServ
 }
 
 /** Those that a route's rules name, as backends and as mirrors. */
-function servicesOf({ metadata, spec }: HttpRoute): readonly string[] {
-  const refs = spec.rules.flatMap(({ backendRefs, filters }) => [
-    ...backendRefs,
-    ...[...filters, ...backendRefs.flatMap((ref) => ref.filters)].flatMap((filter) =>
-      filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : [],
-    ),
-  ]);
-  return refs
+function servicesOf(route: HttpRoute): readonly string[] {
+  return backendsOfRoute(route)
     .filter(({ group, kind }) => group === "" && kind === "Service")
-    .map(({ namespace = metadata.namespace, name }) => `${namespace}/${name}`);
+    .map(({ namespace, name }) => `${namespace}/${name}`);
 }
 
 export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {

@@ -42,6 +42,9 @@ export function gatewayScope(resources: ResourceSet, gateway: GatewayName): Reso
     ListenerSet: sets,
     HTTPRoute: routes,
     ProxyPolicy: policies,
+    BackendTLSPolicy: resources.BackendTLSPolicy.filter(({ metadata, spec }) =>
+      spec.targetRefs.some(({ name: target }) => served.has(`${metadata.namespace}/${target}`)),
+    ),
     Backend: resources.Backend.filter((backend) => named.has(`${proxyGroup} Backend ${nameKey(backend)}`)),
     Service: services,
     EndpointSlice: resources.EndpointSlice.filter(({ metadata }) => {

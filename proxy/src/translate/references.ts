@@ -1,5 +1,6 @@
 /** What resources refer to, whether or not it exists: for who must decide what to read. */
 import type { Backend } from "../api/backend.ts";
+import type { BackendTlsPolicy } from "../api/backend-tls-policy.ts";
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
@@ -41,6 +42,7 @@ export function namedObjects(resources: ResourceSet): readonly NamedObject[] {
   const references = [
     ...resources.Gateway.flatMap(ofGateway),
     ...[...resources.Gateway, ...resources.ListenerSet].flatMap(ofListeners),
+    ...resources.BackendTLSPolicy.flatMap(ofTlsPolicy),
     ...resources.Backend.flatMap(ofBackend),
   ];
   const permitted = references.filter(({ from, to }) => isPermitted(from, to));
@@ -82,6 +84,11 @@ function ofGateway({ kind, metadata, spec }: ResourceSet["Gateway"][number]): re
   const authorities = validations.flatMap((tls) => tls?.validation?.caCertificateRefs ?? []);
   const own = backend?.clientCertificateRef;
   return [...authorities, ...(own === undefined ? [] : [own])].map((ref) => reference(from, ref));
+}
+
+function ofTlsPolicy({ kind, metadata, spec }: BackendTlsPolicy): readonly Reference[] {
+  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
+  return spec.validation.caCertificateRefs.map((ref) => reference(from, ref));
 }
 
 function ofBackend({ kind, metadata, spec }: Backend): readonly Reference[] {

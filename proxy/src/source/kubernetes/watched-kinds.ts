@@ -12,6 +12,7 @@ const plurals: Readonly<Record<Kind, string>> = {
   ListenerSet: "listenersets",
   HTTPRoute: "httproutes",
   ReferenceGrant: "referencegrants",
+  BackendTLSPolicy: "backendtlspolicies",
   Namespace: "namespaces",
   Service: "services",
   EndpointSlice: "endpointslices",
