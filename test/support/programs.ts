@@ -15,6 +15,7 @@ export const testPrograms = [
   "nginx",
   "wrk",
   "h2load",
+  "nghttp",
   "envoy",
   "ratelimit",
   "grpcurl",
