@@ -42,11 +42,32 @@ export async function spawnProxy(
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
   await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
+  return await spawnWith(["--config-dir", directory, ...args], directory, {});
+}
+
+/** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. */
+export async function spawnClusterProxy(
+  kubeconfig: string,
+  gateway: string,
+  args: readonly string[] = [],
+): Promise<ProxyProcess> {
+  const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
+  const settings = ["--kubernetes", "--gateway", gateway, ...args];
+  return await spawnWith(settings, directory, { KUBECONFIG: kubeconfig });
+}
+
+async function spawnWith(
+  args: readonly string[],
+  directory: string,
+  env: Readonly<Record<string, string>>,
+): Promise<ProxyProcess> {
   const addresses = [await freePort(), await freePort(), await freePort()].map((port) => `127.0.0.1:${port}`);
   const [stats = "", readiness = "", admin = ""] = addresses;
   const pages = ["--stats-address", stats, "--readiness-address", readiness, "--admin-address", admin];
-  const settings = ["--config-dir", directory, ...pages];
-  const child = spawn(process.execPath, [mainFile, ...settings, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [mainFile, ...pages, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...env },
+  });
   const output = readOutput(child);
   onTestFinished(async () => {
     child.kill("SIGKILL");
@@ -59,7 +80,7 @@ export async function spawnProxy(
     stats: `http://${stats}`,
     readiness: `http://${readiness}`,
     admin: `http://${admin}`,
-    write,
+    write: (file, text) => writeFile(join(directory, file), text),
     kill: (signal) => void child.kill(signal),
   };
 }
