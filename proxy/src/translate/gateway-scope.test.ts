@@ -1,0 +1,126 @@
+import { describe, expect, test } from "vitest";
+import { parseManifests } from "../api/parse-manifests.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import { gatewayScope, readyReplicas } from "./gateway-scope.ts";
+import { namedObjects } from "./references.ts";
+
+const gateway = { namespace: "infra", name: "web" };
+
+const text = `
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: web, namespace: infra}
+spec:
+  gatewayClassName: gateway-proxy
+  listeners:
+  - {name: a, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: own}, {name: granted, namespace: certs}, {name: other, namespace: certs}]}}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: foreign, namespace: infra}
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{name: a, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: foreign}]}}]
+---
+kind: ReferenceGrant
+apiVersion: gateway.networking.k8s.io/v1beta1
+metadata: {name: g, namespace: certs}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: infra}]
+  to: [{group: "", kind: Secret, name: granted}]
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: both, namespace: apps}
+spec:
+  parentRefs: [{name: web, namespace: infra}, {name: foreign, namespace: infra}]
+  rules: [{backendRefs: [{name: app, port: 80}, {group: gatewayproxy.dev, kind: Backend, name: llm}]}]
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: foreign, namespace: apps}
+spec:
+  parentRefs: [{name: foreign, namespace: infra}]
+  rules: [{backendRefs: [{name: foreign, port: 80}]}]
+---
+kind: ProxyPolicy
+apiVersion: gatewayproxy.dev/v1alpha1
+metadata: {name: limits, namespace: apps}
+spec:
+  targetRefs:
+  - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: both}
+  - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: foreign}
+  traffic: {rateLimit: {local: [{requests: 1, unit: Hours}]}}
+---
+kind: Backend
+apiVersion: gatewayproxy.dev/v1alpha1
+metadata: {name: llm, namespace: apps}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}
+---
+kind: Backend
+apiVersion: gatewayproxy.dev/v1alpha1
+metadata: {name: foreign, namespace: apps}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: foreign-key}}}}
+---
+{kind: Service, apiVersion: v1, metadata: {name: app, namespace: apps}, spec: {ports: [{port: 80}]}}
+---
+{kind: Service, apiVersion: v1, metadata: {name: foreign, namespace: apps}, spec: {ports: [{port: 80}]}}
+---
+kind: Service
+apiVersion: v1
+metadata: {name: web-proxy, namespace: infra, labels: {gateway.networking.k8s.io/gateway-name: web}}
+spec: {ports: [{port: 443}]}
+---
+kind: EndpointSlice
+apiVersion: discovery.k8s.io/v1
+metadata: {name: web-1, namespace: infra, labels: {kubernetes.io/service-name: web-proxy}}
+addressType: IPv4
+endpoints:
+- {addresses: [10.0.0.1], targetRef: {kind: Pod, name: one}}
+- {addresses: [10.0.0.2], targetRef: {kind: Pod, name: two}}
+- {addresses: [10.0.0.3], targetRef: {kind: Pod, name: three}, conditions: {ready: false}}
+---
+kind: EndpointSlice
+apiVersion: discovery.k8s.io/v1
+metadata: {name: web-2, namespace: infra, labels: {kubernetes.io/service-name: web-proxy}}
+addressType: IPv6
+endpoints: [{addresses: ["fd00::1"], targetRef: {kind: Pod, name: one}}]
+`;
+
+const { resources, problems } = parseManifests([{ path: "x.yaml", text }]);
+const names = (kind: keyof ResourceSet) => gatewayScope(resources, gateway)[kind].map(({ metadata }) => metadata.name);
+
+describe("the part of a cluster that is one Gateway's", () => {
+  test("has the Gateway, its routes, and what they lead to", () => {
+    expect(problems).toEqual([]);
+    expect(names("Gateway")).toEqual(["web"]);
+    expect(names("HTTPRoute")).toEqual(["both"]);
+    expect(names("Backend")).toEqual(["llm"]);
+    expect(names("Service")).toEqual(["app", "web-proxy"]);
+  });
+
+  test("knows nothing of the other parents of its routes, nor of the other targets of its policies", () => {
+    const { HTTPRoute, ProxyPolicy } = gatewayScope(resources, gateway);
+    expect(HTTPRoute[0]?.spec.parentRefs.map(({ name }) => name)).toEqual(["web"]);
+    expect(ProxyPolicy[0]?.spec.targetRefs.map(({ name }) => name)).toEqual(["both"]);
+  });
+
+  test("names the Secrets of its listeners and backends, across namespaces only where a grant permits it", () => {
+    const named = namedObjects(gatewayScope(resources, gateway));
+    expect(named.map(({ namespace, name }) => `${namespace}/${name}`)).toEqual([
+      "infra/own",
+      "certs/granted",
+      "apps/key",
+    ]);
+  });
+
+  test("is empty for a Gateway that does not exist", () => {
+    const scoped = gatewayScope(resources, { namespace: "infra", name: "none" });
+    expect([scoped.Gateway, scoped.HTTPRoute, scoped.ProxyPolicy, scoped.Service].flat()).toEqual([]);
+  });
+});
+
+test("replicas are the ready pods behind the Gateway's own Service, and this process is one", () => {
+  expect(readyReplicas(resources, gateway)).toBe(2);
+  expect(readyReplicas(resources, { namespace: "infra", name: "none" })).toBe(1);
+});

@@ -1,0 +1,184 @@
+/**
+ * The API server and the parser agree on what a ProxyPolicy and a Backend may say: each manifest is judged by both.
+ * Fields are judged strictly, as `kubectl apply` asks for it.
+ */
+import { describe, expect, test } from "vitest";
+import { ClusterConnection } from "../../proxy/src/kube/connection.ts";
+import { findCluster } from "../../proxy/src/kube/cluster.ts";
+import { faultsOf } from "../../proxy/src/api/testing/faults.ts";
+import { type Cluster, describeCluster } from "./support/cluster.ts";
+
+const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
+const entry = { requests: 10, unit: "Minutes" };
+const descriptor = { entries: [{ name: "user", expression: 'request.headers["x-user"]' }] };
+const global = { backendRef: { name: "ratelimit", port: 8081 }, domain: "chat", descriptors: [descriptor] };
+const many = <T>(count: number, item: T): readonly T[] => Array.from({ length: count }, () => item);
+
+const policy = (rateLimit: object, targetRefs: readonly object[] = [target]) => ({
+  apiVersion: "gatewayproxy.dev/v1alpha1",
+  kind: "ProxyPolicy",
+  metadata: { name: "limits", namespace: "default" },
+  spec: { targetRefs, traffic: { rateLimit } },
+});
+const local = (parts: object) => policy({ local: [parts] });
+const globally = (parts: object) => policy({ global: { ...global, ...parts } });
+const backend = (spec: object) => ({
+  apiVersion: "gatewayproxy.dev/v1alpha1",
+  kind: "Backend",
+  metadata: { name: "x", namespace: "default" },
+  spec,
+});
+const ai = (parts: object) => backend({ ai: { provider: { openai: {} }, ...parts } });
+
+const accepted: readonly (readonly [string, object])[] = [
+  ["requests", local({ requests: 1, unit: "Seconds" })],
+  ["requests with burst", local({ ...entry, burst: 0 })],
+  ["tokens with key and mode", local({ tokens: 1, unit: "Hours", key: "source.address", mode: "Shadow" })],
+  ["the largest amounts", local({ requests: 2_147_483_647, burst: 2_147_483_647, unit: "Hours" })],
+  ["16 entries", policy({ local: many(16, entry) })],
+  [
+    "16 targets",
+    policy(
+      { local: [entry] },
+      many(16, target).map((ref, at) => ({ ...ref, name: `r${at}` })),
+    ),
+  ],
+  ["a target whole and in part", policy({ local: [entry] }, [target, { ...target, sectionName: "a" }])],
+  ["a global limit", globally({})],
+  ["a global limit by address", globally({ backendRef: undefined, address: "[::1]:8081" })],
+  ["a global limit by a Backend", globally({ backendRef: { group: "gatewayproxy.dev", kind: "Backend", name: "x" } })],
+  ["the longest timeout", globally({ timeout: "1m" })],
+  [
+    "fallback entries",
+    globally({
+      fallback: [
+        { tokens: 5, unit: "Hours" },
+        { ...entry, shareAcrossReplicas: true },
+      ],
+    }),
+  ],
+  [
+    "an override of 0",
+    globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 0, unit: "Day" } }] }),
+  ],
+  ["a static address", backend({ static: { host: "10.0.0.1", port: 80 } })],
+  ["an IPv6 address", backend({ static: { host: "fd00::1", port: 65_535, tls: { hostname: "a.com" } } })],
+  ["a provider", ai({ auth: { secretRef: { name: "s" } }, path: "/v1", host: "a.com", port: 1, tls: {} })],
+  ["the client's credentials", ai({ auth: { passthrough: {} } })],
+];
+
+const refused: readonly (readonly [string, object])[] = [
+  ["no amount", local({ unit: "Minutes" })],
+  ["two amounts", local({ ...entry, tokens: 5 })],
+  ["an amount of 0", local({ requests: 0, unit: "Hours" })],
+  ["an amount too large", local({ tokens: 2_147_483_648, unit: "Hours" })],
+  ["a broken amount", local({ tokens: 1.5, unit: "Hours" })],
+  ["an amount as text", local({ requests: "10", unit: "Hours" })],
+  ["a negative burst", local({ ...entry, burst: -1 })],
+  ["a burst of tokens", local({ tokens: 5, unit: "Hours", burst: 1 })],
+  ["no unit", local({ requests: 1 })],
+  ["another unit", local({ requests: 1, unit: "Days" })],
+  ["another mode", local({ ...entry, mode: "Off" })],
+  ["an unknown field", local({ ...entry, burts: 5 })],
+  ["an empty key", local({ ...entry, key: "" })],
+  ["a key too long", local({ ...entry, key: `"${"a".repeat(1024)}"` })],
+  ["no limits", policy({})],
+  ["an empty list of limits", policy({ local: [] })],
+  ["17 entries", policy({ local: many(17, entry) })],
+  ["no targets", policy({ local: [entry] }, [])],
+  [
+    "17 targets",
+    policy(
+      { local: [entry] },
+      many(17, target).map((ref, at) => ({ ...ref, name: `r${at}` })),
+    ),
+  ],
+  ["a target twice", policy({ local: [entry] }, [target, target])],
+  ["a section twice", policy({ local: [entry] }, many(2, { ...target, sectionName: "a" }))],
+  ["a target of another kind", policy({ local: [entry] }, [{ ...target, kind: "Service" }])],
+  ["a target of another group", policy({ local: [entry] }, [{ ...target, group: "" }])],
+  ["a target without name", policy({ local: [entry] }, [{ ...target, name: "" }])],
+  ["a target in another namespace", policy({ local: [entry] }, [{ ...target, namespace: "x" }])],
+  ["a global limit without service", globally({ backendRef: undefined })],
+  ["a global limit of two services", globally({ address: "127.0.0.1:8081" })],
+  ["a Service without port", globally({ backendRef: { name: "ratelimit" } })],
+  ["an address without port", globally({ backendRef: undefined, address: "127.0.0.1" })],
+  ["an address whose port is too large", globally({ backendRef: undefined, address: "127.0.0.1:70000" })],
+  ["no domain", globally({ domain: undefined })],
+  ["a timeout without unit", globally({ timeout: "100" })],
+  ["a timeout of nothing", globally({ timeout: "0ms" })],
+  ["a timeout too long", globally({ timeout: "61s" })],
+  ["another failure mode", globally({ failureMode: "FailOpen" })],
+  ["no descriptors", globally({ descriptors: [] })],
+  ["17 descriptors", globally({ descriptors: many(17, descriptor) })],
+  ["a descriptor without entries", globally({ descriptors: [{ entries: [] }] })],
+  ["an entry without name", globally({ descriptors: [{ entries: [{ name: "", expression: "source.address" }] }] })],
+  [
+    "a negative override",
+    globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: -1, unit: "Day" } }] }),
+  ],
+  [
+    "an override by the week",
+    globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 1, unit: "Week" } }] }),
+  ],
+  ["a fallback without amount", globally({ fallback: [{ unit: "Hours" }] })],
+  ["a fallback with a mode", globally({ fallback: [{ ...entry, mode: "Shadow" }] })],
+  ["a Backend of nothing", backend({})],
+  ["a Backend of two forms", backend({ static: { host: "a", port: 1 }, ai: { provider: { openai: {} } } })],
+  ["no provider", ai({ provider: {} })],
+  ["two providers", ai({ provider: { openai: {}, anthropic: {} } })],
+  ["an unknown provider", ai({ provider: { opnai: {} } })],
+  ["no credentials", ai({ auth: {} })],
+  ["a key in the open", ai({ auth: { apiKey: "sk-1" } })],
+  ["a query in the path", ai({ path: "/v1?a=b" })],
+  ["a URL as host", backend({ static: { host: "http://a", port: 1 } })],
+  ["a host too long", backend({ static: { host: "a".repeat(254), port: 1 } })],
+  ["a port in the host", backend({ static: { host: "a:80", port: 1 } })],
+  ["an IPv6 address with a zone", backend({ static: { host: "fe80::1%eth0", port: 1 } })],
+  ["an IPv4 address in disguise", backend({ static: { host: "::ffff:10.0.0.1", port: 1 } })],
+  ["no port", backend({ static: { host: "a" } })],
+  ["a port of 0", backend({ static: { host: "a", port: 0 } })],
+  ["a server name in upper case", backend({ static: { host: "a", port: 1, tls: { hostname: "A.com" } } })],
+];
+
+describeCluster("the API server and the parser", (cluster) => {
+  describe("both accept", () => {
+    test.each(accepted)("%s", async (_, manifest) => {
+      expect(faultsOf(manifest)).toEqual([]);
+      expect(await judge(cluster, manifest)).toBe("201");
+    });
+  });
+
+  describe("both refuse", () => {
+    test.each(refused)("%s", async (_, manifest) => {
+      expect(faultsOf(manifest)).not.toEqual([]);
+      // 400 for fields that are unknown, 422 for what the schema refuses.
+      expect(await judge(cluster, manifest)).toMatch(/^4(00|22)/);
+    });
+  });
+
+  test("differ on an expression that does not compile: the API server cannot know, the status tells", async () => {
+    const manifest = local({ ...entry, key: "request.heders.x" });
+    expect(faultsOf(manifest)).toHaveLength(1);
+    expect(await judge(cluster, manifest)).toBe("201");
+  });
+});
+
+/** What the API server says to a manifest: the status of its answer, and the message of a refusal. */
+async function judge({ kubeconfig }: Cluster, manifest: object): Promise<string> {
+  // The client library reads it there.
+  process.env["KUBECONFIG"] = kubeconfig;
+  const found = await findCluster({ env: { KUBECONFIG: kubeconfig } });
+  if (!found.ok) throw new Error(found.problems.map(({ message }) => message).join());
+  const connection = new ClusterConnection(found.value);
+  const plural = "kind" in manifest && manifest.kind === "Backend" ? "backends" : "proxypolicies";
+  const { status, json } = await connection.requestJson({
+    method: "POST",
+    path: `/apis/gatewayproxy.dev/v1alpha1/namespaces/default/${plural}`,
+    query: { dryRun: "All", fieldValidation: "Strict" },
+    body: manifest,
+  });
+  connection.close();
+  const message = typeof json === "object" && json !== null && "message" in json ? String(json.message) : "";
+  return message === "" ? String(status) : `${status} ${message}`;
+}
