@@ -1,6 +1,6 @@
 /**
  * What stands behind every peer: nginx for the fixed answer, because it costs little of the two cores that everything
- * shares, and a small Node server for the event stream, which nginx cannot produce chunk by chunk.
+ * shares, and small Node servers for the event stream, which nginx cannot produce chunk by chunk, and for WebSocket.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,6 +12,7 @@ import { startProgram, type RunningProgram } from "./process.ts";
 export interface BackendPorts {
   readonly staticPort: number;
   readonly streamPort: number;
+  readonly webSocketPort: number;
 }
 
 /** Starts both backends; nginx keeps its files in `folder`. */
@@ -23,7 +24,11 @@ export function startBackends(folder: string, ports: BackendPorts): readonly Run
     join(import.meta.dirname, "sse-backend.ts"),
     String(ports.streamPort),
   ]);
-  return [nginx, stream];
+  const webSocket = startProgram("websocket-backend", process.execPath, [
+    join(import.meta.dirname, "websocket-backend.ts"),
+    String(ports.webSocketPort),
+  ]);
+  return [nginx, stream, webSocket];
 }
 
 function nginxConfig(folder: string, port: number): string {

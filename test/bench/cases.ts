@@ -9,15 +9,16 @@ export interface BenchCase {
   readonly title: string;
   /**
    * Which listener of the peer: routes without any policy, under local limits, under a global one counted by a service
-   * that all peers share, or by one of the peer's own, whose CPU time and Redis's then belong to the figures.
+   * that all peers share, or by one of the peer's own, whose CPU time and Redis's then belong to the figures; `tls` is
+   * `plain` over TLS.
    */
-  readonly listener: "plain" | "limited" | "global" | "path";
+  readonly listener: "plain" | "limited" | "global" | "path" | "tls";
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
-  /** `wrk` speaks HTTP/1.1, `h2load` HTTP/2 without TLS. */
-  readonly load: "wrk" | "h2load";
+  /** `wrk` speaks HTTP/1.1, `h2load` HTTP/2, `websocket` sends messages that the backend says back. */
+  readonly load: "wrk" | "h2load" | "websocket";
   readonly connections: number;
   /** Requests at a time on one connection; 1 on HTTP/1.1. */
   readonly streams: number;
@@ -106,4 +107,7 @@ export const benchCases: readonly BenchCase[] = [
     connections: 32,
   },
   { ...plain, name: "h2c", title: "HTTP/2 without TLS", load: "h2load", connections: 8, streams: 16 },
+  { ...plain, name: "tls", title: "HTTP/1.1 over TLS", listener: "tls" },
+  { ...plain, name: "tls-h2", title: "HTTP/2 over TLS", listener: "tls", load: "h2load", connections: 8, streams: 16 },
+  { ...plain, name: "websocket", title: "WebSocket messages, there and back", path: "/ws", load: "websocket" },
 ];

@@ -1,5 +1,6 @@
 /**
- * Puts load on one listener and reads the load generator's own account of it: wrk for HTTP/1.1, h2load for HTTP/2.
+ * Puts load on one listener and reads the load generator's own account of it: wrk for HTTP/1.1, h2load for HTTP/2,
+ * and a program of our own for WebSocket.
  * An answer other than 2xx or a broken connection is an error, never a fast request.
  */
 import { execFile } from "node:child_process";
@@ -27,10 +28,15 @@ export async function applyLoad(
   seconds: number,
   folder: string,
 ): Promise<LoadResult> {
-  const url = `http://127.0.0.1:${port}${benchCase.path}`;
-  return benchCase.load === "wrk"
-    ? runWrk(benchCase, url, seconds, folder)
-    : runH2load(benchCase, url, seconds, folder);
+  const url = `${benchCase.listener === "tls" ? "https" : "http"}://127.0.0.1:${port}${benchCase.path}`;
+  switch (benchCase.load) {
+    case "wrk":
+      return runWrk(benchCase, url, seconds, folder);
+    case "h2load":
+      return runH2load(benchCase, url, seconds, folder);
+    case "websocket":
+      return runWebSocket(benchCase, url, seconds);
+  }
 }
 
 async function runWrk(benchCase: BenchCase, url: string, seconds: number, folder: string): Promise<LoadResult> {
@@ -65,6 +71,13 @@ export function parseWrk(output: string): LoadResult {
     throw new Error(`wrk got ${badAnswers} bad answers and ${brokenConnections} broken connections:\n${output}`);
   }
   return { requests, seconds: durationUs / 1e6, p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000 };
+}
+
+async function runWebSocket({ connections }: BenchCase, url: string, seconds: number): Promise<LoadResult> {
+  const program = join(import.meta.dirname, "websocket-load.ts");
+  const args = [program, url.replace("http", "ws"), String(connections), String(seconds)];
+  const { stdout } = await run(process.execPath, args);
+  return parseWrk(stdout);
 }
 
 async function runH2load(benchCase: BenchCase, url: string, seconds: number, folder: string): Promise<LoadResult> {

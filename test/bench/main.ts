@@ -6,6 +6,8 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
+import { TestAuthority } from "../support/certificates.ts";
+import { requireProgram } from "../support/programs.ts";
 import { startBackends, type BackendPorts } from "./backend.ts";
 import type { BenchCase } from "./cases.ts";
 import { type LimitPath, startLimitPath, startLimitService } from "./limit-service.ts";
@@ -65,20 +67,21 @@ async function compare(
   folder: string,
   running: RunningProgram[],
 ): Promise<readonly CaseResult[]> {
-  const [staticPort = 0, streamPort = 0, limitServicePort = 0] = await freePorts(3);
-  const backends: BackendPorts = { staticPort, streamPort };
+  const [staticPort = 0, streamPort = 0, webSocketPort = 0, limitServicePort = 0] = await freePorts(4);
+  const backends: BackendPorts = { staticPort, streamPort, webSocketPort };
+  const certificate = new TestAuthority(requireProgram("openssl"), folder, "authority").issue("server", "IP:127.0.0.1");
   running.push(...startBackends(folder, backends), startLimitService(folder, limitServicePort));
   const started: StartedPeer[] = [];
   const needsPaths = options.cases.some(({ listener }) => listener === "path");
   for (const peer of chosen) {
-    const [plain = 0, limited = 0, global = 0, wholePath = 0] = await freePorts(4);
+    const [plain = 0, limited = 0, global = 0, wholePath = 0, tls = 0] = await freePorts(5);
     const own = join(folder, peer.name);
     mkdirSync(own);
-    const listeners = { plain, limited, global, path: wholePath };
+    const listeners = { plain, limited, global, path: wholePath, tls };
     const path = needsPaths
       ? await startLimitPath(peer.service, join(folder, `${peer.name}-path`), running)
       : undefined;
-    const setup = { folder: own, workers: options.workers, listeners, backends, limitServicePort };
+    const setup = { folder: own, workers: options.workers, listeners, backends, certificate, limitServicePort };
     const program = peer.start({ ...setup, ownServicePort: path?.port });
     running.push(program);
     started.push({ name: peer.name, program, listeners, path });

@@ -6,6 +6,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { requireProgram } from "../support/programs.ts";
 import type { BenchCase } from "./cases.ts";
+import { applyLoad } from "./load.ts";
 
 /** An answer as curl saw it. */
 interface Answer {
@@ -19,7 +20,12 @@ const run = promisify(execFile);
 
 /** Throws when the answer on `port` is not what `backendPort` answers with status 200, or lacks the expected header. */
 export async function validate(benchCase: BenchCase, port: number, backendPort: number): Promise<void> {
-  const expected = await ask({ ...benchCase, load: "wrk" }, backendPort);
+  if (benchCase.load === "websocket") {
+    // The load itself looks at every message that comes back.
+    await applyLoad({ ...benchCase, connections: 1 }, port, 0, "");
+    return;
+  }
+  const expected = await ask({ ...benchCase, load: "wrk", listener: "plain" }, backendPort);
   const answer = await ask(benchCase, port);
   const where = `${benchCase.method} ${benchCase.path} on port ${port}`;
   if (answer.status !== "200") throw new Error(`${where}: status ${answer.status}, expected 200: ${answer.body}`);
@@ -31,13 +37,14 @@ export async function validate(benchCase: BenchCase, port: number, backendPort: 
   }
 }
 
-async function ask({ method, path, headers, body, load }: BenchCase, port: number): Promise<Answer> {
+async function ask({ method, path, headers, body, load, listener }: BenchCase, port: number): Promise<Answer> {
   const args = [
     ...["--silent", "--show-error", "--include", "--max-time", "5", "--request", method],
-    load === "h2load" ? "--http2-prior-knowledge" : "--http1.1",
+    ...(listener === "tls" ? ["--insecure"] : []),
+    load !== "h2load" ? "--http1.1" : listener === "tls" ? "--http2" : "--http2-prior-knowledge",
     ...Object.entries(headers).flatMap(([name, value]) => ["--header", `${name}: ${value}`]),
     ...(body === undefined ? [] : ["--data-binary", body]),
-    `http://127.0.0.1:${port}${path}`,
+    `${listener === "tls" ? "https" : "http"}://127.0.0.1:${port}${path}`,
   ];
   const { stdout } = await run(requireProgram("curl"), args, { maxBuffer: 16 * 1024 * 1024 });
   const end = stdout.indexOf("\r\n\r\n");

@@ -70,7 +70,7 @@ const http2 = {
   },
 };
 
-function bootstrap({ listeners, backends, limitServicePort, ownServicePort }: PeerSetup): object {
+function bootstrap({ listeners, backends, limitServicePort, ownServicePort, certificate }: PeerSetup): object {
   return {
     static_resources: {
       listeners: [
@@ -78,10 +78,12 @@ function bootstrap({ listeners, backends, limitServicePort, ownServicePort }: Pe
         listener("limited", listeners.limited, [localLimitFilter, routerFilter]),
         listener("global", listeners.global, [globalLimitFilter("ratelimit"), routerFilter]),
         listener("path", listeners.path, [globalLimitFilter("own-ratelimit"), routerFilter]),
+        listener("tls", listeners.tls, [routerFilter], tlsSocket(certificate)),
       ],
       clusters: [
         cluster("static", backends.staticPort),
         cluster("stream", backends.streamPort),
+        cluster("websocket", backends.webSocketPort),
         { ...cluster("ratelimit", limitServicePort), typed_extension_protocol_options: http2 },
         { ...cluster("own-ratelimit", ownServicePort ?? limitServicePort), typed_extension_protocol_options: http2 },
       ],
@@ -89,8 +91,23 @@ function bootstrap({ listeners, backends, limitServicePort, ownServicePort }: Pe
   };
 }
 
-function listener(name: string, port: number, httpFilters: readonly object[]): object {
+function tlsSocket({ certFile, keyFile }: PeerSetup["certificate"]): object {
+  return {
+    name: "envoy.transport_sockets.tls",
+    typed_config: {
+      "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+      common_tls_context: {
+        alpn_protocols: ["h2", "http/1.1"],
+        tls_certificates: [{ certificate_chain: { filename: certFile }, private_key: { filename: keyFile } }],
+      },
+    },
+  };
+}
+
+/** @param transport absent: plain text. */
+function listener(name: string, port: number, httpFilters: readonly object[], transport?: object): object {
   const routes = [
+    { match: { prefix: "/ws" }, route: { cluster: "websocket" } },
     { match: { prefix: "/v1/" }, route: { cluster: "stream" } },
     { match: { prefix: "/" }, route: { cluster: "static" } },
   ];
@@ -98,13 +115,19 @@ function listener(name: string, port: number, httpFilters: readonly object[]): o
     "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     stat_prefix: name,
     codec_type: "AUTO",
+    upgrade_configs: [{ upgrade_type: "websocket" }],
     route_config: { virtual_hosts: [{ name, domains: ["*"], routes, rate_limits: byAddress }] },
     http_filters: httpFilters,
   };
   return {
     name,
     address: socketAddress(port),
-    filter_chains: [{ filters: [{ name: "envoy.filters.network.http_connection_manager", typed_config: manager }] }],
+    filter_chains: [
+      {
+        filters: [{ name: "envoy.filters.network.http_connection_manager", typed_config: manager }],
+        ...(transport !== undefined && { transport_socket: transport }),
+      },
+    ],
   };
 }
 

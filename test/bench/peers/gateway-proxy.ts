@@ -31,7 +31,7 @@ export const gatewayProxy: Peer = {
 };
 
 /** The tokens entry makes the proxy read every answer of `limited-stream` for its usage. */
-function manifests({ listeners, backends, limitServicePort, ownServicePort }: PeerSetup): string {
+function manifests({ listeners, backends, limitServicePort, ownServicePort, certificate }: PeerSetup): string {
   const rateLimits = {
     "limited-static": { local: [{ requests: unreachedLimit, unit: "Hours" }] },
     "limited-stream": { local: [{ tokens: unreachedLimit, unit: "Hours" }] },
@@ -50,8 +50,16 @@ function manifests({ listeners, backends, limitServicePort, ownServicePort }: Pe
           { name: "limited", protocol: "HTTP", port: listeners.limited },
           { name: "global", protocol: "HTTP", port: listeners.global },
           { name: "path", protocol: "HTTP", port: listeners.path },
+          { name: "tls", protocol: "HTTPS", port: listeners.tls, tls: { certificateRefs: [{ name: "certificate" }] } },
         ],
       },
+    },
+    {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "certificate" },
+      type: "kubernetes.io/tls",
+      stringData: { "tls.crt": certificate.cert, "tls.key": certificate.key },
     },
     route("plain-static", "plain", "/", "static"),
     route("plain-stream", "plain", "/v1", "stream"),
@@ -59,8 +67,11 @@ function manifests({ listeners, backends, limitServicePort, ownServicePort }: Pe
     route("limited-stream", "limited", "/v1", "stream"),
     route("global-static", "global", "/", "static"),
     route("path-static", "path", "/", "static"),
+    route("tls-static", "tls", "/", "static"),
+    route("plain-websocket", "plain", "/ws", "websocket"),
     backend("static", backends.staticPort),
     backend("stream", backends.streamPort),
+    backend("websocket", backends.webSocketPort),
     ...Object.entries(rateLimits).map(([target, rateLimit]) => ({
       apiVersion: "gatewayproxy.dev/v1alpha1",
       kind: "ProxyPolicy",

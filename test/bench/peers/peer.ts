@@ -1,4 +1,5 @@
 /** What the benchmark asks of a proxy that it compares. */
+import type { Certificate } from "../../support/certificates.ts";
 import type { BackendPorts } from "../backend.ts";
 import type { RunningProgram } from "../process.ts";
 
@@ -8,6 +9,7 @@ export interface ListenerPorts {
   readonly limited: number;
   readonly global: number;
   readonly path: number;
+  readonly tls: number;
 }
 
 /** What a peer is started with. */
@@ -17,6 +19,8 @@ export interface PeerSetup {
   readonly workers: number;
   readonly listeners: ListenerPorts;
   readonly backends: BackendPorts;
+  /** Of the listener `tls`. */
+  readonly certificate: Certificate;
   /** Of the rate limit service that all peers ask, in gRPC. */
   readonly limitServicePort: number;
   /** Of the peer's own, for the listener `path`; absent where no case is about it. */
