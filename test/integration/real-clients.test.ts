@@ -111,8 +111,8 @@ describeWith(["grpcurl"], "grpcurl through an HTTPRoute to an h2c Service", ({ g
 describe("ws", () => {
   test("messages of every kind, and the close with its code", async () => {
     const { port } = await startWebSocketBackend((socket) => {
-      socket.on("message", (data, isBinary) => {
-        if (String(data) === "bye") socket.close(4_001, "as you wish");
+      socket.on("message", (data: Buffer, isBinary) => {
+        if (data.toString() === "bye") socket.close(4_001, "as you wish");
         else socket.send(data, { binary: isBinary });
       });
     });
