@@ -67,6 +67,7 @@ const workspaces = {
   protos: ["runtime"],
   // What the admin server answers; imported by whoever reads it, too.
   "admin-api": [],
+  "admin-ui": ["admin-api"],
   proxy: ["runtime", "protos", "admin-api"],
   "ratelimit-service": ["runtime", "protos"],
   proxyctl: ["runtime", "admin-api", "proxy"],

@@ -41,6 +41,7 @@ COPY package.json package-lock.json ./
 COPY runtime/package.json runtime/
 COPY protos/package.json protos/
 COPY admin-api/package.json admin-api/
+COPY admin-ui/package.json admin-ui/
 COPY proxyctl/package.json proxyctl/
 COPY proxy/package.json proxy/
 COPY ratelimit-service/package.json ratelimit-service/
@@ -55,6 +56,14 @@ FROM dependencies AS ratelimit-service-dependencies
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
     --workspace runtime --workspace protos --workspace ratelimit-service && \
     find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.md' \) -delete
+
+# --- The page of the admin server -------------------------------------------------------------------------------------
+FROM dependencies AS admin-ui
+RUN npm ci --ignore-scripts --no-audit --no-fund --workspace admin-ui
+COPY tsconfig.json ./
+COPY admin-api/ admin-api/
+COPY admin-ui/ admin-ui/
+RUN npm run --silent build --workspace admin-ui
 
 # --- The images -------------------------------------------------------------------------------------------------------
 FROM base AS mock-llm
@@ -82,6 +91,7 @@ COPY package.json ./
 COPY runtime/ runtime/
 COPY protos/ protos/
 COPY admin-api/ admin-api/
+COPY --from=admin-ui /app/admin-ui/dist/ admin-ui/dist/
 COPY proxy/ proxy/
 EXPOSE 15020 15021
 ENTRYPOINT ["node"]

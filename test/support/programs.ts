@@ -20,6 +20,7 @@ export const testPrograms = [
   "ratelimit",
   "grpcurl",
   "h2spec",
+  "chromium",
 ] as const;
 
 export type TestProgram = (typeof testPrograms)[number];

@@ -1,0 +1,67 @@
+/** The admin server as the page sees it: answers typed, refusals as errors that say what the server said. */
+import type { AdminError } from "@gatewayproxy/admin-api/error";
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+
+/** What is refused, or does not come; the message is for people. */
+export class AdminFailure extends Error {}
+
+/** Asks for an answer in JSON. Rejects with AdminFailure. */
+export async function getJson<Answer>(path: string, signal: AbortSignal): Promise<Answer> {
+  const response = await ask(path, { signal });
+  return (await response.json()) as Answer; // the server and this page are built from the same types
+}
+
+/** Asks for an answer in text. Rejects with AdminFailure. */
+export async function getText(path: string, method: "GET" | "POST", signal: AbortSignal): Promise<string> {
+  return (await ask(path, { method, signal })).text();
+}
+
+/**
+ * Follows the next request that matches `expression` (CEL; empty: any) to its end. `onReady` is called when the server
+ * watches. Rejects with AdminFailure; resolves also when `signal` aborts.
+ */
+export async function followTrace(
+  expression: string,
+  { onReady, onEvent }: { readonly onReady: () => void; readonly onEvent: (event: TraceEvent) => void },
+  signal: AbortSignal,
+): Promise<void> {
+  const query = expression === "" ? "" : `?expression=${encodeURIComponent(expression)}`;
+  try {
+    const { body } = await ask(`/debug/trace${query}`, { signal });
+    if (body === null) return;
+    for await (const line of linesOf(body.pipeThrough(new TextDecoderStream()))) {
+      if (line === ": ready") onReady();
+      if (line.startsWith("data: ")) onEvent(JSON.parse(line.slice("data: ".length)) as TraceEvent);
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+async function* linesOf(chunks: ReadableStream<string>): AsyncGenerator<string> {
+  const reader = chunks.getReader();
+  let rest = "";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    const lines = (rest + read.value).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+}
+
+async function ask(path: string, options: RequestInit): Promise<Response> {
+  const response = await fetch(path, options).catch((error: unknown) => {
+    if (options.signal?.aborted === true) throw error;
+    throw new AdminFailure("The proxy does not answer. It may have stopped, or the port-forward to it has ended.");
+  });
+  if (response.ok) return response;
+  throw new AdminFailure(await explain(response));
+}
+
+async function explain(response: Response): Promise<string> {
+  try {
+    const { error, hint } = (await response.json()) as AdminError; // every refusal of the server has this shape
+    return `${error}; ${hint}`;
+  } catch {
+    return `The proxy answered ${response.status} ${response.statusText}.`;
+  }
+}

@@ -1,0 +1,16 @@
+/** Figures as people read them. */
+
+/** `0.4ms`, `12ms`, `3.1s`, `2m 5s`. */
+export function formatMs(ms: number): string {
+  if (ms < 10) return `${ms.toFixed(1)}ms`;
+  if (ms < 1000) return `${ms.toFixed(0)}ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)}s`;
+  return formatSeconds(Math.round(ms / 1000));
+}
+
+/** `45s`, `2m 5s`, `1h 3m`. */
+export function formatSeconds(seconds: number): string {
+  const minutes = Math.floor(seconds / 60);
+  if (minutes === 0) return `${seconds}s`;
+  return minutes < 60 ? `${minutes}m ${seconds % 60}s` : `${Math.floor(minutes / 60)}h ${minutes % 60}m`;
+}
