@@ -16,7 +16,9 @@ const proxy = {
   cel: { layers: [], packages: ["@bufbuild/.+", "re2js"], core: [] },
   // crypto, tls: whether a certificate is one that can be served.
   translate: { layers: ["api", "ir"], packages: [], core: ["net", "crypto", "tls"] },
-  status: { layers: ["api", "ir"], packages: [], core: [] },
+  // util: whether a status differs from the one that stands.
+  status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
+  controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["yaml"] },
   kube: { layers: [], packages: ["@kubernetes/client-node"] },
   source: { layers: ["api", "kube"], packages: ["yaml"] },
   routing: { layers: ["ir"], packages: ["re2js"], core: [] },

@@ -1,7 +1,7 @@
 /** What every Kubernetes object has around its `spec`. */
 import * as z from "zod";
 import { defaultNamespace, gatewayGroup } from "./names.ts";
-import { integer, leaf, namespaceName, objectName, strictObject, textMap } from "./schema.ts";
+import { anyText, integer, leaf, namespaceName, objectName, strictObject, textMap } from "./schema.ts";
 
 const rfc3339 = leaf<string>(
   "a time such as 2026-01-31T12:00:00Z",
@@ -13,6 +13,8 @@ const commonMetadata = {
   name: objectName,
   labels: textMap.default({}),
   generation: integer(0, Number.MAX_SAFE_INTEGER).optional(),
+  /** The object's own, unlike that of any other of its name before or after. */
+  uid: anyText.optional(),
   creationTimestamp: rfc3339.optional(),
 };
 

@@ -23,7 +23,13 @@ export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "Inval
 
 export type GatewayCondition = ConditionsOf<{
   Accepted: "Accepted" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
-  Programmed: "Programmed" | "Invalid" | "AddressNotUsable";
+  Programmed:
+    | "Programmed"
+    | "Invalid"
+    | "AddressNotUsable"
+    /** In a cluster: its Service has no address yet, or none of its pods is ready. */
+    | "AddressNotAssigned"
+    | "NoResources";
   /** Present where the Gateway refers to a certificate for its backends. */
   ResolvedRefs: "ResolvedRefs" | "InvalidClientCertificateRef" | "RefNotPermitted";
   /** Present only when true: clients are taken whatever certificate they show. */
@@ -51,7 +57,8 @@ export type ListenerUnresolved =
 
 export type ListenerCondition = ConditionsOf<{
   Accepted: "Accepted" | ListenerRefusal;
-  Programmed: "Programmed" | "Invalid" | ConflictReason;
+  /** Pending: in a cluster, where its Gateway is not programmed. */
+  Programmed: "Programmed" | "Invalid" | "Pending" | ConflictReason;
   ResolvedRefs: "ResolvedRefs" | ListenerUnresolved;
   Conflicted: "NoConflicts" | ConflictReason;
   /** Present only when true: another TLS listener of the port has some of its hosts. */

@@ -1,0 +1,15 @@
+/** Statuses as a controller writes them: what translation found, and what only the cluster can tell. */
+import type { GatewayClassStatus, GatewayStatus, Statuses } from "../api/status.ts";
+
+export interface GatewayAddress {
+  readonly type: "IPAddress" | "Hostname";
+  readonly value: string;
+}
+
+export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gateways"> {
+  readonly gatewayClasses: readonly (GatewayClassStatus & {
+    /** Sorted by name. */
+    readonly supportedFeatures: readonly { readonly name: string }[];
+  })[];
+  readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
+}

@@ -1,0 +1,275 @@
+/**
+ * Writes statuses to the API server, and only those that are not there yet. Fields that are ours alone are written by
+ * server-side apply, which leaves other writers' conditions in place. Lists that controllers share (`parents`,
+ * `ancestors`) are atomic to server-side apply, so there the newest list is read, our entries are replaced in it, and
+ * it is written for the version that was read; whoever was quicker makes us read again.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
+import { renderKey } from "../api/resource.ts";
+import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
+import { ApiFailure } from "../kube/api-failure.ts";
+import { isObject } from "../kube/object.ts";
+import type { ClusterStatuses } from "./cluster-statuses.ts";
+import {
+  desiredOwnStatus,
+  desiredSharedList,
+  type OwnStatus,
+  policyAncestors,
+  routeParents,
+  type SharedEntry,
+  type SharedList,
+} from "./desired-status.ts";
+
+export interface StatusWriterOptions {
+  readonly api: Pick<KubeApi, "get" | "apply" | "merge">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Tells each object whose status was written, and each that could not be. */
+  readonly onWritten?: (outcome: "written" | "failed") => void;
+}
+
+/** Requests under way at once; more would be queued by the API server's fairness anyway. */
+const parallel = 8;
+
+/** How often somebody else may be quicker in a row. */
+const attempts = 5;
+
+/** Condition types of ours, also those that do not hold at the moment. */
+const ownedTypes = {
+  GatewayClass: ["Accepted"],
+  Gateway: ["Accepted", "Programmed", "ResolvedRefs", "InsecureFrontendValidationMode"],
+  ListenerSet: ["Accepted", "Programmed"],
+} as const;
+
+const gatewayApi = (plural: string): ResourceType => ({ apiVersion: `${gatewayGroup}/v1`, plural });
+
+const types = {
+  GatewayClass: gatewayApi("gatewayclasses"),
+  Gateway: gatewayApi("gateways"),
+  ListenerSet: gatewayApi("listenersets"),
+  HTTPRoute: gatewayApi("httproutes"),
+  BackendTLSPolicy: gatewayApi("backendtlspolicies"),
+  ProxyPolicy: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "proxypolicies" },
+};
+
+interface ObjectName {
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}
+
+/** An object as it was last seen. */
+export interface StandingObject {
+  readonly metadata: ObjectName;
+  readonly status?: unknown;
+}
+
+/** Every object that has a status of ours, or may have one. */
+export type StandingObjects = Readonly<Record<keyof typeof types, readonly StandingObject[]>>;
+
+export class StatusWriter {
+  readonly #options: StatusWriterOptions;
+  /** What we wrote, until the source sees it: by key, with the status that it saw when we did. */
+  readonly #written = new Map<string, { readonly seen: unknown; readonly status: unknown }>();
+
+  constructor(options: StatusWriterOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Writes every status that differs from the one that stands. Never rejects; false when some could not be written
+   * and should be tried again.
+   */
+  async write(statuses: ClusterStatuses, standing: StandingObjects): Promise<boolean> {
+    const tasks = [
+      ...this.#classTasks(statuses, standing),
+      ...this.#gatewayTasks(statuses, standing),
+      ...this.#sharedTasks("HTTPRoute", routeParents, standing.HTTPRoute, routeEntries(statuses)),
+      ...this.#sharedTasks(
+        "BackendTLSPolicy",
+        policyAncestors,
+        standing.BackendTLSPolicy,
+        policyEntries(statuses.backendTlsPolicies),
+      ),
+      ...this.#sharedTasks("ProxyPolicy", policyAncestors, standing.ProxyPolicy, policyEntries(statuses.proxyPolicies)),
+    ];
+    const outcomes = await runParallel(tasks);
+    return outcomes.every(Boolean);
+  }
+
+  #classTasks({ gatewayClasses }: ClusterStatuses, { GatewayClass }: StandingObjects): readonly Task[] {
+    return gatewayClasses.flatMap(({ name, conditions, supportedFeatures }) =>
+      this.#ownTask("GatewayClass", GatewayClass, { name }, { conditions, fields: { supportedFeatures } }),
+    );
+  }
+
+  #gatewayTasks({ gateways, listenerSets }: ClusterStatuses, standing: StandingObjects): readonly Task[] {
+    return [
+      ...gateways.flatMap(({ namespace, name, conditions, listeners, addresses, attachedListenerSets }) => {
+        const fields = { addresses, ...(attachedListenerSets !== undefined && { attachedListenerSets }) };
+        const status = { conditions, listeners: listeners.map((each) => ({ ...each })), fields };
+        return this.#ownTask("Gateway", standing.Gateway, { namespace, name }, status);
+      }),
+      ...listenerSets.flatMap(({ namespace, name, conditions, listeners }) => {
+        const status = { conditions, listeners: listeners.map((each) => ({ ...each })), fields: {} };
+        return this.#ownTask("ListenerSet", standing.ListenerSet, { namespace, name }, status);
+      }),
+    ];
+  }
+
+  #ownTask(
+    kind: keyof typeof ownedTypes,
+    resources: readonly StandingObject[],
+    object: ObjectName,
+    status: OwnStatus,
+  ): readonly Task[] {
+    const key = renderKey(kind, object.namespace, object.name);
+    const resource = resources.find(({ metadata }) => isSame(metadata, object));
+    if (resource === undefined) return [];
+    const { status: seen } = resource;
+    const desired = desiredOwnStatus(status, this.#standing(key, seen), ownedTypes[kind], this.#now());
+    if (desired === undefined) return [];
+    const { apiVersion } = types[kind];
+    const metadata = { name: object.name, ...(object.namespace !== undefined && { namespace: object.namespace }) };
+    const path = `${resourcePath(types[kind], object.namespace, object.name)}/status`;
+    const body = { apiVersion, kind, metadata, status: desired };
+    return [
+      this.#task(key, async () => {
+        const written = await this.#options.api.apply(path, body, { fieldManager: controllerName });
+        this.#written.set(key, { seen, status: written["status"] });
+      }),
+    ];
+  }
+
+  /** Also for objects that have an entry of ours and should have none any more. */
+  #sharedTasks(
+    kind: "HTTPRoute" | "BackendTLSPolicy" | "ProxyPolicy",
+    list: SharedList,
+    resources: readonly StandingObject[],
+    entries: ReadonlyMap<string, SharedStatus>,
+  ): readonly Task[] {
+    return resources.flatMap(({ metadata, status: seen }) => {
+      const key = renderKey(kind, metadata.namespace, metadata.name);
+      const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
+      if (sharedPatch(own, fields, this.#standing(key, seen), list, this.#now()) === undefined) return [];
+      const path = resourcePath(types[kind], metadata.namespace, metadata.name);
+      return [
+        this.#task(key, async () => {
+          const status = await this.#replaceOurs(path, (standing) =>
+            sharedPatch(own, fields, standing, list, this.#now()),
+          );
+          this.#written.set(key, { seen, status });
+        }),
+      ];
+    });
+  }
+
+  /** Reads the newest status and writes what `patchOf` makes of it; gives the status that stands then. */
+  async #replaceOurs(path: string, patchOf: (standing: unknown) => object | undefined): Promise<unknown> {
+    for (let attempt = 1; ; attempt++) {
+      const object = await this.#options.api.get(path);
+      const patch = patchOf(object?.["status"]);
+      if (object === undefined || patch === undefined) return object?.["status"];
+      const { resourceVersion } = isObject(object["metadata"]) ? object["metadata"] : {};
+      try {
+        const body = { metadata: { resourceVersion }, status: patch };
+        return (await this.#options.api.merge(`${path}/status`, body))["status"];
+      } catch (error) {
+        if (!(error instanceof ApiFailure) || error.status !== 409 || attempt === attempts) throw error;
+      }
+    }
+  }
+
+  /** The newest status that we know of: what we wrote, until the source has seen something newer. */
+  #standing(key: string, seen: unknown): unknown {
+    const written = this.#written.get(key);
+    if (written === undefined) return seen;
+    if (written.seen === seen) return written.status;
+    this.#written.delete(key);
+    return seen;
+  }
+
+  #task(key: string, write: () => Promise<void>): Task {
+    const { log, onWritten } = this.#options;
+    return async () => {
+      try {
+        await write();
+        onWritten?.("written");
+        return true;
+      } catch (error) {
+        // The object is gone, and its status with it.
+        if (error instanceof ApiFailure && error.status === 404) return true;
+        log.warn({ resource: key, err: error }, "cannot write the status");
+        onWritten?.("failed");
+        return false;
+      }
+    };
+  }
+
+  /** Whole seconds, as the API keeps times. */
+  #now(): string {
+    return new Date(this.#options.clock.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
+  }
+}
+
+type Task = () => Promise<boolean>;
+
+interface SharedStatus {
+  readonly entries: readonly SharedEntry[];
+  /** Fields beside the list. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+const noStatus: SharedStatus = { entries: [], fields: {} };
+
+function routeEntries({ httpRoutes }: ClusterStatuses): ReadonlyMap<string, SharedStatus> {
+  return new Map(
+    httpRoutes.map(({ namespace, name, parents }) => {
+      const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
+      return [`${namespace}/${name}`, { entries, fields: {} }];
+    }),
+  );
+}
+
+function policyEntries(
+  policies: ClusterStatuses["backendTlsPolicies"] | ClusterStatuses["proxyPolicies"],
+): ReadonlyMap<string, SharedStatus> {
+  return new Map(
+    policies.map(({ namespace, name, ancestors }) => {
+      const entries = ancestors.map(({ ancestorRef, conditions }) => ({ ref: { ...ancestorRef }, conditions }));
+      return [`${namespace}/${name}`, { entries, fields: {} }];
+    }),
+  );
+}
+
+/** What of a status has to be written; undefined where all of it stands. */
+function sharedPatch(
+  entries: readonly SharedEntry[],
+  fields: SharedStatus["fields"],
+  standing: unknown,
+  list: SharedList,
+  now: string,
+): object | undefined {
+  const desired = desiredSharedList(entries, standing, list, now);
+  const before = isObject(standing) ? standing : {};
+  const changed = Object.entries(fields).filter(
+    ([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value),
+  );
+  if (desired === undefined && changed.length === 0) return undefined;
+  return { ...Object.fromEntries(changed), ...(desired !== undefined && { [list.list]: desired }) };
+}
+
+function isSame(a: ObjectName, b: ObjectName): boolean {
+  return a.name === b.name && a.namespace === b.namespace;
+}
+
+async function runParallel(tasks: readonly Task[]): Promise<readonly boolean[]> {
+  const outcomes: boolean[] = [];
+  const waiting = tasks.values();
+  const lane = async () => {
+    for (const task of waiting) outcomes.push(await task());
+  };
+  await Promise.all(Array.from({ length: parallel }, lane));
+  return outcomes;
+}
