@@ -37,6 +37,7 @@ export default tseslint.config(
     files: [
       "**/main.ts",
       "**/command.ts",
+      "**/controller-main.ts",
       "**/worker-main.ts",
       "runtime/src/clock.ts",
       "scripts/**/*.ts",

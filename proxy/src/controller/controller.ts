@@ -1,0 +1,130 @@
+/**
+ * The controller put together: watches the cluster, and while this replica leads, keeps the objects of every Gateway
+ * and writes every status. Whatever changes, all is planned anew from what is known, and only differences are written;
+ * so it does not matter what was missed, in which order things came, or who led before.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Logs } from "@gatewayproxy/runtime/log";
+import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { KubeApi } from "../kube/api.ts";
+import type { ClusterConnection } from "../kube/connection.ts";
+import { coalesce, type Coalescer } from "../source/coalesce.ts";
+import {
+  type KubernetesConfiguration,
+  type KubernetesSource,
+  openKubernetesSource,
+} from "../source/kubernetes/kubernetes-source.ts";
+import { StatusWriter } from "../status/writer.ts";
+import { LeaderElection } from "./lease.ts";
+import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";
+import { Provisioner } from "./provision/provisioner.ts";
+import { type ProxyDefaults, tenantName } from "./provision/workload.ts";
+import { standingObjects } from "./standing.ts";
+
+export interface ControllerOptions {
+  readonly connection: ClusterConnection;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logs: Logs;
+  readonly defaults: ProxyDefaults;
+  /** Of the Lease. */
+  readonly namespace: string;
+  readonly identity: string;
+  /** Called once everything is known that there is to know. */
+  readonly onSynced: () => void;
+  readonly onLeading: (isLeader: boolean) => void;
+  readonly onWritten: (outcome: "written" | "failed") => void;
+}
+
+/** The name of the Lease. */
+export const leaseName = "gateway-proxy-controller";
+
+/** Changes come in bursts: a rollout is dozens of them. */
+const quietMs = 50;
+const maxMs = 250;
+
+/** When to try again what could not be written. */
+const retryMs = 2_000;
+
+export class Controller {
+  readonly #options: ControllerOptions;
+  readonly #source: KubernetesSource;
+  readonly #provisioner: Provisioner;
+  readonly #writer: StatusWriter;
+  readonly #election: LeaderElection;
+  readonly #changes: Coalescer;
+  #configuration: KubernetesConfiguration | undefined;
+  #told: ReadonlySet<string> = new Set();
+  #retry: Timer | undefined;
+
+  /** Begins at once; what cannot be reached is tried again for ever. */
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+    const { connection, clock, random, logs, namespace, identity } = options;
+    const api = new KubeApi(connection);
+    this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile() });
+    const onChange = () => this.#changes.poke();
+    const { onWritten } = options;
+    this.#writer = new StatusWriter({ api, clock, log: logs.logger("controller::status"), onWritten });
+    const log = logs.logger("controller::provision");
+    this.#provisioner = new Provisioner({ connection, api, clock, random, log, onChange });
+    this.#source = openKubernetesSource({
+      ...{ connection, clock, random, keepsStatus: true },
+      log: logs.logger("controller::source"),
+      select: (resources) => resources,
+      namedObjects: controllerObjects,
+      publish: (configuration) => this.#take(configuration),
+    });
+    this.#election = new LeaderElection({
+      ...{ api, clock, namespace, identity, name: leaseName },
+      log: logs.logger("controller::leader"),
+      onChange: (isLeader) => {
+        options.onLeading(isLeader);
+        onChange();
+      },
+    });
+    this.#election.start();
+  }
+
+  /** Finishes what is being written, and gives the lead to another replica. */
+  async close(): Promise<void> {
+    this.#retry?.cancel();
+    await this.#source.close();
+    this.#provisioner.close();
+    await this.#changes.close();
+    await this.#election.close();
+  }
+
+  #take(configuration: KubernetesConfiguration): void {
+    this.#configuration = configuration;
+    this.#tell(configuration.problems);
+    this.#changes.poke();
+  }
+
+  /** Each problem once; what translation finds is told by statuses. */
+  #tell(problems: readonly Problem[]): void {
+    const log = this.#options.logs.logger("controller::config");
+    const texts = problems.map(renderProblem);
+    for (const text of texts) if (!this.#told.has(text)) log.warn(text);
+    this.#told = new Set(texts);
+  }
+
+  async #reconcile(): Promise<void> {
+    if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
+    this.#options.onSynced();
+    if (!this.#election.isLeader) return;
+    const { resources, rejected } = this.#configuration;
+    const plan = planFor(resources, rejected, this.#options.defaults);
+    const faults = await this.#provisioner.reconcile(plan.provision);
+    const statuses = clusterStatuses(plan, {
+      resources,
+      faults,
+      serviceOf: (gateway) => this.#provisioner.standing("Service", gateway.metadata.namespace, tenantName(gateway)),
+    });
+    const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
+    this.#retry?.cancel();
+    if (faults.size > 0 || !isWritten) {
+      this.#retry = this.#options.clock.setTimer(retryMs, () => this.#changes.poke());
+    }
+  }
+}

@@ -1,0 +1,111 @@
+/** What the cluster says of a Gateway: where it can be reached, and whether a proxy is there to answer. Pure. */
+import type { EndpointSlice } from "../api/endpoint-slice.ts";
+import { serviceNameLabel } from "../api/endpoint-slice.ts";
+import type { Gateway } from "../api/gateway.ts";
+import type { GatewayCondition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
+import { isObject, type KubeObject } from "../kube/object.ts";
+import type { GatewayAddress } from "../status/cluster-statuses.ts";
+
+export interface GatewayReadiness {
+  readonly addresses: readonly GatewayAddress[];
+  /** Proxies that are ready. */
+  readonly ready: number;
+  /** Why its objects could not be made as they should be. */
+  readonly fault: string | undefined;
+}
+
+/** Addresses of pods that are told where a Service has none of its own; the API takes 16 in all. */
+const mostAddresses = 16;
+
+/** Reads a Gateway's Service and the slices behind it. */
+export function readinessOf(
+  service: KubeObject | undefined,
+  slices: readonly EndpointSlice[],
+  fault: string | undefined,
+): GatewayReadiness {
+  const metadata = service !== undefined && isObject(service["metadata"]) ? service["metadata"] : {};
+  const own = slices.filter(
+    (slice) =>
+      slice.metadata.labels[serviceNameLabel] === metadata["name"] &&
+      slice.metadata.namespace === metadata["namespace"],
+  );
+  const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
+  const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
+  return { addresses: addressesOf(service, pods), ready: pods.length, fault };
+}
+
+function addressesOf(service: KubeObject | undefined, pods: readonly string[]): readonly GatewayAddress[] {
+  const { spec, status } = service ?? {};
+  const { type, clusterIP, externalIPs } = isObject(spec) ? spec : {};
+  if (clusterIP === "None") return pods.slice(0, mostAddresses).map(ipAddress);
+  if (type === "LoadBalancer") return ingressOf(status);
+  const external = Array.isArray(externalIPs) ? externalIPs.filter((each) => typeof each === "string") : [];
+  if (external.length > 0) return external.map(ipAddress);
+  return typeof clusterIP === "string" && clusterIP !== "" ? [ipAddress(clusterIP)] : [];
+}
+
+function ingressOf(status: unknown): readonly GatewayAddress[] {
+  const balancer = isObject(status) ? status["loadBalancer"] : undefined;
+  const ingress = isObject(balancer) && Array.isArray(balancer["ingress"]) ? balancer["ingress"] : [];
+  return ingress.filter(isObject).flatMap(({ ip, hostname }): readonly GatewayAddress[] => {
+    if (typeof ip === "string" && ip !== "") return [ipAddress(ip)];
+    return typeof hostname === "string" && hostname !== "" ? [{ type: "Hostname", value: hostname }] : [];
+  });
+}
+
+function ipAddress(value: string): GatewayAddress {
+  return { type: "IPAddress", value };
+}
+
+/** The status of translation, with Programmed only where requests are answered. */
+export function withReadiness(
+  status: GatewayStatus,
+  gateway: Gateway,
+  readiness: GatewayReadiness,
+): GatewayStatus & { readonly addresses: readonly GatewayAddress[] } {
+  const { addresses } = readiness;
+  const obstacle = obstacleOf(gateway, readiness);
+  if (obstacle === undefined) return { ...status, addresses };
+  const conditions = status.conditions.map((condition): GatewayCondition => {
+    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
+    return { ...condition, status: "False", ...obstacle };
+  });
+  return { ...status, conditions, listeners: status.listeners.map(pending), addresses };
+}
+
+/** Listeners of sets are served by the proxies of the Gateway. */
+export function setWithReadiness(status: ListenerSetStatus, isGatewayReady: boolean): ListenerSetStatus {
+  if (isGatewayReady) return status;
+  const conditions = status.conditions.map((condition) => {
+    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
+    const message = "its Gateway is not programmed";
+    return { ...condition, status: "False", reason: "ParentNotProgrammed", message } as const;
+  });
+  return { ...status, conditions, listeners: status.listeners.map(pending) };
+}
+
+interface Obstacle {
+  readonly reason: "NoResources" | "AddressNotAssigned" | "AddressNotUsable";
+  readonly message: string;
+}
+
+function obstacleOf(gateway: Gateway, { addresses, ready, fault }: GatewayReadiness): Obstacle | undefined {
+  if (fault !== undefined) return { reason: "NoResources", message: fault };
+  const asked = gateway.spec.addresses.flatMap(({ value }) => (value === undefined || value === "" ? [] : [value]));
+  const missing = asked.filter((value) => !addresses.some((address) => address.value === value));
+  if (missing.length > 0) {
+    return { reason: "AddressNotUsable", message: `its Service was not given ${missing.join(", ")}` };
+  }
+  if (ready === 0) return { reason: "NoResources", message: "no proxy is ready yet" };
+  if (addresses.length === 0) return { reason: "AddressNotAssigned", message: "its Service has no address yet" };
+  return undefined;
+}
+
+function pending(listener: ListenerStatus): ListenerStatus {
+  const conditions = listener.conditions.map((condition) => {
+    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
+    const message = "its Gateway is not programmed yet";
+    return { ...condition, status: "False", reason: "Pending", message } as const;
+  });
+  return { ...listener, conditions };
+}

@@ -1,0 +1,34 @@
+/** What a controller counts, and the table that declares it. */
+import { renderMetrics } from "@gatewayproxy/runtime/exposition";
+import { createFamilies, type MetricTable, takeSnapshot } from "@gatewayproxy/runtime/metrics";
+
+export const controllerMetrics = {
+  leader: {
+    name: "gateway_proxy_controller_leader",
+    type: "gauge",
+    help: "1 while this replica leads, else 0.",
+    labels: [],
+  },
+  statusWrites: {
+    name: "gateway_proxy_controller_status_writes_total",
+    type: "counter",
+    help: "Statuses that were written, and attempts that failed, by outcome.",
+    labels: ["outcome"],
+  },
+} as const satisfies MetricTable;
+
+export class ControllerMetrics {
+  readonly #families = createFamilies(controllerMetrics);
+
+  leading(isLeader: boolean): void {
+    this.#families.leader.cell().value = isLeader ? 1 : 0;
+  }
+
+  statusWritten(outcome: "written" | "failed"): void {
+    this.#families.statusWrites.cell(outcome).value++;
+  }
+
+  render(): Promise<string> {
+    return renderMetrics(controllerMetrics, [takeSnapshot(this.#families)]);
+  }
+}

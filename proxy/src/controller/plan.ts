@@ -1,0 +1,170 @@
+/**
+ * From resources to what is to be: the objects of each Gateway and, once they are seen, every status. Pure; the
+ * translation is the proxies' own, so what a status says is what they serve.
+ */
+import type { Gateway } from "../api/gateway.ts";
+import type { GatewayClass } from "../api/gateway-class.ts";
+import type { RejectedResource } from "../api/rejected-resource.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
+import type { KubeObject } from "../kube/object.ts";
+import type { ClusterStatuses } from "../status/cluster-statuses.ts";
+import { clusterEnvironment } from "../translate/environment.ts";
+import { gatewayScope } from "../translate/gateway-scope.ts";
+import { type NamedObject, namedObjects } from "../translate/references.ts";
+import { translate } from "../translate/translate.ts";
+import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+import { ownedKey } from "./provision/owned-object.ts";
+import { type Parameters, parametersOf, refOf } from "./provision/parameters.ts";
+import type { Provision } from "./provision/provisioner.ts";
+import { rolesOf } from "./provision/roles.ts";
+import { type ProxyDefaults, type Tenant, tenantName, workloadOf } from "./provision/workload.ts";
+import { withRejected } from "./rejected-statuses.ts";
+import { supportedFeatures } from "./supported-features.ts";
+
+export interface Plan {
+  readonly statuses: Statuses;
+  readonly provision: Provision;
+  /** Gateways of ours by `namespace/name`. */
+  readonly gateways: ReadonlyMap<string, Gateway>;
+}
+
+/** What a controller reads of Secrets and ConfigMaps: what resources name, and parameters. */
+export function controllerObjects(resources: ResourceSet): readonly NamedObject[] {
+  const owners = [...resources.GatewayClass, ...resources.Gateway];
+  const parameters = owners.flatMap((owner): NamedObject[] => {
+    const ref = refOf(owner);
+    if (ref?.namespace === undefined || ref.kind !== "ConfigMap" || ref.group !== "") return [];
+    return [{ kind: "ConfigMap", namespace: ref.namespace, name: ref.name }];
+  });
+  return [...namedObjects(resources), ...parameters];
+}
+
+export function planFor(resources: ResourceSet, rejected: readonly RejectedResource[], defaults: ProxyDefaults): Plan {
+  const judgeParameters = (owner: Gateway | GatewayClass) => {
+    const read = parametersOf(owner, resources.ConfigMap);
+    return read.kind === "fault" ? read.message : undefined;
+  };
+  const { statuses } = translate(resources, { environment: clusterEnvironment(judgeParameters) });
+  const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
+  const wanted: Provision["wanted"][number][] = [];
+  const frozen = new Set<string>();
+  for (const status of statuses.gateways) {
+    const gateway = byName.get(keyOf(status));
+    const tenant = gateway && tenantOf(gateway, status, statuses, resources, defaults);
+    if (tenant === undefined) frozen.add(keyOf(status));
+    else {
+      const named = namedObjects(gatewayScope(resources, tenant.gateway.metadata));
+      wanted.push(...rolesOf(tenant, named), ...workloadOf(tenant));
+    }
+  }
+  const ours = new Set(statuses.gateways.map(keyOf));
+  return {
+    statuses: withRejected(statuses, rejected, ours),
+    gateways: byName,
+    provision: { wanted, present: new Set(byName.keys()), frozen },
+  };
+}
+
+/**
+ * Undefined where the Gateway is refused, or none of its listeners can be served yet: then what runs is left as it is,
+ * and proxies that would not become ready are not made.
+ */
+function tenantOf(
+  gateway: Gateway,
+  status: GatewayStatus,
+  { listenerSets }: Statuses,
+  resources: ResourceSet,
+  defaults: ProxyDefaults,
+): Tenant | undefined {
+  const { uid } = gateway.metadata;
+  if (!holds(status.conditions, "Accepted") || uid === undefined) return undefined;
+  const sets = setsOf(gateway, resources);
+  const own = { owner: gateway, listeners: status.listeners };
+  const ofSets = sets.map((owner) => ({
+    owner,
+    listeners: listenerSets.find((each) => keyOf(each) === keyOf(owner.metadata))?.listeners ?? [],
+  }));
+  const all = [own, ...ofSets];
+  if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed"))))
+    return undefined;
+  const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
+  const gatewayClass = resources.GatewayClass.find(({ metadata }) => metadata.name === gateway.spec.gatewayClassName);
+  const parameters = [gatewayClass, gateway].flatMap((owner): Parameters[] => {
+    const read = owner && parametersOf(owner, resources.ConfigMap);
+    return read?.kind === "parameters" ? [read.parameters] : [];
+  });
+  return { gateway, uid, ports: [...ports].sort((a, b) => a - b), parameters, defaults };
+}
+
+function setsOf({ metadata: { namespace, name } }: Gateway, { ListenerSet }: ResourceSet): ResourceSet["ListenerSet"] {
+  return ListenerSet.filter(({ metadata, spec: { parentRef } }) => {
+    return parentRef.name === name && (parentRef.namespace ?? metadata.namespace) === namespace;
+  });
+}
+
+/** Ports of listeners that are accepted: also of one that lacks its certificate, which may come at any moment. */
+function acceptedPorts(
+  { spec }: Gateway | ResourceSet["ListenerSet"][number],
+  statuses: readonly ListenerStatus[],
+): readonly number[] {
+  return statuses.flatMap(({ name, conditions }) => {
+    const listener = spec.listeners.find((each) => each.name === name);
+    return holds(conditions, "Accepted") && listener !== undefined ? [listener.port] : [];
+  });
+}
+
+export interface Observed {
+  readonly resources: ResourceSet;
+  /** A Gateway's Service as the API server has it. */
+  readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
+  /** Why an object could not be made, by its key. */
+  readonly faults: ReadonlyMap<string, string>;
+}
+
+/** Every status as it is to be written. */
+export function clusterStatuses({ statuses, gateways, provision }: Plan, observed: Observed): ClusterStatuses {
+  const programmed = new Set<string>();
+  const told = statuses.gateways.flatMap((status) => {
+    const gateway = gateways.get(keyOf(status));
+    if (gateway === undefined) return [];
+    const fault = provision.frozen.has(keyOf(status)) ? undefined : faultOf(gateway, provision, observed);
+    const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, fault);
+    const shown = withReadiness(status, gateway, readiness);
+    if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
+    return [shown];
+  });
+  const parents = new Map(
+    observed.resources.ListenerSet.map(({ metadata, spec: { parentRef } }) => [
+      keyOf(metadata),
+      `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`,
+    ]),
+  );
+  return {
+    ...statuses,
+    gatewayClasses: statuses.gatewayClasses.map((status) => ({
+      ...status,
+      supportedFeatures: supportedFeatures.map((name) => ({ name })),
+    })),
+    gateways: told,
+    listenerSets: statuses.listenerSets.map((status) =>
+      setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
+    ),
+  };
+}
+
+function faultOf(gateway: Gateway, { wanted }: Provision, { faults }: Observed): string | undefined {
+  const { namespace } = gateway.metadata;
+  const name = tenantName(gateway);
+  const own = wanted.filter((object) => object.namespace === namespace && object.name === name);
+  const messages = own.flatMap((object) => faults.get(ownedKey(object)) ?? []);
+  return messages.length === 0 ? undefined : messages.join("; ");
+}
+
+function holds(conditions: readonly Condition[], type: string): boolean {
+  return conditions.some((condition) => condition.type === type && condition.status === "True");
+}
+
+function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `${namespace}/${name}`;
+}

@@ -1,0 +1,59 @@
+/**
+ * Puts a user's YAML over an object that we made, as `kubectl patch` does with a strategic merge: maps are merged, null
+ * removes, lists of things with a name (containers, ports, variables, volumes) are merged by that name, other lists are
+ * replaced.
+ */
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** By which field the items of a list are known, by the name of the list. A list that is not here is replaced. */
+const listKeys: Readonly<Record<string, string>> = {
+  containers: "name",
+  initContainers: "name",
+  env: "name",
+  volumes: "name",
+  volumeMounts: "mountPath",
+  ports: "port",
+  imagePullSecrets: "name",
+  topologySpreadConstraints: "topologyKey",
+};
+
+/** `base` with `patch` over it; neither is changed. */
+export function mergeObject(base: Fields, patch: Fields): Fields {
+  const merged = new Map(Object.entries(base));
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(name);
+    else merged.set(name, mergeValue(name, base[name], value));
+  }
+  return Object.fromEntries(merged);
+}
+
+function mergeValue(name: string, base: unknown, patch: unknown): unknown {
+  if (isFields(base) && isFields(patch)) return mergeObject(base, patch);
+  const key = keyOf(name, base, patch);
+  if (key === undefined || !Array.isArray(base) || !Array.isArray(patch)) return patch;
+  return mergeList(base.filter(isFields), patch.filter(isFields), key);
+}
+
+/** Ports of containers are known by another number than those of Services. */
+function keyOf(name: string, base: unknown, patch: unknown): string | undefined {
+  const key = listKeys[name];
+  if (key === undefined || !Array.isArray(base) || !Array.isArray(patch)) return undefined;
+  const all = [...(base as unknown[]), ...(patch as unknown[])];
+  const candidates = name === "ports" ? [key, "containerPort"] : [key];
+  return candidates.find((candidate) => all.every((item) => isFields(item) && item[candidate] !== undefined));
+}
+
+function mergeList(base: readonly Fields[], patch: readonly Fields[], key: string): readonly Fields[] {
+  const patches = new Map(patch.map((item) => [item[key], item]));
+  const merged = base.map((item) => {
+    const over = patches.get(item[key]);
+    patches.delete(item[key]);
+    return over === undefined ? item : mergeObject(item, over);
+  });
+  return [...merged, ...patches.values()];
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

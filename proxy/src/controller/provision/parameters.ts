@@ -1,0 +1,88 @@
+/**
+ * Parameters of a GatewayClass or a Gateway: a ConfigMap whose keys hold YAML that is merged over the objects we make.
+ * Those of the Gateway go over those of its class.
+ */
+import { parseDocument } from "yaml";
+import type { ConfigMap } from "../../api/config-map.ts";
+import type { Gateway } from "../../api/gateway.ts";
+import type { GatewayClass } from "../../api/gateway-class.ts";
+import { isObject, type KubeObject } from "../../kube/object.ts";
+
+/** What can be shaped; the keys of the ConfigMap. */
+export const parameterKeys = [
+  "deployment",
+  "service",
+  "serviceAccount",
+  "podDisruptionBudget",
+  "horizontalPodAutoscaler",
+] as const;
+
+export type ParameterKey = (typeof parameterKeys)[number];
+
+/** What to merge over each object, the class's first. */
+export type Parameters = Readonly<Partial<Record<ParameterKey, KubeObject>>>;
+
+/** Fields by which objects are found and owned, which are ours in every object. */
+const identity = ["apiVersion", "kind", "status"];
+
+export type ReadParameters =
+  | { readonly kind: "parameters"; readonly parameters: Parameters }
+  /** In one sentence. */
+  | { readonly kind: "fault"; readonly message: string };
+
+const none: ReadParameters = { kind: "parameters", parameters: {} };
+
+/** The parameters that an object names; none where it names none. */
+export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly ConfigMap[]): ReadParameters {
+  const ref = refOf(owner);
+  if (ref === undefined) return none;
+  if (ref.kind !== "ConfigMap" || ref.group !== "") {
+    const found = `${ref.kind} (group "${ref.group}")`;
+    return fault(`parameters of kind ${found} are not known, accepted is ConfigMap (group "")`);
+  }
+  const { namespace, name } = ref;
+  if (namespace === undefined) return fault(`the ConfigMap ${name} of a GatewayClass needs its namespace`);
+  const found = configMaps.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
+  if (found === undefined) return fault(`ConfigMap ${namespace}/${name} does not exist`);
+  return readParameters(`ConfigMap ${namespace}/${name}`, found.data);
+}
+
+interface ParametersRef {
+  readonly group: string;
+  readonly kind: string;
+  readonly namespace: string | undefined;
+  readonly name: string;
+}
+
+/** Which object an owner's parameters are in. */
+export function refOf(owner: Gateway | GatewayClass): ParametersRef | undefined {
+  if (owner.kind === "GatewayClass") {
+    const ref = owner.spec.parametersRef;
+    return ref === undefined ? undefined : { ...ref, namespace: ref.namespace };
+  }
+  const ref = owner.spec.infrastructure?.parametersRef;
+  return ref === undefined ? undefined : { ...ref, namespace: owner.metadata.namespace };
+}
+
+function readParameters(place: string, data: ConfigMap["data"]): ReadParameters {
+  const parameters: Partial<Record<ParameterKey, KubeObject>> = {};
+  for (const [key, text] of Object.entries(data)) {
+    const known = parameterKeys.find((each) => each === key);
+    if (known === undefined) {
+      return fault(`${place}: key ${JSON.stringify(key)} is not known, accepted are ${parameterKeys.join(", ")}`);
+    }
+    const document = parseDocument(text);
+    const [error] = document.errors;
+    if (error !== undefined) return fault(`${place}: ${key} is no YAML: ${error.message.split("\n", 1).join("")}`);
+    const value: unknown = document.toJS();
+    if (!isObject(value)) return fault(`${place}: ${key} must be a map of fields`);
+    const taken = identity.find((field) => field in value);
+    if (taken !== undefined) return fault(`${place}: ${key}.${taken} cannot be set`);
+    parameters[known] = value;
+  }
+  return { kind: "parameters", parameters };
+}
+
+function fault(message: string): ReadParameters {
+  return { kind: "fault", message };
+}

@@ -1,0 +1,74 @@
+/**
+ * What the proxies of a Gateway may read: kinds without secrets by a ClusterRole that all Gateways share, and of Secrets
+ * and ConfigMaps exactly those that the Gateway's resources name, by a Role in the namespace of each. The watch of one
+ * object asks for a list with its name as a field selector, which a rule with resourceNames permits.
+ */
+import type { KubeObject } from "../../kube/object.ts";
+import { boundedName } from "./names.ts";
+import { ownedObject, type OwnedObject } from "./owned-object.ts";
+import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
+
+/** A Secret or ConfigMap that a Gateway's resources name, and may. */
+export interface NamedObject {
+  readonly kind: "Secret" | "ConfigMap";
+  readonly namespace: string;
+  readonly name: string;
+}
+
+const read = ["get", "list", "watch"];
+
+export function rolesOf(tenant: Tenant, named: readonly NamedObject[]): readonly OwnedObject[] {
+  const namespaces = [...new Set(named.map(({ namespace }) => namespace))].sort();
+  return [
+    clusterBinding(tenant),
+    ...namespaces.flatMap((namespace) =>
+      roleIn(
+        tenant,
+        namespace,
+        named.filter((object) => object.namespace === namespace),
+      ),
+    ),
+  ];
+}
+
+/** A name unlike that of any other Gateway's, for objects that are not in the Gateway's namespace. */
+function foreignName({ gateway }: Tenant): string {
+  return boundedName(`${gateway.metadata.namespace}-${tenantName(gateway)}-proxy`);
+}
+
+function subjectsOf({ gateway }: Tenant): readonly object[] {
+  return [{ kind: "ServiceAccount", namespace: gateway.metadata.namespace, name: tenantName(gateway) }];
+}
+
+/** Belongs to the whole cluster, where no owner of a namespace can be named: we delete it ourselves. */
+function clusterBinding(tenant: Tenant): OwnedObject {
+  return ownedObject({
+    kind: "ClusterRoleBinding",
+    name: foreignName(tenant),
+    metadata: { labels: labelsOf(tenant.gateway) },
+    fields: { roleRef: roleRef("ClusterRole", tenant.defaults.clusterRole), subjects: subjectsOf(tenant) },
+  });
+}
+
+function roleIn(tenant: Tenant, namespace: string, named: readonly NamedObject[]): readonly OwnedObject[] {
+  const isOwn = namespace === tenant.gateway.metadata.namespace;
+  const name = isOwn ? tenantName(tenant.gateway) : foreignName(tenant);
+  // An owner must be of the same namespace.
+  const metadata = isOwn ? metadataOf(tenant) : { labels: labelsOf(tenant.gateway) };
+  const rules = [...ruleFor("secrets", "Secret", named), ...ruleFor("configmaps", "ConfigMap", named)];
+  const binding = { roleRef: roleRef("Role", name), subjects: subjectsOf(tenant) };
+  return [
+    ownedObject({ kind: "Role", namespace, name, metadata, fields: { rules } }),
+    ownedObject({ kind: "RoleBinding", namespace, name, metadata, fields: binding }),
+  ];
+}
+
+function ruleFor(resource: string, kind: NamedObject["kind"], named: readonly NamedObject[]): readonly KubeObject[] {
+  const names = new Set(named.filter((object) => object.kind === kind).map(({ name }) => name));
+  if (names.size === 0) return [];
+  return [{ apiGroups: [""], resources: [resource], resourceNames: [...names].sort(), verbs: read }];
+}
+
+function roleRef(kind: "Role" | "ClusterRole", name: string): object {
+  return { apiGroup: "rbac.authorization.k8s.io", kind, name };
+}

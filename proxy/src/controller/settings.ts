@@ -1,0 +1,86 @@
+/** Every setting of the controller. `--help` is made from this table. */
+import { hostname } from "node:os";
+import { integer, oneOf, socketAddress, text } from "@gatewayproxy/runtime/setting-kinds";
+import type { SettingValues } from "@gatewayproxy/runtime/settings";
+
+export const controllerSettings = {
+  proxyImage: {
+    kind: text("IMAGE", "a container image such as registry.example/gateway-proxy:1.0"),
+    flag: "proxy-image",
+    env: "PROXY_IMAGE",
+    help: "Image of the proxies that are made for each Gateway.",
+  },
+  proxyImagePullPolicy: {
+    kind: oneOf("Always", "IfNotPresent", "Never"),
+    flag: "proxy-image-pull-policy",
+    env: "PROXY_IMAGE_PULL_POLICY",
+    default: "IfNotPresent",
+    help: "When nodes pull that image.",
+  },
+  proxyReplicas: {
+    kind: integer(1, 1_000),
+    flag: "proxy-replicas",
+    env: "PROXY_REPLICAS",
+    default: "2",
+    help: "Proxies of a Gateway whose parameters name no other number.",
+  },
+  proxyServiceType: {
+    kind: oneOf("LoadBalancer", "NodePort", "ClusterIP"),
+    flag: "proxy-service-type",
+    env: "PROXY_SERVICE_TYPE",
+    default: "LoadBalancer",
+    help: "Type of a Gateway's Service whose parameters name no other.",
+  },
+  proxyClusterRole: {
+    kind: text("NAME", "the name of a ClusterRole"),
+    flag: "proxy-cluster-role",
+    env: "PROXY_CLUSTER_ROLE",
+    default: "gateway-proxy-proxy",
+    help: "ClusterRole by which proxies read everything but Secrets and ConfigMaps.",
+  },
+  proxyNetworkPolicy: {
+    kind: oneOf("off", "on"),
+    flag: "proxy-network-policy",
+    env: "PROXY_NETWORK_POLICY",
+    default: "off",
+    help: "Whether each Gateway gets a NetworkPolicy that opens its listeners, readiness and metrics, and nothing else.",
+  },
+  identity: {
+    kind: text("NAME", "a name that no other replica has"),
+    flag: "identity",
+    env: "POD_NAME",
+    default: hostname(),
+    defaultText: "host name",
+    help: "Name of this replica in the leader election.",
+  },
+  namespace: {
+    kind: text("NAMESPACE", "a namespace"),
+    flag: "namespace",
+    env: "POD_NAMESPACE",
+    default: "gateway-proxy-system",
+    help: "Namespace of the Lease by which one replica leads.",
+  },
+  statsAddress: {
+    kind: socketAddress,
+    flag: "stats-address",
+    env: "STATS_ADDRESS",
+    default: ":15020",
+    help: "Where Prometheus reads GET /metrics.",
+  },
+  readinessAddress: {
+    kind: socketAddress,
+    flag: "readiness-address",
+    env: "READINESS_ADDRESS",
+    default: ":15021",
+    help: "Where a readiness probe asks GET /healthz/ready.",
+  },
+  logLevel: {
+    kind: text("FILTER", "a log filter such as info or info,controller::status=debug"),
+    flag: "log-level",
+    env: "LOG_LEVEL",
+    default: "info",
+    help: "What is logged, by level and module.",
+  },
+} as const;
+
+export type ControllerSettings = SettingValues<typeof controllerSettings>;

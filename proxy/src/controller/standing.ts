@@ -1,0 +1,38 @@
+/** The objects that have a status, as the API server has them: parsed ones, and those that the parser refuses. Pure. */
+import type { RejectedResource } from "../api/rejected-resource.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import { isObject } from "../kube/object.ts";
+import type { StandingObject, StandingObjects } from "../status/writer.ts";
+
+/** A refused object stands in the place of its last sound version, whose status is old. */
+export function standingObjects(resources: ResourceSet, rejected: readonly RejectedResource[]): StandingObjects {
+  const { GatewayClass, Gateway, ListenerSet, HTTPRoute, BackendTLSPolicy, ProxyPolicy } = resources;
+  return {
+    GatewayClass,
+    Gateway,
+    ListenerSet,
+    BackendTLSPolicy,
+    HTTPRoute: withRefused(HTTPRoute, rejected, "HTTPRoute"),
+    ProxyPolicy: withRefused(ProxyPolicy, rejected, "ProxyPolicy"),
+  };
+}
+
+function withRefused(
+  sound: readonly StandingObject[],
+  rejected: readonly RejectedResource[],
+  kind: string,
+): readonly StandingObject[] {
+  const refused = rejected.flatMap(({ object }): readonly StandingObject[] => {
+    const { metadata, status } = object;
+    if (object["kind"] !== kind || !isObject(metadata)) return [];
+    const { namespace, name } = metadata;
+    if (typeof namespace !== "string" || typeof name !== "string") return [];
+    return [{ metadata: { namespace, name }, status }];
+  });
+  const keys = new Set(refused.map(({ metadata }) => keyOf(metadata)));
+  return [...sound.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...refused];
+}
+
+function keyOf({ namespace, name }: StandingObject["metadata"]): string {
+  return `${namespace ?? ""}/${name}`;
+}
