@@ -75,7 +75,7 @@ describe("README.md", () => {
   const blocks = blocksOf("README.md", "In a cluster");
 
   test("tells how to get a cluster", () => {
-    expect(blocks[0]?.commands).toMatch(/^scripts\/kind-up\.sh$/m);
+    expect(blocks.map(({ commands }) => commands)).toContain("scripts/kind-up.sh");
   });
 
   test.each(blocks)("works: $commands", async (block) => {

@@ -11,8 +11,8 @@ export default defineConfig({
   test: {
     include: ["test/kube/**/*.test.ts"],
     globalSetup: ["test/kube/support/global-setup.ts"],
-    // They wait for other processes, and the control plane is one of them: more at once would only be slower.
-    maxWorkers: 2,
+    // Controllers of several files would all act on the one cluster.
+    fileParallelism: false,
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: ["default", new MissingProgramsReporter(buildCommand), ...jsonReport],

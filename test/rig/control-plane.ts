@@ -22,8 +22,8 @@ export interface ControlPlaneOptions {
    * listens on 127.0.0.1.
    */
   readonly advertiseAddress?: string;
-  /** A port that must be known beforehand; a free one otherwise. */
-  readonly apiPort?: number;
+  /** Whether `auditLog` tells of every request. */
+  readonly audits?: boolean;
 }
 
 export interface ControlPlane {
@@ -32,6 +32,8 @@ export interface ControlPlane {
   /** Of a member of system:masters. */
   readonly kubeconfig: string;
   readonly apiPort: number;
+  /** JSON lines (`audit.k8s.io/v1` Event); empty unless asked for. */
+  readonly auditLog: string;
   /** Issues certificates that the API server and its clients accept. */
   readonly authority: TestAuthority;
   /** kubectl as an administrator; resolves with its standard output. `input` is for `-f -`. */
@@ -98,12 +100,16 @@ class StartedPlane implements ControlPlane {
   static async prepare(options: ControlPlaneOptions): Promise<StartedPlane> {
     const folder = await mkdtemp(join(tmpdir(), "kube-rig-"));
     const [api = 0, etcd = 0, etcdPeer = 0, controllerManager = 0, scheduler = 0] = await freePorts(5);
-    const ports = { api: options.apiPort ?? api, etcd, etcdPeer, controllerManager, scheduler };
+    const ports = { api, etcd, etcdPeer, controllerManager, scheduler };
     return new StartedPlane(folder, ports, options);
   }
 
   get apiPort(): number {
     return this.#ports.api;
+  }
+
+  get auditLog(): string {
+    return join(this.folder, "audit.log");
   }
 
   get #advertised(): string {
@@ -118,7 +124,9 @@ class StartedPlane implements ControlPlane {
     const etcd = `http://127.0.0.1:${this.#ports.etcd}`;
     const server = [this.#start("etcd", etcdArgs(this.folder, etcd, `http://127.0.0.1:${this.#ports.etcdPeer}`))];
     this.#api = server;
-    const api = this.#start("kube-apiserver", apiArgs(this.folder, etcd, this.#ports.api, this.#advertised));
+    const audit = this.#options.audits === true ? auditArgs(this.folder, this.auditLog) : [];
+    const args = [...apiArgs(this.folder, etcd, this.#ports.api, this.#advertised), ...audit];
+    const api = this.#start("kube-apiserver", args);
     server.push(api);
     await api.waitUntil(async () => (await this.kubectl(["get", "--raw", "/readyz"])) === "ok");
   }
@@ -197,6 +205,13 @@ function apiArgs(folder: string, etcd: string, port: number, advertised: string)
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     ...[`--service-account-key-file=${folder}/sa.pub`, `--service-account-signing-key-file=${folder}/sa.key`],
   ];
+}
+
+function auditArgs(folder: string, log: string): string[] {
+  const policy = join(folder, "audit.yaml");
+  const rules = [{ level: "Metadata", omitStages: ["RequestReceived"] }];
+  writeFileSync(policy, JSON.stringify({ apiVersion: "audit.k8s.io/v1", kind: "Policy", rules }));
+  return [`--audit-policy-file=${policy}`, `--audit-log-path=${log}`];
 }
 
 function loopbackArgs(kubeconfig: string, port: number): string[] {

@@ -6,9 +6,9 @@
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { requireRigProgram } from "./binaries.ts";
+import { requireRigProgram, rigHome } from "./binaries.ts";
 import type { ControlPlane } from "./control-plane.ts";
-import { Daemon } from "./daemon.ts";
+import { Daemon, run } from "./daemon.ts";
 
 export interface FakeNodeOptions {
   /**
@@ -38,24 +38,42 @@ export async function startFakeNode(
       .join(""),
   );
   const server = plane.authority.issue("kubelet", "DNS:node1", `IP:${nodeAddress(podPrefix)}`);
+  // Not below /tmp, where pods may mount a volume of theirs over it.
+  const pods = join(rigHome(), "run", `pods-${podPrefix}`);
   const bridge = `br-rig${podPrefix.split(".")[1] ?? ""}`;
   const node = new Daemon({
     name: "fakekubelet",
     command: requireRigProgram("fakekubelet"),
     logFolder: plane.folder,
     args: [
-      ...["-kubeconfig", plane.kubeconfig, "-images", map, "-dir", join(plane.folder, "pods")],
+      ...["-kubeconfig", plane.kubeconfig, "-images", map, "-dir", pods],
       ...["-bridge", bridge, "-pod-prefix", podPrefix, "-api", `127.0.0.1:${plane.apiPort}`],
       ...["-cert", server.certFile, "-key", server.keyFile, "-client-ca", plane.authority.authority.certFile],
     ],
   });
+  const forwarding = await letPodsTalk(bridge);
   const readiness = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}';
   await node.waitUntil(async () => (await plane.kubectl(["get", "node", "node1", "-o", readiness])) === "True");
   return {
     async stop() {
       // It takes the pods' programs and networks with it, which a killed one leaves behind.
       await node.stop(15_000);
-      await rm(join(plane.folder, "pods"), { recursive: true, force: true });
+      await forwarding.undo();
+      await rm(pods, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Docker has packets between the ports of every bridge filtered, and drops them unless a rule says otherwise. */
+async function letPodsTalk(bridge: string): Promise<{ undo(): Promise<void> }> {
+  const rule = ["FORWARD", "-i", bridge, "-o", bridge, "-j", "ACCEPT"];
+  const isFiltered = await run("iptables", ["-w", "-I", ...rule]).then(
+    () => true,
+    () => false, // without iptables nothing is filtered
+  );
+  return {
+    async undo() {
+      if (isFiltered) await run("iptables", ["-w", "-D", ...rule]);
     },
   };
 }

@@ -1,6 +1,7 @@
 /** The cluster under test: kubectl, namespaces that go away, and waiting for what the cluster does in its own time. */
 import { execFile } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
+import { stringify } from "yaml";
 
 /** The context of kubectl that kind has made. */
 export const context = `kind-${process.env["KIND_CLUSTER"] ?? "gateway-proxy"}`;
@@ -69,10 +70,7 @@ export async function list(...args: readonly string[]): Promise<readonly KubeObj
 
 /** Applies manifests to a namespace. */
 export async function apply(namespace: string, ...manifests: readonly object[]): Promise<void> {
-  await kubectl(
-    ["apply", "--namespace", namespace, "-f", "-"],
-    manifests.map((each) => JSON.stringify(each)).join("\n---\n"),
-  );
+  await kubectl(["apply", "--namespace", namespace, "-f", "-"], manifests.map((each) => stringify(each)).join("---\n"));
 }
 
 /**

@@ -46,7 +46,7 @@ export function clusterOf(kubeconfig: string): Cluster {
       await kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests);
     },
     async get(resource, namespace) {
-      const inNamespace = namespace === undefined ? [] : ["-n", namespace];
+      const inNamespace = namespace === undefined || namespace === "" ? [] : ["-n", namespace];
       return JSON.parse(await kubectl(["get", resource, ...inNamespace, "-o", "json"])) as KubeObject;
     },
     async namespace() {

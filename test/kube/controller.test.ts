@@ -1,0 +1,156 @@
+/** The controller as a process among others: replicas, an API server that goes away, many routes. */
+import { afterEach, beforeAll, expect, test } from "vitest";
+import { startControlPlane } from "../rig/control-plane.ts";
+import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
+import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { applyDefinitions } from "./support/global-setup.ts";
+
+const running: ControllerProcess[] = [];
+
+async function start(...args: Parameters<typeof startController>): Promise<ControllerProcess> {
+  const started = await startController(...args);
+  running.push(started);
+  return started;
+}
+
+afterEach(async () => {
+  for (const controller of running.splice(0)) await controller.stop("SIGKILL");
+});
+
+const gatewayClass = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: processes}
+spec: {controllerName: gatewayproxy.dev/controller}
+`;
+
+const gateway = (namespace: string) => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: ${namespace}}
+spec: {gatewayClassName: processes, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`;
+
+const route = (namespace: string, name: string) => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: ${name}, namespace: ${namespace}}
+spec: {parentRefs: [{name: web}], hostnames: [${name}.test]}
+`;
+
+const isAccepted = async (cluster: Cluster, namespace: string, name: string, timeoutMs?: number) =>
+  await eventually(
+    () => cluster.get(`httproute/${name}`, namespace),
+    ({ status }) => JSON.stringify(status ?? "").includes('"reason":"Accepted"'),
+    timeoutMs,
+  );
+
+const metric = async (controller: ControllerProcess, pattern: RegExp) =>
+  Number(pattern.exec(await (await fetch(controller.metrics)).text())?.[1]);
+
+const leads = (controller: ControllerProcess) =>
+  metric(controller, /controller_leader (\d)/).then((value) => value === 1);
+
+const leader = (controllers: readonly ControllerProcess[], timeoutMs?: number) =>
+  eventually(
+    async () => {
+      const all = await Promise.all(controllers.map(async (each) => ((await leads(each)) ? [each] : [])));
+      return all.flat();
+    },
+    (leading) => leading.length === 1,
+    timeoutMs,
+  );
+
+describeCluster("replicas of the controller", (cluster) => {
+  beforeAll(() => cluster.apply(gatewayClass));
+
+  test("lead one at a time, and hand over at once when they are asked to end", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace));
+    const setup = { kubeconfig: cluster.kubeconfig, namespace };
+    const replicas = [await start({ ...setup, identity: "one" }), await start({ ...setup, identity: "two" })];
+    const [first] = await leader(replicas);
+    await cluster.apply(route(namespace, "before"));
+    await isAccepted(cluster, namespace, "before");
+    expect((await leader(replicas))[0]).toBe(first);
+
+    await first?.stop("SIGTERM");
+    const [second] = await leader(
+      replicas.filter((each) => each !== first),
+      5_000,
+    );
+    expect(second).not.toBe(first);
+    await cluster.apply(route(namespace, "after"));
+    await isAccepted(cluster, namespace, "after");
+  });
+
+  test("replace one that dies, once its lease has run out", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace));
+    const setup = { kubeconfig: cluster.kubeconfig, namespace };
+    const replicas = [await start({ ...setup, identity: "one" }), await start({ ...setup, identity: "two" })];
+    const [first] = await leader(replicas);
+    await first?.stop("SIGKILL");
+    await leader(
+      replicas.filter((each) => each !== first),
+      25_000,
+    );
+  });
+});
+
+describeCluster("an API server that goes away", () => {
+  test("is waited for without haste, and nothing that happened meanwhile is missed", async () => {
+    const plane = await startControlPlane();
+    try {
+      const cluster = clusterOf(plane.kubeconfig);
+      await applyDefinitions(plane.kubeconfig);
+      await cluster.kubectl(["create", "namespace", "tenant"]);
+      await cluster.apply(`${gatewayClass}---${gateway("tenant")}---${route("tenant", "before")}`);
+      const controller = await start({ kubeconfig: plane.kubeconfig, namespace: "tenant" });
+      await isAccepted(cluster, "tenant", "before");
+
+      await plane.killApi();
+      const before = controller.log.length;
+      await new Promise((resolve) => setTimeout(resolve, 5_000));
+      await plane.startApi();
+      await cluster.apply(route("tenant", "after"));
+      await isAccepted(cluster, "tenant", "after", 30_000);
+      // One line for each of the kinds and each lost renewal, and no loop.
+      expect(controller.log.length - before).toBeLessThan(80);
+    } finally {
+      for (const controller of running.splice(0)) await controller.stop("SIGKILL");
+      await plane.stop();
+    }
+  }, 90_000);
+});
+
+describeCluster("a thousand routes", (cluster) => {
+  test("all get their status, and a change of one writes one", async () => {
+    const namespace = await cluster.namespace();
+    const names = Array.from({ length: 1_000 }, (_, index) => `route-${index}`);
+    await cluster.apply([gatewayClass, gateway(namespace), ...names.map((name) => route(namespace, name))].join("---"));
+    const controller = await start({ kubeconfig: cluster.kubeconfig, namespace });
+    const accepted =
+      'jsonpath={range .items[*]}{.status.parents[0].conditions[?(@.type=="Accepted")].status}{"\\n"}{end}';
+    await eventually(
+      () => cluster.kubectl(["get", "httproutes", "-n", namespace, "-o", accepted]),
+      (statuses) => statuses.split("\n").filter((status) => status === "True").length === 1_000,
+      60_000,
+    );
+    const writes = () => metric(controller, /status_writes_total\{outcome="written"\} (\d+)/);
+    // The listener's count of routes follows the last of them.
+    await eventually(
+      () => cluster.get("gateway/web", namespace),
+      ({ status }) => JSON.stringify(status).includes('"attachedRoutes":1000'),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const before = await writes();
+    const change = '{"spec":{"hostnames":["changed.test"]}}';
+    await cluster.kubectl(["patch", "httproute/route-7", "-n", namespace, "--type=merge", "-p", change]);
+    await eventually(
+      () => cluster.get("httproute/route-7", namespace),
+      ({ status }) => JSON.stringify(status).includes('"observedGeneration":2'),
+    );
+    expect((await writes()) - before).toBe(1);
+  }, 180_000);
+});

@@ -1,0 +1,202 @@
+/**
+ * That the roles hold exactly what is needed: the API server's audit log tells every request of a controller and of a
+ * proxy that run under their own ServiceAccounts, and that is compared with what their roles permit.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
+import { freePort } from "../support/proxy-process.ts";
+import { kubeconfigOf, type Permission, permissionsOf, type Rule, usedPermissions } from "./support/accounts.ts";
+import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
+import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
+import { applyDefinitions } from "./support/global-setup.ts";
+
+const system = "gateway-proxy-system";
+const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
+
+describeCluster("least privilege", () => {
+  let plane: ControlPlane;
+  let cluster: Cluster;
+  let controller: ControllerProcess | undefined;
+  let proxy: GatewayProcess | undefined;
+  let port: number;
+
+  beforeAll(async () => {
+    plane = await startControlPlane({ controllers: true, audits: true });
+    cluster = clusterOf(plane.kubeconfig);
+    await applyDefinitions(plane.kubeconfig);
+    port = await freePort();
+    await cluster.apply(setting(port, await certificate(plane)));
+    await plane.kubectl(["apply", "-f", rbacFolder]);
+    controller = await startController({
+      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
+      namespace: system,
+      args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
+    });
+    await eventually(
+      () => cluster.get("rolebinding/web-gateway-proxy", "tenant"),
+      () => true,
+    );
+    proxy = await startGatewayProcess(await kubeconfigOf(plane, "tenant", "web-gateway-proxy"), "tenant/web");
+    await eventually(
+      () => getStatus(port, "any.test"),
+      (status) => status === 500 || status === 503,
+    );
+    await useEverything(cluster);
+  });
+
+  afterAll(async () => {
+    await controller?.stop();
+    await proxy?.stop();
+    await plane.stop();
+  });
+
+  test("the controller may do what it does, and nothing else", () => {
+    const { used, forbidden } = usedPermissions(plane, system, "gateway-proxy-controller");
+    expect([...forbidden]).toEqual([]);
+    const rules = rulesIn("controller.yaml", /^(?:Cluster)?Role$/);
+    const permitted = permissionsOf(rules);
+    expect(sorted(difference(used, permitted))).toEqual([]);
+    expect(sorted(difference(permitted, used))).toEqual(sorted(new Set(heldToGive)));
+  });
+
+  test("a proxy may read what it reads, and nothing else", async () => {
+    const { used, forbidden } = usedPermissions(plane, "tenant", "web-gateway-proxy");
+    expect([...forbidden]).toEqual([]);
+    const own = JSON.parse(await plane.kubectl(["get", "role/web-gateway-proxy", "-n", "tenant", "-o", "json"])) as {
+      rules: readonly Rule[];
+    };
+    const permitted = permissionsOf([...rulesIn("proxy.yaml", /^ClusterRole$/), ...own.rules]);
+    expect(sorted(used)).toEqual(sorted(permitted));
+    expect(own.rules).toEqual([
+      { apiGroups: [""], resources: ["secrets"], resourceNames: ["cert"], verbs: ["list", "watch"] },
+    ]);
+  });
+
+  test("a proxy may read no Secret but those that its Gateway names", async () => {
+    const asProxy = ["--as=system:serviceaccount:tenant:web-gateway-proxy"];
+    const may = async (...what: string[]) =>
+      (await plane.kubectl(["auth", "can-i", ...what, ...asProxy]).catch((error: unknown) => String(error))).includes(
+        "yes",
+      );
+    expect(await may("watch", "secrets/cert", "-n", "tenant")).toBe(true);
+    expect(await may("watch", "secrets/other", "-n", "tenant")).toBe(false);
+    expect(await may("list", "secrets", "-n", "tenant")).toBe(false);
+    expect(await may("watch", "secrets/cert", "-n", "default")).toBe(false);
+    expect(await may("patch", "gateways/status", "-n", "tenant")).toBe(false);
+  });
+});
+
+/** Not asked for by any request: RBAC lets nobody give what he does not have, and proxies are given these. */
+const heldToGive: readonly Permission[] = [];
+
+function rulesIn(file: string, kind: RegExp): readonly Rule[] {
+  const documents = parseAllDocuments(readFileSync(join(rbacFolder, file), "utf8"));
+  const objects = documents.map((document) => document.toJS() as { kind: string; rules?: readonly Rule[] });
+  return objects.flatMap((object) => (kind.test(object.kind) ? (object.rules ?? []) : []));
+}
+
+/** Has the controller do each thing once that it may ever do. */
+async function useEverything(cluster: Cluster): Promise<void> {
+  // Something to delete of every kind: the Gateway's class becomes somebody else's.
+  await eventually(
+    () => cluster.get("horizontalpodautoscaler/scaled-gateway-proxy", "tenant"),
+    () => true,
+  );
+  await eventually(
+    () => cluster.get("proxypolicy/limits", "tenant"),
+    ({ status }) => JSON.stringify(status ?? "").includes("Attached"),
+  );
+  await cluster.kubectl([
+    "patch",
+    "gateway/scaled",
+    "-n",
+    "tenant",
+    "--type=merge",
+    "-p",
+    '{"spec":{"gatewayClassName":"foreign"}}',
+  ]);
+  await eventually(
+    () => cluster.kubectl(["get", "all,sa,pdb,hpa,role,rolebinding,networkpolicy", "-n", "tenant", "-o", "name"]),
+    (names) => !names.includes("scaled"),
+  );
+  // The Lease is renewed every two seconds.
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+}
+
+async function certificate(plane: ControlPlane): Promise<{ readonly cert: string; readonly key: string }> {
+  return await Promise.resolve(plane.authority.issue("tenant", "DNS:any.test"));
+}
+
+function setting(port: number, { cert, key }: { readonly cert: string; readonly key: string }): string {
+  const base64 = (text: string) => Buffer.from(text).toString("base64");
+  const gateway = (name: string, infrastructure: string) => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ${name}, namespace: tenant}
+spec:
+  gatewayClassName: gateway-proxy
+  allowedListeners: {namespaces: {from: Same}}
+  listeners:
+  - {name: http, port: ${port}, protocol: HTTP}
+  - {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: cert}]}}
+${infrastructure}
+---`;
+  return `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ${system}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: tenant}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: gateway-proxy}
+spec: {controllerName: gatewayproxy.dev/controller}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: cert, namespace: tenant}
+type: kubernetes.io/tls
+data: {tls.crt: ${base64(cert)}, tls.key: ${base64(key)}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: shape, namespace: tenant}
+data: {horizontalPodAutoscaler: "spec: {maxReplicas: 3}"}
+---
+${gateway("web", "")}
+${gateway("scaled", "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}")}
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: more, namespace: tenant}
+spec:
+  parentRef: {name: web}
+  listeners: [{name: more, port: 8444, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: all, namespace: tenant}
+spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: none, port: 80}]}]}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: limits, namespace: tenant}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: all}]
+  traffic: {rateLimit: {local: [{requests: 100, unit: Minutes}]}}
+`;
+}
+
+function difference(a: ReadonlySet<Permission>, b: ReadonlySet<Permission>): ReadonlySet<Permission> {
+  return new Set([...a].filter((each) => !b.has(each)));
+}
+
+function sorted(permissions: ReadonlySet<Permission>): readonly Permission[] {
+  return [...permissions].sort();
+}

@@ -1,0 +1,274 @@
+/** What the controller makes for a Gateway, on a real API server with its real garbage collector. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeCluster, eventually } from "./support/cluster.ts";
+import { type ControllerProcess, startController } from "./support/controller-process.ts";
+
+describeCluster("provisioning", (cluster) => {
+  let controller: ControllerProcess;
+
+  beforeAll(async () => {
+    await cluster.apply(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: provision-system}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: provisioned}
+spec: {controllerName: gatewayproxy.dev/controller}
+`);
+    controller = await startController({
+      kubeconfig: cluster.kubeconfig,
+      namespace: "provision-system",
+      args: ["--proxy-service-type", "ClusterIP"],
+    });
+  });
+
+  afterAll(async () => {
+    await controller.stop();
+    await cluster.kubectl(["delete", "gatewayclass/provisioned", "namespace/provision-system", "--wait=false"]);
+  });
+
+  function gateway(namespace: string, infrastructure = "", listeners = "[{name: http, protocol: HTTP, port: 80}]") {
+    return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: ${namespace}}
+spec:
+  gatewayClassName: provisioned
+  listeners: ${listeners}
+${infrastructure}
+`;
+  }
+
+  /** Waits until an object is as `accepts` says. */
+  const becomes = (resource: string, namespace: string, expected: object) =>
+    eventually(
+      () => cluster.get(resource, namespace),
+      (object) => {
+        try {
+          expect(object).toMatchObject(expected);
+          return true;
+        } catch {
+          return false;
+        }
+      },
+    );
+
+  const exists = (resource: string, namespace: string) => becomes(resource, namespace, {});
+
+  const isGone = (resource: string, namespace: string) =>
+    eventually(
+      () =>
+        cluster.get(resource, namespace).then(
+          () => false,
+          (error: unknown) => String(error).includes("NotFound"),
+        ),
+      Boolean,
+    );
+
+  test("gives a Gateway pods of its own, which may do nothing that they need not do", async () => {
+    const namespace = await cluster.namespace();
+    // The API server itself judges whether pods keep to the standard.
+    await cluster.kubectl(["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
+    await cluster.apply(gateway(namespace));
+    const deployment = await exists("deployment/web-provisioned", namespace);
+    expect(deployment).toMatchObject({
+      metadata: {
+        labels: { "gateway.networking.k8s.io/gateway-name": "web" },
+        ownerReferences: [{ kind: "Gateway", name: "web", controller: true }],
+      },
+      spec: {
+        replicas: 2,
+        template: {
+          spec: {
+            serviceAccountName: "web-provisioned",
+            containers: [{ args: ["--kubernetes", "--gateway", `${namespace}/web`], image: "test/proxy:1" }],
+          },
+        },
+      },
+    });
+    await eventually(
+      () => cluster.kubectl(["get", "pods", "-n", namespace, "-o", "name"]),
+      (names) => names.trim().split("\n").length === 2 && names.includes("pod/"),
+    );
+    await exists("poddisruptionbudget/web-provisioned", namespace);
+    await exists("serviceaccount/web-provisioned", namespace);
+  });
+
+  test("opens the ports of the listeners, and follows them", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace));
+    await becomes("service/web-provisioned", namespace, {
+      spec: { type: "ClusterIP", ports: [{ port: 80, targetPort: 80 }] },
+    });
+    const two = "[{name: http, protocol: HTTP, port: 80}, {name: other, protocol: HTTP, port: 8080}]";
+    await cluster.apply(gateway(namespace, "", two));
+    await becomes("service/web-provisioned", namespace, { spec: { ports: [{ port: 80 }, { port: 8080 }] } });
+  });
+
+  test("is programmed when a proxy is ready, and says until then that none is", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace));
+    const waiting = await becomes("gateway/web", namespace, {
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ type: "Accepted", status: "True", reason: "Accepted" }),
+          expect.objectContaining({ type: "Programmed", status: "False", reason: "NoResources" }),
+        ]) as unknown,
+        addresses: [{ type: "IPAddress" }],
+        listeners: [{ name: "http", attachedRoutes: 0 }],
+      },
+    });
+    // There is no node here: a slice by hand stands for a pod that is ready.
+    await cluster.apply(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-by-hand, namespace: ${namespace}, labels: {kubernetes.io/service-name: web-provisioned}}
+addressType: IPv4
+ports: [{name: port-80, port: 80}]
+endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
+`);
+    const programmed = await becomes("gateway/web", namespace, {
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ type: "Programmed", status: "True", reason: "Programmed" }),
+        ]) as unknown,
+      },
+    });
+    expect(transitionOf(programmed, "Accepted")).toBe(transitionOf(waiting, "Accepted"));
+  });
+
+  test("repairs what somebody changes, and makes anew what somebody deletes", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace));
+    const before = await exists("deployment/web-provisioned", namespace);
+    await cluster.kubectl(["set", "image", "-n", namespace, "deployment/web-provisioned", "proxy=somebody/elses:1"]);
+    await becomes("deployment/web-provisioned", namespace, {
+      spec: { template: { spec: { containers: [{ image: "test/proxy:1" }] } } },
+    });
+    await cluster.kubectl(["delete", "-n", namespace, "deployment/web-provisioned", "service/web-provisioned"]);
+    const after = await eventually(
+      () => cluster.get("deployment/web-provisioned", namespace),
+      ({ metadata }) => metadata.uid !== before.metadata.uid,
+    );
+    expect(after.metadata.name).toBe("web-provisioned");
+    await exists("service/web-provisioned", namespace);
+  });
+
+  test("lets go with the Gateway what was made for it", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace));
+    await exists("deployment/web-provisioned", namespace);
+    const bindings = [
+      "get",
+      "clusterrolebindings",
+      "-l",
+      `gatewayproxy.dev/gateway-namespace=${namespace}`,
+      "-o",
+      "name",
+    ];
+    expect(await cluster.kubectl(bindings)).toContain("clusterrolebinding");
+    await cluster.kubectl(["delete", "-n", namespace, "gateway/web"]);
+    await Promise.all(
+      ["deployment", "service", "serviceaccount", "poddisruptionbudget"].map((kind) =>
+        isGone(`${kind}/web-provisioned`, namespace),
+      ),
+    );
+    await eventually(
+      () => cluster.kubectl(bindings),
+      (names) => names === "",
+    );
+  });
+
+  test("puts labels and annotations of the infrastructure on everything", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(gateway(namespace, "  infrastructure: {labels: {team: blue}, annotations: {note: here}}"));
+    const marked = { metadata: { labels: { team: "blue" }, annotations: { note: "here" } } };
+    await becomes("service/web-provisioned", namespace, marked);
+    await becomes("deployment/web-provisioned", namespace, { ...marked, spec: { template: marked } });
+    await cluster.apply(gateway(namespace));
+    await eventually(
+      () => cluster.get("service/web-provisioned", namespace),
+      ({ metadata }) => metadata.labels?.["team"] === undefined,
+    );
+  });
+
+  test("merges parameters over what it makes, and refuses those that it cannot use", async () => {
+    const namespace = await cluster.namespace();
+    const named = "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}";
+    await cluster.apply(gateway(namespace, named));
+    const refused = {
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ type: "Accepted", status: "False", reason: "InvalidParameters" }),
+        ]) as unknown,
+      },
+    };
+    await becomes("gateway/web", namespace, refused);
+    await cluster.apply(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: shape, namespace: ${namespace}}
+data:
+  service: |
+    spec: {clusterIP: None}
+  deployment: |
+    spec: {replicas: 1, template: {spec: {containers: [{name: proxy, env: [{name: WORKERS, value: "3"}]}]}}}
+  horizontalPodAutoscaler: |
+    spec: {maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]}
+`);
+    await becomes("service/web-provisioned", namespace, { spec: { clusterIP: "None" } });
+    await becomes("horizontalpodautoscaler/web-provisioned", namespace, { spec: { minReplicas: 2, maxReplicas: 5 } });
+    const container: unknown = expect.objectContaining({
+      env: expect.arrayContaining([{ name: "WORKERS", value: "3" }]) as unknown,
+    });
+    await becomes("deployment/web-provisioned", namespace, {
+      spec: { replicas: 1, template: { spec: { containers: [container] } } },
+    });
+    await cluster.kubectl(["patch", "-n", namespace, "configmap/shape", "-p", '{"data":{"service":"- no map"}}']);
+    await becomes("gateway/web", namespace, refused);
+    // What serves goes on serving.
+    await exists("service/web-provisioned", namespace);
+  });
+
+  test("touches nothing that it did not make", async () => {
+    const namespace = await cluster.namespace();
+    await cluster.apply(`
+apiVersion: v1
+kind: Service
+metadata: {name: web-provisioned, namespace: ${namespace}}
+spec: {ports: [{port: 1234}]}
+`);
+    await cluster.apply(gateway(namespace));
+    await becomes("gateway/web", namespace, {
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({
+            type: "Programmed",
+            reason: "NoResources",
+            message: expect.stringContaining("exists and is not ours") as unknown,
+          }),
+        ]) as unknown,
+      },
+    });
+    expect(await cluster.get("service/web-provisioned", namespace)).toMatchObject({
+      spec: { ports: [{ port: 1234 }] },
+    });
+  });
+
+  test("accepts its class and says what it supports", async () => {
+    const { status } = await becomes("gatewayclass/provisioned", "", {
+      status: { conditions: [{ type: "Accepted", status: "True", observedGeneration: 1 }] },
+    });
+    const { supportedFeatures } = status as { supportedFeatures: readonly { name: string }[] };
+    const names = supportedFeatures.map(({ name }) => name);
+    expect(names).toContain("HTTPRoute");
+    expect(names).toEqual([...names].sort());
+  });
+});
+
+function transitionOf(object: Readonly<Record<string, unknown>>, type: string): string | undefined {
+  const { conditions } = object["status"] as { conditions: readonly { type: string; lastTransitionTime: string }[] };
+  return conditions.find((condition) => condition.type === type)?.lastTransitionTime;
+}

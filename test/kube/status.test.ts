@@ -1,0 +1,218 @@
+/** Every status that a policy or a route can get, on a real API server, and that what is told as enforced is. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "../support/proxy-process.ts";
+import { type Cluster, describeCluster, eventually } from "./support/cluster.ts";
+import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
+import { type Outcome, type PolicyOutcome, scenarios, stage } from "./support/status-scenarios.ts";
+
+const namespace = "status-matrix";
+const controllerName = "gatewayproxy.dev/controller";
+
+describeCluster("statuses", (cluster) => {
+  let controller: ControllerProcess | undefined;
+  let proxy: GatewayProcess | undefined;
+  let backend: Server;
+  let port: number;
+
+  beforeAll(async () => {
+    backend = createServer((_, response) => response.end("ok"));
+    await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
+    // A TCP server that listens has such an address.
+    const { port: backendPort } = backend.address() as AddressInfo;
+    port = await freePort();
+    await cluster.apply(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: ${namespace}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: matrix}
+spec: {controllerName: ${controllerName}}
+`);
+    const all = [stage("matrix", port, backendPort), ...scenarios.map(({ manifests }) => manifests)].join("\n");
+    await cluster.apply(all.replaceAll("NS", namespace));
+    controller = await startController({
+      kubeconfig: cluster.kubeconfig,
+      namespace,
+      args: ["--proxy-service-type", "ClusterIP"],
+    });
+    proxy = await startGatewayProcess(cluster.kubeconfig, `${namespace}/web`);
+    await eventually(
+      () => getStatus(port, "plain.open.test"),
+      (status) => status === 200,
+    );
+  });
+
+  afterAll(async () => {
+    await controller?.stop();
+    await proxy?.stop();
+    backend.close();
+    await cluster.kubectl(["delete", "namespace", namespace, `${namespace}-other`, "--wait=false"]);
+    await cluster.kubectl(["delete", "gatewayclass", "matrix"]);
+  });
+
+  test("there are 40 of them", () => {
+    expect(scenarios).toHaveLength(40);
+    expect(new Set(scenarios.map(({ name }) => name)).size).toBe(40);
+  });
+
+  describe("a policy", () => {
+    const policies = scenarios.flatMap(({ name, expected }) =>
+      expected.kind === "policy" ? [{ name, expected }] : [],
+    );
+
+    test.each(policies)("$name", async ({ name, expected }) => {
+      const entries = await eventually(
+        () => entriesOf(cluster, `proxypolicy/${name}`, namespace, "ancestors"),
+        (found) => found.length > 0,
+      );
+      expect(entries.map((entry) => outcomeOf(entry, "Attached"))).toEqual(expected.attached);
+      expect(new Set(entries.map((entry) => outcomeOf(entry, "Accepted")))).toEqual(new Set([expected.accepted]));
+      expect(entries.flatMap(({ conditions }) => conditions.map((each) => each.observedGeneration))).not.toContain(
+        undefined,
+      );
+      await expectTraffic(port, expected);
+    });
+  });
+
+  describe("a route", () => {
+    const routes = scenarios.flatMap(({ name, manifests, expected }) =>
+      expected.kind === "route"
+        ? [{ name, expected, home: manifests.includes("namespace: NS-other}\n") ? `${namespace}-other` : namespace }]
+        : [],
+    );
+
+    test.each(routes)("$name", async ({ name, expected, home }) => {
+      const [entry] = await eventually(
+        () => entriesOf(cluster, `httproute/${name}`, home, "parents"),
+        (found) => found.length > 0,
+      );
+      const found = (entry?.conditions ?? []).map(({ type }) => [
+        type,
+        entry === undefined ? "" : outcomeOf(entry, type),
+      ]);
+      expect(Object.fromEntries(found)).toEqual(expected.conditions);
+    });
+  });
+
+  test("entries of other controllers stay as they are, and ours beside them", async () => {
+    const theirs = {
+      parentRef: { group: "gateway.networking.k8s.io", kind: "Gateway", name: "foreign" },
+      controllerName: "example.test/other",
+      conditions: [
+        {
+          type: "Accepted",
+          status: "True",
+          reason: "Accepted",
+          message: "theirs",
+          observedGeneration: 1,
+          lastTransitionTime: "2026-01-01T00:00:00Z",
+        },
+      ],
+    };
+    const ours = await entriesOf(cluster, "httproute/of-both", namespace, "parents");
+    const patch = JSON.stringify({ status: { parents: [theirs, ...ours] } });
+    await cluster.kubectl([
+      "patch",
+      "httproute/of-both",
+      "-n",
+      namespace,
+      "--subresource=status",
+      "--type=merge",
+      "-p",
+      patch,
+    ]);
+    const spec = JSON.stringify({ spec: { hostnames: ["of-both.open.test", "also.open.test"] } });
+    await cluster.kubectl(["patch", "httproute/of-both", "-n", namespace, "--type=merge", "-p", spec]);
+    const { status } = await eventually(
+      () => cluster.get("httproute/of-both", namespace),
+      (object) => JSON.stringify(object["status"]).includes('"observedGeneration":2'),
+    );
+    const { parents } = status as { parents: readonly Entry[] };
+    expect(parents).toContainEqual(theirs);
+    const own = parents.filter((entry) => entry.controllerName === controllerName);
+    expect(own).toHaveLength(1);
+    // The status of the condition did not change, and so its time did not.
+    expect(own[0]?.conditions.map(({ lastTransitionTime }) => lastTransitionTime)).toEqual(
+      ours[0]?.conditions.map(({ lastTransitionTime }) => lastTransitionTime),
+    );
+  });
+
+  test("a policy that only the parser can refuse is told to be refused, with the reason", async () => {
+    await cluster.apply(`
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: refused, namespace: ${namespace}}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: plain}]
+  traffic: {rateLimit: {local: [{requests: 1, unit: Minutes, key: "request.nothing("}]}}
+`);
+    const [entry] = await eventually(
+      () => entriesOf(cluster, "proxypolicy/refused", namespace, "ancestors"),
+      (found) => found.length > 0,
+    );
+    expect(entry?.conditions).toMatchObject([
+      { type: "Accepted", status: "False", reason: "Invalid", message: expect.stringContaining("key") as unknown },
+      { type: "Attached", status: "False", reason: "Pending", observedGeneration: 1 },
+    ]);
+  });
+
+  test("nothing is written while nothing changes", async () => {
+    const writes = async () => {
+      const text = await (await fetch(controller?.metrics ?? "")).text();
+      return Number(/status_writes_total\{outcome="written"\} (\d+)/.exec(text)?.[1]);
+    };
+    const before = await writes();
+    // A change that concerns no status makes the controller plan everything anew.
+    await cluster.kubectl(["label", "namespace", namespace, "touched=yes", "--overwrite"]);
+    await cluster.kubectl(["annotate", "gateway/web", "-n", namespace, "touched=yes", "--overwrite"]);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(before).toBeGreaterThan(40);
+    expect(await writes()).toBe(before);
+  });
+});
+
+interface Entry {
+  readonly controllerName: string;
+  readonly conditions: readonly {
+    readonly type: string;
+    readonly status: string;
+    readonly reason: string;
+    readonly observedGeneration?: number;
+    readonly lastTransitionTime: string;
+  }[];
+}
+
+/** Our entries in a status. */
+async function entriesOf(
+  cluster: Cluster,
+  resource: string,
+  home: string,
+  list: "ancestors" | "parents",
+): Promise<readonly Entry[]> {
+  const { status } = await cluster.get(resource, home);
+  const entries = (status as { readonly [name: string]: readonly Entry[] } | undefined)?.[list] ?? [];
+  return entries.filter((entry) => entry.controllerName === controllerName);
+}
+
+function outcomeOf({ conditions }: Entry, type: string): Outcome | undefined {
+  const condition = conditions.find((each) => each.type === type);
+  if (condition === undefined) return undefined;
+  return `${condition.status === "True" ? "True" : "False"} ${condition.reason}`;
+}
+
+/** A limit that is told as attached refuses the second request; where there is none, none is refused. */
+async function expectTraffic(port: number, { limited = [], free = [] }: PolicyOutcome): Promise<void> {
+  for (const { host, path } of limited) {
+    const statuses = [await getStatus(port, host, path), await getStatus(port, host, path)];
+    expect([host, ...statuses]).toEqual([host, 200, 429]);
+  }
+  for (const { host, path } of free) {
+    const statuses = [await getStatus(port, host, path), await getStatus(port, host, path)];
+    expect([host, ...statuses]).toEqual([host, 200, 200]);
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * The official Gateway API conformance suite against this gateway: `npm run test:conformance`. A control plane and a
+ * fake node from the rig; the controller as a process of this machine under its own ServiceAccount, the proxies as pods
+ * of the fake node, which has no Service addresses: the Services are headless and Gateways tell their pods' addresses.
+ *
+ * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, all that `supported-features.ts` claims
+ * is run, and the official report is written into docs/conformance. `--keep` leaves the cluster up afterwards. Needs
+ * root and Linux. Logs are kept in the folder that is told at the start.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
+import { requireRigProgram, rigHome } from "./binaries.ts";
+import { type ControlPlane, startControlPlane } from "./control-plane.ts";
+import { Daemon } from "./daemon.ts";
+import { nodeAddress, startFakeNode } from "./fake-node.ts";
+
+const repository = join(import.meta.dirname, "..", "..");
+const report = join(repository, "docs", "conformance", "gateway-http-report.yaml");
+const namespace = "gateway-proxy-system";
+const image = "gatewayproxy/gateway-proxy";
+
+/** Proxies' Services are headless, and each pod is one small process. */
+const installation = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ${namespace}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: gateway-proxy}
+spec:
+  controllerName: gatewayproxy.dev/controller
+  parametersRef: {group: "", kind: ConfigMap, name: fake-node, namespace: ${namespace}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: fake-node, namespace: ${namespace}}
+data:
+  service: |
+    spec: {clusterIP: None}
+  deployment: |
+    spec: {template: {spec: {containers: [{name: proxy, env: [{name: WORKERS, value: "1"}]}]}}}
+`;
+
+/** Pods' addresses; another rig on this machine needs others. */
+const podPrefix = process.env["KUBE_RIG_POD_PREFIX"] ?? "10.243";
+
+const isKept = process.argv.includes("--keep");
+process.exitCode = await main(process.argv.slice(2).filter((argument) => argument !== "--keep"));
+
+async function main(args: readonly string[]): Promise<number> {
+  const logs = mkdtempSync(join(tmpdir(), "conformance-"));
+  console.log(`logs are in ${logs}`);
+  const plane = await startControlPlane({ controllers: true, advertiseAddress: nodeAddress(podPrefix) });
+  const undo: (() => Promise<void>)[] = [() => plane.stop()];
+  try {
+    await install(plane);
+    const proxy = `host:${process.execPath} ${join(repository, "proxy", "src", "main.ts")}`;
+    const node = await startFakeNode(plane, { images: { [image]: proxy, ...suiteImages() }, podPrefix });
+    undo.push(() => node.stop());
+    const controller = await startController(plane, logs);
+    undo.push(() => controller.stop());
+    const status = await runSuite(plane, args, logs);
+    if (isKept) await untilInterrupted(plane);
+    return status;
+  } finally {
+    await plane.kubectl(["get", "events", "-A"]).then((text) => writeFileSync(join(logs, "events.txt"), text));
+    for (const step of undo.toReversed()) await step();
+  }
+}
+
+/** What the suite's own pods run. */
+function suiteImages(): Readonly<Record<string, string>> {
+  return {
+    "gateway-api/echo-basic": `chroot:${requireRigProgram("echo-basic")}`,
+    "coredns/coredns": `chroot:${requireRigProgram("coredns")}`,
+  };
+}
+
+async function install(plane: ControlPlane): Promise<void> {
+  const files = [join(rigHome(), "gateway-api-crds"), join(repository, "deploy", "crds")];
+  await plane.kubectl(["apply", "--server-side", ...files.flatMap((file) => ["-f", file])]);
+  await plane.kubectl(["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+  await plane.kubectl(["apply", "--server-side", "-f", "-"], installation);
+  await plane.kubectl(["apply", "--server-side", "-f", join(repository, "deploy", "rbac")]);
+}
+
+/** As the ServiceAccount that a cluster would run it by, so that its roles are proven too. */
+async function startController(plane: ControlPlane, logFolder: string): Promise<Daemon> {
+  const account = "gateway-proxy-controller";
+  const token = await plane.kubectl(["create", "token", account, "-n", namespace, "--duration=8h"]);
+  const kubeconfig = join(logFolder, "controller.kubeconfig");
+  const admin = readFileSync(plane.kubeconfig, "utf8");
+  writeFileSync(kubeconfig, admin.replace("token: admin", `token: ${token.trim()}`), { mode: 0o600 });
+  return new Daemon({
+    name: "controller",
+    command: process.execPath,
+    args: [
+      join(repository, "proxy", "src", "controller-main.ts"),
+      ...["--proxy-image", `${image}:test`, "--proxy-replicas", "1", "--proxy-service-type", "ClusterIP"],
+      ...["--stats-address", "127.0.0.1:0", "--readiness-address", "127.0.0.1:0", "--namespace", namespace],
+    ],
+    logFolder,
+    env: { ...process.env, KUBECONFIG: kubeconfig },
+  });
+}
+
+/** At a signal the suite ends, and then everything else in its order. */
+function endAtSignal(kill: () => void): void {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, kill);
+}
+
+async function runSuite(plane: ControlPlane, args: readonly string[], logs: string): Promise<number> {
+  mkdirSync(join(repository, "docs", "conformance"), { recursive: true });
+  const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
+  const whole = ["-conformance-profiles", "GATEWAY-HTTP", `-supported-features=${supportedFeatures.join(",")}`];
+  const named = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
+  const suite = [
+    ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],
+    ...[...whole, ...named, "-version", `v${version}`, "-contact", "https://gatewayproxy.dev"],
+    ...(args.length === 0 ? ["-report-output", report] : args),
+  ];
+  const log = join(logs, "suite.log");
+  const child = spawn(requireRigProgram("conformance.test"), suite, {
+    stdio: ["ignore", "pipe", "inherit"],
+    env: { ...process.env, KUBECONFIG: plane.kubeconfig },
+    // The suite looks for its files beside itself.
+    cwd: logs,
+  });
+  endAtSignal(() => child.kill("SIGKILL"));
+  const output = createWriteStream(log);
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    output.write(`${line}\n`);
+    if (/^\s*--- (PASS|FAIL): TestConformance\/[^/]+ /.test(line)) console.log(line.trim());
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  output.end();
+  console.log(code === 0 ? "the suite passed" : `the suite failed; see ${log}`);
+  return code ?? 1;
+}
+
+/** For a look at a cluster that misbehaves. */
+async function untilInterrupted(plane: ControlPlane): Promise<void> {
+  console.log(`export KUBECONFIG=${plane.kubeconfig}   # until Ctrl-C`);
+  await new Promise<void>((resolve) => endAtSignal(resolve));
+}
