@@ -9,6 +9,7 @@ import type { ResourceSet } from "../api/resource.ts";
 import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
+import { policySummary } from "../status/policy-summary.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayScope } from "../translate/gateway-scope.ts";
 import { type NamedObject, namedObjects } from "../translate/references.ts";
@@ -134,6 +135,7 @@ export function clusterStatuses({ statuses, gateways, provision }: Plan, observe
     if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
     return [shown];
   });
+  const policies = new Map(observed.resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
   const parents = new Map(
     observed.resources.ListenerSet.map(({ metadata, spec: { parentRef } }) => [
       keyOf(metadata),
@@ -147,6 +149,10 @@ export function clusterStatuses({ statuses, gateways, provision }: Plan, observe
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: told,
+    proxyPolicies: statuses.proxyPolicies.map((status) => {
+      const policy = policies.get(keyOf(status));
+      return policy === undefined ? status : { ...status, summary: policySummary(policy, status) };
+    }),
     listenerSets: statuses.listenerSets.map((status) =>
       setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
     ),

@@ -6,7 +6,7 @@ export const supportedFeatures: readonly string[] = [
   "Gateway",
   "GatewayAddressEmpty",
   "GatewayHTTPListenerIsolation",
-  "GatewayInfrastructurePropagation",
+  "GatewayInfrastructure",
   "GatewayPort8080",
   "HTTPRoute",
   "ReferenceGrant",

@@ -1,15 +1,18 @@
 /** Statuses as a controller writes them: what translation found, and what only the cluster can tell. */
-import type { GatewayClassStatus, GatewayStatus, Statuses } from "../api/status.ts";
+import type { GatewayClassStatus, GatewayStatus, PolicyStatus, Statuses } from "../api/status.ts";
+import type { PolicySummary } from "./policy-summary.ts";
 
 export interface GatewayAddress {
   readonly type: "IPAddress" | "Hostname";
   readonly value: string;
 }
 
-export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gateways"> {
+export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gateways" | "proxyPolicies"> {
   readonly gatewayClasses: readonly (GatewayClassStatus & {
     /** Sorted by name. */
     readonly supportedFeatures: readonly { readonly name: string }[];
   })[];
   readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
+  /** Without a summary where the policy was refused before it could be read. */
+  readonly proxyPolicies: readonly (PolicyStatus & { readonly summary?: PolicySummary })[];
 }

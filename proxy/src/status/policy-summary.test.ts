@@ -1,56 +1,47 @@
 import { describe, expect, test } from "vitest";
-import { parseResource } from "../api/parse-resource.ts";
-import type { ProxyPolicy } from "../api/proxy-policy.ts";
-import type { AncestorStatus } from "../api/status.ts";
-import { summarizePolicy } from "./policy-summary.ts";
+import { parseManifests } from "../api/parse-manifests.ts";
+import { translate } from "../translate/translate.ts";
+import { policySummary } from "./policy-summary.ts";
 
-function policy(rateLimit: object, targetRefs: readonly object[] = [route]): ProxyPolicy {
-  const parsed = parseResource({
-    apiVersion: "gatewayproxy.dev/v1alpha1",
-    kind: "ProxyPolicy",
-    metadata: { name: "limits" },
-    spec: { targetRefs, traffic: { rateLimit } },
-  });
-  if (parsed.kind !== "resource" || parsed.resource.kind !== "ProxyPolicy") throw new Error("not a policy");
-  return parsed.resource;
+function summaryOf(targets: string) {
+  const text = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec: {gatewayClassName: gateway-proxy, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: limits}
+spec:
+  targetRefs: [${targets}]
+  traffic: {rateLimit: {local: [{requests: 10, unit: Minutes}, {tokens: 500, unit: Hours}]}}
+`;
+  const { resources } = parseManifests([{ path: "a.yaml", text }]);
+  const [policy] = resources.ProxyPolicy;
+  const [status] = translate(resources).statuses.proxyPolicies;
+  if (policy === undefined || status === undefined) throw new Error("the policy was refused");
+  return policySummary(policy, status);
 }
 
-const route = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
-const requests = { requests: 10, unit: "Minutes", burst: 5 };
+const web = "{group: gateway.networking.k8s.io, kind: Gateway, name: web}";
+const nowhere = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: nowhere, sectionName: first}";
 
-function ancestor(attached: "True" | "False"): AncestorStatus {
-  return {
-    ancestorRef: { ...route, namespace: "default" },
-    controllerName: "gatewayproxy.dev/controller",
-    conditions: [
-      { type: "Accepted", status: "True", reason: "Valid", message: "" },
-      { type: "Attached", status: attached, reason: attached === "True" ? "Attached" : "Pending", message: "" },
-    ],
-  };
-}
-
-describe("the summary of a policy", () => {
-  test("names its targets and its limits", () => {
-    const limits = [requests, { tokens: 1000, unit: "Hours", mode: "Shadow" }];
-    const targets = [route, { ...route, kind: "Gateway", name: "edge", sectionName: "https" }];
-    expect(summarizePolicy(policy({ local: limits }, targets), [])).toMatchObject({
-      target: "HTTPRoute/chat, Gateway/edge#https",
-      limits: "10/min+5, 1000 tokens/h (Shadow)",
+describe("policySummary()", () => {
+  test("tells target, limits and outcome", () => {
+    expect(summaryOf(web)).toEqual({
+      target: "Gateway/web",
+      limits: "10 requests/Minute, 500 tokens/Hour",
+      accepted: "True",
+      attached: "True",
     });
   });
 
-  test("names the domain of a global limit", () => {
-    const entries = [{ name: "a", expression: "source.address" }];
-    const global = { address: "127.0.0.1:1", domain: "chat", descriptors: [{ entries }] };
-    expect(summarizePolicy(policy({ global }), []).limits).toBe("global chat");
-  });
-
-  test.each([
-    ["True where it is enforced at every target", ["True", "True"], "True"],
-    ["False where it is enforced at none", ["False", "False"], "False"],
-    ["a count where it is enforced at some", ["True", "False"], "1 of 2"],
-    ["Unknown before it has been judged", [], "Unknown"],
-  ] as const)("says %s", (_, attached, expected) => {
-    expect(summarizePolicy(policy({ local: [requests] }), attached.map(ancestor)).attached).toBe(expected);
+  test("tells on how many of several targets it is enforced", () => {
+    expect(summaryOf(`${web}, ${nowhere}`)).toMatchObject({
+      target: "Gateway/web, HTTPRoute/nowhere#first",
+      attached: "1/2",
+    });
+    expect(summaryOf(nowhere)).toMatchObject({ attached: "False" });
   });
 });

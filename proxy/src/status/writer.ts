@@ -4,6 +4,7 @@
  * `ancestors`) are atomic to server-side apply, so there the newest list is read, our entries are replaced in it, and
  * it is written for the version that was read; whoever was quicker makes us read again.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
@@ -236,9 +237,11 @@ function policyEntries(
   policies: ClusterStatuses["backendTlsPolicies"] | ClusterStatuses["proxyPolicies"],
 ): ReadonlyMap<string, SharedStatus> {
   return new Map(
-    policies.map(({ namespace, name, ancestors }) => {
+    policies.map((policy) => {
+      const { namespace, name, ancestors } = policy;
       const entries = ancestors.map(({ ancestorRef, conditions }) => ({ ref: { ...ancestorRef }, conditions }));
-      return [`${namespace}/${name}`, { entries, fields: {} }];
+      const fields = "summary" in policy ? { summary: policy.summary } : {};
+      return [`${namespace}/${name}`, { entries, fields }];
     }),
   );
 }
@@ -253,9 +256,7 @@ function sharedPatch(
 ): object | undefined {
   const desired = desiredSharedList(entries, standing, list, now);
   const before = isObject(standing) ? standing : {};
-  const changed = Object.entries(fields).filter(
-    ([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value),
-  );
+  const changed = Object.entries(fields).filter(([name, value]) => !isDeepStrictEqual(before[name], value));
   if (desired === undefined && changed.length === 0) return undefined;
   return { ...Object.fromEntries(changed), ...(desired !== undefined && { [list.list]: desired }) };
 }
