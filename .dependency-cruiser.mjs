@@ -54,11 +54,13 @@ const proxyctl = {
   output: { layers: [], packages: ["yaml"], core: [] },
   admin: { layers: ["command-error.ts"], packages: ["zod"] },
   kube: { layers: ["admin/reach.ts", "command-error.ts"], packages: ["@kubernetes/client-node", "zod"] },
-  views: { layers: ["output", "command-error.ts"], packages: [], core: [] },
+  views: { layers: ["output", "replay", "command-error.ts"], packages: [], core: [] },
+  // The limiter itself is the proxy's.
+  replay: { layers: [], packages: ["zod"], core: [] },
   terminal: { layers: ["io.ts"], packages: [] },
   trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander", "yaml"] },
   commands: {
-    layers: ["admin", "kube", "output", "views", "terminal", "trace", "command-error.ts", "io.ts"],
+    layers: ["admin", "kube", "output", "views", "terminal", "trace", "replay", "command-error.ts", "io.ts"],
     packages: ["commander", "zod"],
   },
 };

@@ -1,10 +1,14 @@
 /** The command tree, and the one place where the outcome of a command becomes an exit code and words. */
 import { Command, CommanderError } from "commander";
 import { CommandError, type ExitCode, exitCodes, renderFailure, textOf } from "../command-error.ts";
+import { addCompletionCommand } from "../commands/completion.ts";
 import { addConfigCommand } from "../commands/config.ts";
+import { addDoctorCommand } from "../commands/doctor.ts";
+import { addLimitsCommand } from "../commands/limits.ts";
 import { addLoggingCommand } from "../commands/logging.ts";
 import { addProfileCommand } from "../commands/profile.ts";
 import { addTraceCommand } from "../commands/trace.ts";
+import { addValidateCommand } from "../commands/validate.ts";
 import { addVersionCommand, clientVersion } from "../commands/version.ts";
 import type { Io } from "../io.ts";
 
@@ -34,10 +38,14 @@ export function createProgram(io: Io, behindDashes?: readonly string[]): Command
     })
     .addHelpText("after", helpTail);
   addConfigCommand(program, io);
+  addTraceCommand(program, io, behindDashes);
+  addLimitsCommand(program, io);
+  addDoctorCommand(program, io);
+  addValidateCommand(program, io);
   addLoggingCommand(program, io);
   addProfileCommand(program, io);
-  addTraceCommand(program, io, behindDashes);
   addVersionCommand(program, io);
+  addCompletionCommand(program, io);
   return program;
 }
 

@@ -3,7 +3,6 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { AdminClient } from "../admin/admin-client.ts";
 import { directReach, type Reach } from "../admin/reach.ts";
-import { CommandError, exitCodes } from "../command-error.ts";
 import type { ClusterOptions } from "../kube/cluster.ts";
 import { parseTarget, type Target } from "../kube/target.ts";
 
@@ -63,7 +62,7 @@ export function namespaceOf({ namespace }: ReachOptions): string {
 
 /** What was meant, and how to get there; never empty. Loads the Kubernetes client only where it is needed. */
 export async function findReaches(resource: string | undefined, options: ReachOptions): Promise<readonly Reach[]> {
-  const target = resource === undefined ? undefined : parseTarget(resource);
+  const target = parseTargetOption(resource);
   if (options.address !== undefined) return [directReach(options.address.host, options.address.port)];
   const { openCluster } = await import("../kube/cluster.ts");
   const { podReach } = await import("../kube/pod-reach.ts");
@@ -89,16 +88,11 @@ export async function findAdmins(
 
 /** The Gateway of a `gateway/NAME`, whose share of an answer is meant. */
 export function gatewayOf(resource: string | undefined): Extract<Target, { kind: "gateway" }> | undefined {
-  const target = resource === undefined ? undefined : parseTarget(resource);
+  const target = parseTargetOption(resource);
   return target?.kind === "gateway" ? target : undefined;
 }
 
-/** Throws a usage error where flags exclude each other in a way that commander cannot tell. */
-export function refuseTogether(isTogether: boolean, first: string, second: string, advice: string): void {
-  if (!isTogether) return;
-  throw new CommandError({
-    message: `${first} and ${second} exclude each other`,
-    advice: [advice],
-    exitCode: exitCodes.usage,
-  });
+/** A resource that may be left out. */
+export function parseTargetOption(resource: string | undefined): Target | undefined {
+  return resource === undefined ? undefined : parseTarget(resource);
 }

@@ -1,0 +1,131 @@
+/** The commands that look for faults, and those that help to type. */
+import { execFileSync } from "node:child_process";
+import { describe, expect, test } from "vitest";
+import { startKubeApi } from "../kube/testing/kube-api.ts";
+import { startAdmin } from "../testing/admin.ts";
+import { sampleDump } from "../testing/dump.ts";
+import { proxyctl } from "../testing/run.ts";
+
+const noLimits = { at: "2026-11-21T10:00:00.000Z", counters: [], countersLeftOut: 0, services: [], learned: [] };
+
+describe("doctor", () => {
+  test("tells what is well, what is not, and what to do, and exits with 1", async () => {
+    const admin = await startAdmin({ "GET /config_dump": sampleDump, "GET /limits": noLimits });
+    const { exitCode, stdout } = await proxyctl(["doctor", "--address", admin.address]);
+    expect(exitCode).toBe(1);
+    await expect(stdout.replaceAll(String(admin.port), "PORT")).toMatchFileSnapshot("testdata/doctor.txt");
+  });
+
+  test("begins at the kubeconfig, and exits with 0 when nothing fails", async () => {
+    const [bind] = sampleDump.binds;
+    const [route] = sampleDump.routes;
+    const dump = {
+      ...sampleDump,
+      config: { ...sampleDump.config, problems: [] },
+      binds: [bind],
+      routes: [route],
+      backends: sampleDump.backends.slice(0, 1),
+      policies: sampleDump.policies.slice(0, 1),
+    };
+    const { port } = await startAdmin({ "GET /config_dump": dump, "GET /limits": noLimits });
+    const api = await startKubeApi({
+      gateways: [{ name: "web" }],
+      pods: [{ name: "web-a", gateway: "web", ports: { 15_000: port } }],
+    });
+    const { exitCode, stdout } = await proxyctl(["doctor", "gateway/web", "--kubeconfig", api.kubeconfig]);
+    await expect(stdout.replaceAll(api.url, "SERVER")).toMatchFileSnapshot("testdata/doctor-well.txt");
+    expect(exitCode).toBe(0);
+  });
+
+  test("stops where the way ends", async () => {
+    const api = await startKubeApi({ gateways: [] });
+    const { exitCode, stdout } = await proxyctl(["doctor", "gateway/web", "--kubeconfig", api.kubeconfig]);
+    expect(exitCode).toBe(1);
+    await expect(stdout.replaceAll(api.url, "SERVER")).toMatchFileSnapshot("testdata/doctor-no-gateway.txt");
+  });
+});
+
+describe("validate", () => {
+  const good = `apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: a }
+spec: { static: { host: a.example.com, port: 80 } }
+`;
+
+  test("exits with 0 when there is no problem", async () => {
+    expect(await proxyctl(["validate", "-f", "-"], { input: good })).toEqual({
+      exitCode: 0,
+      stdout: "",
+      stderr: "1 resource read, no problems\n",
+    });
+  });
+
+  test("tells each problem with its place, and exits with 1", async () => {
+    const run = await proxyctl(["validate", "-f", "-"], { input: good.replace("port: 80", "prt: 80") });
+    expect(run).toMatchObject({ exitCode: 1, stderr: "no resources read, 2 problems\n" });
+    await expect(run.stdout).toMatchFileSnapshot("testdata/validate.txt");
+  });
+
+  test("tells what resources say of each other, unless told not to", async () => {
+    const policy = `apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: p }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: gone }]
+  traffic: { rateLimit: { local: [{ requests: 1, unit: Minutes }] } }
+`;
+    const run = await proxyctl(["validate", "-f", "-"], { input: policy });
+    expect(run.exitCode).toBe(1);
+    expect(run.stdout).toMatch(/^standard input:5:\d+ ProxyPolicy default\/p spec\.targetRefs\[0\]/);
+    expect((await proxyctl(["validate", "-f", "-", "--no-references"], { input: policy })).exitCode).toBe(0);
+  });
+
+  test("takes the folders that the proxy takes", async () => {
+    const run = await proxyctl(["validate", "-f", "examples/quickstart", "-o", "json"]);
+    expect(JSON.parse(run.stdout)).toEqual({ resources: 4, problems: [] });
+    const gone = await proxyctl(["validate", "-f", "/nowhere"]);
+    expect(gone.exitCode).toBe(2);
+  });
+});
+
+describe("completion", () => {
+  test.each([
+    ["a command", ["con"], ["config"]],
+    ["a command below it", ["config", ""], ["all", "backends", "routes", "policies", "dump"]],
+    ["a resource", ["config", "all", "ga"], ["gateway/"]],
+    ["a flag", ["trace", "--ad"], ["--admin-port", "--address"]],
+    ["a value of a flag", ["config", "all", "-o", ""], ["table", "wide", "json", "yaml"]],
+    ["an argument of few words", ["completion", "z"], ["zsh"]],
+    ["nothing where anything may stand", ["config", "all", "-n", ""], []],
+  ])("completes %s", async (_name, words, expected) => {
+    const { stdout } = await proxyctl(["__complete", "--", ...words]);
+    expect(
+      stdout
+        .split("\n")
+        .filter((word) => word !== "")
+        .sort(),
+    ).toEqual([...expected].sort());
+  });
+
+  test("prints a script per shell, of which bash takes its own", async () => {
+    const script = (await proxyctl(["completion", "bash"])).stdout;
+    expect(execFileSync("bash", ["-n"], { input: script }).toString()).toBe("");
+    expect((await proxyctl(["completion", "zsh"])).stdout).toContain("compdef _proxyctl proxyctl");
+    expect((await proxyctl(["completion", "fish"])).stdout).toContain("complete -c proxyctl");
+    expect((await proxyctl(["completion", "tcsh"])).exitCode).toBe(64);
+  });
+});
+
+describe("version", () => {
+  test("tells that of proxyctl without asking anybody", async () => {
+    const { exitCode, stdout } = await proxyctl(["version", "--client"]);
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^client {3}\d+\.\d+\.\d+ {3}node \d+\.\d+\.\d+\n$/);
+  });
+
+  test("tells that of the proxy", async () => {
+    const admin = await startAdmin({ "GET /config_dump": sampleDump });
+    const { stdout } = await proxyctl(["version", "--address", admin.address]);
+    expect(stdout).toContain(`server   0.1.0   node 26.10.0, linux-x64   ${admin.address}\n`);
+  });
+});

@@ -1,0 +1,163 @@
+/** `proxyctl limits test`: puts a log, or a made-up load, through the limits of a file, on a clock of its own. */
+import { readFile } from "node:fs/promises";
+import { text as readAll } from "node:stream/consumers";
+import { LimitReplay } from "@gatewayproxy/proxy/app/limit-replay";
+import { renderProblem } from "@gatewayproxy/runtime/problem";
+import { duration } from "@gatewayproxy/runtime/setting-kinds";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
+import type { Io } from "../io.ts";
+import { renderData } from "../output/format.ts";
+import { renderTable } from "../output/table.ts";
+import { parseAccessLog } from "../replay/access-log.ts";
+import { type ReplayedRequest, type ReplayOutcome, replayRequests } from "../replay/replay.ts";
+import { syntheticRequests } from "../replay/synthetic.ts";
+import { describeReplay, replayColumns, replayData } from "../views/replay.ts";
+import { readManifests } from "./manifest-files.ts";
+
+interface TestOptions {
+  readonly file: readonly string[];
+  readonly log?: string;
+  readonly rate?: number;
+  readonly duration: number;
+  readonly tokens?: number;
+  readonly url: URL;
+  readonly method: string;
+  readonly header: readonly string[];
+  readonly output: "table" | "json" | "yaml";
+  readonly failOnDeny?: true;
+}
+
+const length = duration(1, 7 * 24 * 3_600_000);
+
+/** Adds `test`. */
+export function addLimitsTestCommand(limits: Command, io: Io): void {
+  limits
+    .command("test")
+    .description("Say what the limits of a file would have admitted and denied, with the limiter of the proxy")
+    .requiredOption("-f, --file <path>", "manifests: a file, a folder, or - (again for more)", collect, [])
+    .addOption(new Option("--log <file>", "access log to replay, - for standard input").conflicts("rate"))
+    .option("--rate <rate>", "instead of a log, so many requests: 20/s, 100/m or 5/h", parseRate)
+    .addOption(new Option("--duration <time>", "of the made-up load").argParser(parseDuration).default(60_000, "60s"))
+    .option("--tokens <n>", "what each made-up request costs", parseTokens)
+    .addOption(
+      new Option("--url <url>", "what each asks for")
+        .argParser(parseUrl)
+        .default(new URL("http://localhost/"), "http://localhost/"),
+    )
+    .option("-X, --method <method>", "how", "POST")
+    .option("-H, --header <field>", "what it sends (again for more)", collect, [])
+    .addOption(
+      new Option("-o, --output <format>", "how to print it").choices(["table", "json", "yaml"]).default("table"),
+    )
+    .option("--fail-on-deny", `exit with ${exitCodes.no} when anything would have been denied`)
+    .action(async (options: TestOptions) => test(options, io));
+}
+
+async function test(options: TestOptions, io: Io): Promise<void> {
+  const requests = await requestsOf(options, io);
+  const replay = LimitReplay.open(await readManifests(options.file, io), requests);
+  if (!replay.ok) {
+    throw new CommandError({
+      message: `read the manifests: ${replay.problems.map(renderProblem).join("\n  ")}`,
+      advice: ["see all of it with: proxyctl validate -f PATH"],
+    });
+  }
+  for (const problem of replay.value.problems) io.stderr.write(`note: ${renderProblem(problem)}\n`);
+  for (const policy of replay.value.globalPolicies) {
+    io.stderr.write(`note: the global limit of ${policy} is left out: its counters are a service's\n`);
+  }
+  const outcome = replayRequests(replay.value, requests);
+  for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
+  if (options.output === "table") {
+    io.stdout.write(`${renderTable(replayColumns, outcome.entries)}\n${describeReplay(outcome)}\n`);
+  } else io.stdout.write(renderData(options.output, replayData(outcome)));
+  if (options.failOnDeny === true && outcome.denied > 0) io.setExitCode(exitCodes.no);
+}
+
+async function requestsOf(options: TestOptions, io: Io): Promise<readonly ReplayedRequest[]> {
+  const { log, rate, url, method, header, tokens } = options;
+  if (rate !== undefined) {
+    const rawHeaders = header.flatMap(parseHeader);
+    return syntheticRequests({ perSecond: rate, durationMs: options.duration, tokens, url, method, rawHeaders });
+  }
+  if (log === undefined) {
+    throw new CommandError({
+      message: "there is nothing to test with",
+      advice: ["name an access log with --log FILE, or make up a load with --rate 20/s"],
+      exitCode: exitCodes.usage,
+    });
+  }
+  const { requests, skipped } = parseAccessLog(await readLog(log, io));
+  if (skipped > 0) io.stderr.write(`note: ${skipped} lines of ${log} are no requests and were skipped\n`);
+  return requests;
+}
+
+async function readLog(log: string, io: Io): Promise<string> {
+  if (log === "-") return await readAll(io.stdin);
+  try {
+    return await readFile(log, "utf8");
+  } catch (error) {
+    throw new CommandError({
+      message: `read the log ${log}: ${textOf(error)}`,
+      advice: ["the proxy writes it on standard output, one JSON object a line"],
+      cause: error,
+    });
+  }
+}
+
+/** What a reader must know to trust the figures. */
+function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): readonly string[] {
+  const needsHeaders = outcome.entries.some(({ limit }) => limit.key?.includes("request.headers") === true);
+  const hasHeaders = requests.some(({ view }) => view.rawHeaders.length > 2);
+  return [
+    outcome.estimated > 0
+      ? `${outcome.estimated} requests had been refused when they were logged; they cost what the others did on average`
+      : undefined,
+    needsHeaders && !hasHeaders
+      ? "a key reads request.headers, which an access log does not have: all requests share one counter there"
+      : undefined,
+    outcome.entries.length === 0 ? "no local limit applies to any rule" : undefined,
+  ].filter((note) => note !== undefined);
+}
+
+function collect(value: string, before: readonly string[]): readonly string[] {
+  return [...before, value];
+}
+
+const perSecond: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 };
+
+function parseRate(text: string): number {
+  const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)\/([smh])$/.exec(text) ?? [];
+  const rate = Number(amount) / (perSecond[unit] ?? Number.NaN);
+  if (rate > 0 && rate <= 100_000) return rate;
+  throw new InvalidArgumentError("It must be a number per s, m or h, such as 20/s, at most 100000/s.");
+}
+
+function parseDuration(text: string): number {
+  const ms = length.parse(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError("It must be a duration such as 500ms, 10s, 5m or 1h, at most 7 days.");
+}
+
+function parseTokens(text: string): number {
+  const tokens = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(tokens)) return tokens;
+  throw new InvalidArgumentError("It must be a whole number.");
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url !== null && /^https?:$/.test(url.protocol)) return url;
+  throw new InvalidArgumentError("It must be an http or https URL.");
+}
+
+function parseHeader(text: string): readonly [string, string] {
+  const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(text) ?? [];
+  if (name !== undefined && value !== undefined) return [name, value];
+  throw new CommandError({
+    message: `the header ${JSON.stringify(text)} is not of the form NAME: VALUE`,
+    advice: ["write it as for curl: -H 'x-user: ada'"],
+    exitCode: exitCodes.usage,
+  });
+}

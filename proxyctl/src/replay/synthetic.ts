@@ -1,0 +1,31 @@
+/** Requests at an even rate, for trying a limit before there is a log. */
+import type { ReplayedRequest } from "./replay.ts";
+
+export interface SyntheticLoad {
+  /** Requests a second; fractions allowed. */
+  readonly perSecond: number;
+  readonly durationMs: number;
+  readonly tokens: number | undefined;
+  readonly url: URL;
+  readonly method: string;
+  /** Names and values in turn. */
+  readonly rawHeaders: readonly string[];
+}
+
+/** The first at time 0, each answered at once. */
+export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest[] {
+  const { perSecond, durationMs, tokens, url, method, rawHeaders } = load;
+  const total = Math.ceil((perSecond * durationMs) / 1_000);
+  const view = {
+    method,
+    path: `${url.pathname}${url.search}`,
+    authority: url.host,
+    scheme: url.protocol.replace(":", ""),
+    rawHeaders: ["host", url.host, ...rawHeaders],
+    sourceAddress: "192.0.2.1",
+  };
+  return Array.from({ length: total }, (_, at) => {
+    const startMs = (at * 1_000) / perSecond;
+    return { startMs, endMs: startMs, tokens, wasRefused: false, view };
+  });
+}

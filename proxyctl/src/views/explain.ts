@@ -1,0 +1,64 @@
+/** What `proxyctl limits explain` says of a refusal. */
+import type { Decision, GlobalRefusal, LocalRefusal } from "@gatewayproxy/admin-api/decisions";
+import { withoutControls } from "../output/table.ts";
+import { describeKey } from "./live-limits.ts";
+
+type Counter = LocalRefusal["counter"];
+
+/** Lines of `name: value`, then who can let the next request pass. */
+export function explainDecision(decision: Decision, from: string): string {
+  const { requestId, at, method, authority, path, rule, policy, target } = decision;
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ["request", `${method} ${authority}${path}`],
+    ["request id", requestId],
+    ["refused", `${at} by ${from}`],
+    ["rule", rule],
+    ["policy", `${policy}${entryOf(decision)}`],
+    ["target", target],
+    ...(decision.kind === "local" ? counterFacts(decision.counter) : globalFacts(decision)),
+  ];
+  const width = Math.max(...facts.map(([name]) => name.length));
+  const lines = facts.flatMap(([name, value]) => {
+    return value === undefined ? [] : [`${name.padEnd(width)}   ${withoutControls(value)}`];
+  });
+  const remedies = decision.remedies.map((remedy) => `  - ${withoutControls(remedy)}`);
+  return `${[...lines, "", "What lets the next request pass:", ...remedies].join("\n")}\n`;
+}
+
+function entryOf(decision: Decision): string {
+  return decision.kind === "local" ? `#${decision.counter.entry}` : "#global";
+}
+
+function counterFacts(counter: Counter): readonly (readonly [string, string | undefined])[] {
+  const { counts, unit, key, used, limit, windowStart, windowEnd } = counter;
+  return [
+    ["counter", `${used} of ${limit} ${counts} used, before this request`],
+    ["key", key === undefined ? undefined : describeKey(key)],
+    ["window", `${windowStart} to ${windowEnd} (${unit})`],
+  ];
+}
+
+function globalFacts({ by, service, domain, descriptors, counter }: GlobalRefusal) {
+  return [
+    ["decided by", words[by]],
+    ["service", `${service}, domain ${domain}`],
+    ...descriptors.map((descriptor) => ["descriptor", describeDescriptor(descriptor)] as const),
+    ...(counter === undefined ? [] : counterFacts(counter)),
+  ] as const;
+}
+
+const words: Readonly<Record<GlobalRefusal["by"], string>> = {
+  service: "the rate limit service",
+  cache: "an earlier answer of the service, which still holds",
+  fallback: "the policy's fallback, while the service is away",
+  learned: "the limit that the service reported last, while it is away",
+  failureMode: "failureMode Closed, because the service failed",
+};
+
+function describeDescriptor(descriptor: GlobalRefusal["descriptors"][number]): string {
+  const { entries, code, limit, windowSeconds, remaining, resetSeconds } = descriptor;
+  const names = entries.map(({ key, value }) => `${key}=${value.text}`).join(", ");
+  const window = limit === undefined ? "" : `, ${limit} a window of ${windowSeconds ?? "?"} s`;
+  const left = remaining === undefined ? "" : `, ${remaining} left, reset in ${resetSeconds ?? "?"} s`;
+  return `${names}${code === undefined ? "" : ` ${code}`}${window}${left}`;
+}
