@@ -1,6 +1,10 @@
 /** What holds for every endpoint of the admin server: who may ask, for what, and how a refusal reads. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { endpointIndexSchema } from "@gatewayproxy/admin-api/endpoint-index";
+import { renderMarkdownTable } from "@gatewayproxy/runtime/markdown-table";
+import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
@@ -10,13 +14,21 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const start = async (args: readonly string[] = []) => startAdminProxy((await startBackend()).port, [], args);
 
-test("the index tells every endpoint, as a page to browsers and as JSON to others", async () => {
+const page = fileURLToPath(new URL("../../../docs/admin.md", import.meta.url));
+
+test("the index tells every endpoint, as a page, as JSON and in docs/admin.md (`npx vitest -u` writes it)", async () => {
   const { proxy } = await start();
   const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
   expect(endpoints.map(({ path }) => path)).toContain("/config_dump");
-  const page = await askAdmin(`${proxy.admin}/`, { headers: { accept: "text/html" } });
-  expect(page.headers["content-type"]).toBe("text/html; charset=utf-8");
-  for (const { path } of endpoints) expect(page.text).toContain(path);
+  const shown = await askAdmin(`${proxy.admin}/`, { headers: { accept: "text/html" } });
+  expect(shown.headers["content-type"]).toBe("text/html; charset=utf-8");
+  for (const { path } of endpoints) expect(shown.text).toContain(path);
+
+  const rows = endpoints.map(({ methods, path, query, summary }) => {
+    return [methods.join(", "), `\`${path}\``, query === "" ? "" : `\`${query}\``, summary];
+  });
+  const table = renderMarkdownTable([["method", "path", "query", "what it does"], ...rows]);
+  await expect(withSection(readFileSync(page, "utf8"), "endpoints", table)).toMatchFileSnapshot(page);
 });
 
 test("a wrong method, an unknown path, an unknown or repeated parameter are refused with what is accepted", async () => {

@@ -75,13 +75,18 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
       health: used.length === 0 ? 1 : Math.min(...used.map(({ health }) => health)),
       requests,
       inFlight: sum((each) => each.pending),
-      ...(requests > 0 && { latencyMs: sum((each) => each.latencyMs * each.requests) / requests }),
+      ...(requests > 0 && { latencyMs: rounded(sum((each) => each.latencyMs * each.requests) / requests) }),
       consecutiveFailures: most((each) => each.consecutiveFailures),
       timesEjected: sum((each) => each.timesEjected),
       ...(ejectedForMs > 0 && { ejectedForMs }),
       failsHealthChecks: group.some((each) => each.failsChecks),
     },
   ];
+}
+
+/** To microseconds. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000;
 }
 
 /** By namespace and name of their endpoint; endpoints that Backends name are told apart by their address. */

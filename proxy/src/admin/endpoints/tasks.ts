@@ -18,7 +18,7 @@ export function tasksEndpoint(collect: () => Promise<TaskTree>): AdminEndpoint {
 /** The tasks of the thread that calls, with its timers. */
 export function threadTasks(thread: string, tasks: readonly Task[]): ThreadTasks {
   const timers = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
-  const timer: Task = { kind: "timer", name: "timers", detail: { count: timers }, children: [] };
+  const timer: Task = { kind: "timer", name: "timers", detail: { keepingAlive: timers }, children: [] };
   const room = { left: maxTasks, out: 0 };
   const kept = [timer, ...tasks].flatMap((task) => keep(task, room));
   return { thread, tasks: kept, leftOut: room.out };
