@@ -15,7 +15,7 @@ export interface NamedObject {
   readonly name: string;
 }
 
-const read = ["get", "list", "watch"];
+const read = ["list", "watch"];
 
 export function rolesOf(tenant: Tenant, named: readonly NamedObject[]): readonly OwnedObject[] {
   const namespaces = [...new Set(named.map(({ namespace }) => namespace))].sort();
