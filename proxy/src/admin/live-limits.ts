@@ -1,11 +1,12 @@
 /** The counters of this replica under the names of their limits, and the rate limit services over all workers. Pure. */
-import type { LimitCounter, RateLimitService } from "@gatewayproxy/admin-api/limits";
+import type { LearnedLimit, LimitCounter, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
+import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import { budgetOf } from "../policy/ratelimit/window.ts";
-import { isSecretExpression, shownValue } from "../telemetry/redaction.ts";
+import { isSecretExpression, isSecretName, shownValue } from "../telemetry/redaction.ts";
 import { globalLimitsOf, localLimitsOf } from "./snapshot-limits.ts";
 
 /** Counters of limits that are in force, nearest to exhaustion first. @param labelOf as `CounterTable.labelOf`. */
@@ -49,6 +50,28 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     remaining: Math.max(0, capacity - used),
     resetSeconds,
   };
+}
+
+/** A limit that a service has reported, without the secrets of its descriptor. */
+export function nameLearned({ global, descriptor, requestsPerUnit, windowSeconds }: Learned): LearnedLimit {
+  const { compiled, entries } = descriptor;
+  return {
+    policy: global.policy,
+    target: global.target,
+    service: global.service,
+    descriptor: entries.map(({ key, value }, at) => {
+      const source = compiled.descriptor.entries[at]?.expression ?? "";
+      return { key, value: shownValue(value, isSecretName(key) || isSecretExpression(source)) };
+    }),
+    counts: compiled.descriptor.counts,
+    limit: requestsPerUnit,
+    windowSeconds,
+  };
+}
+
+/** Each once, of whichever workers have heard of it. */
+export function mergeLearned(limits: readonly LearnedLimit[]): readonly LearnedLimit[] {
+  return [...new Map(limits.map((limit) => [JSON.stringify(limit), limit])).values()];
 }
 
 /** One row per service. @param workers what each worker says. */

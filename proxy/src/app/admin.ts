@@ -23,7 +23,7 @@ import { cpuProfileEndpoint, heapProfileEndpoint } from "../admin/endpoints/prof
 import { quitEndpoint } from "../admin/endpoints/quit.ts";
 import { tasksEndpoint, threadTasks } from "../admin/endpoints/tasks.ts";
 import { traceEndpoint } from "../admin/endpoints/trace.ts";
-import { mergeServices, nameCounters } from "../admin/live-limits.ts";
+import { mergeLearned, mergeServices, nameCounters } from "../admin/live-limits.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Configuration } from "./configuration.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
@@ -127,7 +127,10 @@ function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpo
 }
 
 async function collectLimits({ pool, counters, clock, configuration }: AdminParts, max: number): Promise<Limits> {
-  const services = await pool.ask("rateLimitServices", undefined);
+  const [services, learned] = await Promise.all([
+    pool.ask("rateLimitServices", undefined),
+    pool.ask("learnedLimits", max),
+  ]);
   const { snapshot } = configuration.state();
   const open = counters.entries(clock.monotonicMs());
   const named = nameCounters(snapshot, open, (limit) => counters.labelOf(limit));
@@ -136,7 +139,7 @@ async function collectLimits({ pool, counters, clock, configuration }: AdminPart
     counters: named.slice(0, max),
     countersLeftOut: Math.max(0, named.length - max),
     services: mergeServices(services.map(({ answer }) => answer)),
-    learned: [],
+    learned: mergeLearned(learned.flatMap(({ answer }) => answer)).slice(0, max),
   };
 }
 

@@ -1,4 +1,5 @@
 /** What the main thread and a worker say to each other. Plain data: it crosses threads by structured clone. */
+import type { LearnedLimit } from "@gatewayproxy/admin-api/limits";
 import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { ThreadTasks } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
@@ -41,6 +42,8 @@ export interface WorkerQueries {
   readonly unwatch: Query<number, undefined>;
   readonly tasks: Query<undefined, ThreadTasks>;
   readonly decisions: Query<DecisionQuestion, DecisionAnswer>;
+  /** At most so many. */
+  readonly learnedLimits: Query<number, readonly LearnedLimit[]>;
   readonly rateLimitServices: Query<undefined, readonly ServiceState[]>;
   readonly endpoints: Query<undefined, readonly EndpointState[]>;
 }

@@ -7,6 +7,7 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { nameLearned } from "../admin/live-limits.ts";
 import { parseExpression } from "../cel/expression.ts";
 import { DecisionRing } from "../admin/decision-ring.ts";
 import { threadTasks } from "../admin/endpoints/tasks.ts";
@@ -93,6 +94,7 @@ const answers: QueryAnswers = {
   },
   tasks: () => threadTasks(`worker ${start.worker}`, [...dataPlane.tasks(), ...serviceTasks()]),
   decisions: (question) => decisions.find(question),
+  learnedLimits: (max) => dataPlane.learnedLimits(max).map(nameLearned),
   rateLimitServices: () => dataPlane.rateLimitServices(),
   endpoints: () => dataPlane.endpoints(),
 };

@@ -9,6 +9,7 @@ import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
 import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
+import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
@@ -157,6 +158,11 @@ export class DataPlane {
     await Promise.all(this.#retired.values());
     // Charges follow the answers that they are for.
     await this.#globalLimiter.drain();
+  }
+
+  /** At most `max` of the limits that rate limit services have reported to this worker, for operators. */
+  learnedLimits(max: number): readonly Learned[] {
+    return this.#globalLimiter.learned(max);
   }
 
   /** The rate limit services of this worker, for operators. */

@@ -34,6 +34,16 @@ export class BoundedCache<Value> {
     return undefined;
   }
 
+  /** At most `max` of the items that have not ended, in no order. */
+  values(nowMs: number, max: number): readonly Value[] {
+    const values: Value[] = [];
+    for (const key of this.#items.keys()) {
+      const value = values.length < max ? this.get(key, nowMs) : undefined;
+      if (value !== undefined) values.push(value);
+    }
+    return values;
+  }
+
   set(key: string, value: Value, untilMs: number): void {
     if (this.#items.getStats().keys >= this.#maxItems && !this.#items.has(key)) this.#makeRoom();
     this.#items.set<Item<Value>>(key, { value, untilMs });

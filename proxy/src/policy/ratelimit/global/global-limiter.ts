@@ -11,6 +11,7 @@ import type { CounterTable } from "../counter-table.ts";
 import type { LimitView } from "./answer-headers.ts";
 import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
 import { type GateServices, LimitGate, nearest, type Passed, type Refused, type Verdict } from "./limit-gate.ts";
+import type { Learned } from "./learned-limits.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
 import type { Endpoints } from "./grpc/unary-client.ts";
@@ -60,6 +61,12 @@ export class GlobalLimiter {
       limits.map((limit) => this.#gateOf(limit)),
       this.#options.clock,
     );
+  }
+
+  /** At most `max` of the limits that services have reported, for operators. */
+  learned(max: number): readonly Learned[] {
+    const nowMs = this.#options.clock.monotonicMs();
+    return [...this.#services.values()].flatMap((service) => service.learned.list(nowMs, max)).slice(0, max);
   }
 
   /** Every service that is in use, for operators. */

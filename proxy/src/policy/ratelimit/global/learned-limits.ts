@@ -14,7 +14,10 @@ const keptMs = 86_400_000;
 /** Longer windows than a week count as one: no outage lasts longer, and the counters' memory keeps no longer ones. */
 const longestWindowSeconds = 604_800;
 
-interface Learned {
+/** What is known of the limit of one descriptor. */
+export interface Learned {
+  readonly global: GlobalLimit;
+  readonly descriptor: RequestDescriptor;
   readonly requestsPerUnit: number;
   readonly windowSeconds: number;
   readonly limit: LocalLimit;
@@ -26,6 +29,11 @@ export class LearnedLimits {
   /** Descriptor values of which a limit is known. */
   get size(): number {
     return this.#limits.size;
+  }
+
+  /** At most `max` of them, for operators. */
+  list(nowMs: number, max: number): readonly Learned[] {
+    return this.#limits.values(nowMs, max);
   }
 
   /** Keeps what an answer says of the limits of a request's descriptors; `statuses` may be fewer. */
@@ -44,7 +52,11 @@ export class LearnedLimits {
       const known = this.#limits.get(key, nowMs);
       if (known?.requestsPerUnit === requestsPerUnit && known.windowSeconds === windowSeconds) continue;
       const local = localLimit(limit, descriptor, key, requestsPerUnit, windowSeconds);
-      this.#limits.set(key, { requestsPerUnit, windowSeconds, limit: local }, nowMs + keptMs);
+      this.#limits.set(
+        key,
+        { global: limit, descriptor, requestsPerUnit, windowSeconds, limit: local },
+        nowMs + keptMs,
+      );
     }
   }
 
