@@ -21,6 +21,7 @@ export const testPrograms = [
   "grpcurl",
   "h2spec",
   "chromium",
+  "tmux",
 ] as const;
 
 export type TestProgram = (typeof testPrograms)[number];

@@ -110,7 +110,9 @@ function renderRow(state: TraceViewState, at: number, width: number, styles: Sty
   const event = state.events[at];
   if (event === undefined) return fit("", width);
   const { time, name, summary } = describeEvent(event);
-  const text = fit(`${time.padStart(10)} ${name.padEnd(12)} ${summary}`, width);
+  const isChosen = at === state.chosen;
+  // The mark is for terminals without colours.
+  const text = fit(`${isChosen ? ">" : " "}${time.padStart(9)} ${name.padEnd(12)} ${summary}`, width);
   const styled = styleOf(event.severity, styles)(text);
-  return at === state.chosen ? styles.chosen(styled) : styled;
+  return isChosen ? styles.chosen(styled) : styled;
 }
