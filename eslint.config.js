@@ -38,6 +38,7 @@ export default tseslint.config(
       "**/main.ts",
       "**/command.ts",
       "**/controller-main.ts",
+      "**/controller-command.ts",
       "**/worker-main.ts",
       "runtime/src/clock.ts",
       "scripts/**/*.ts",

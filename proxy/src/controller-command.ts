@@ -1,0 +1,115 @@
+/** The controller's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
+import { handleSignals, Readiness } from "@gatewayproxy/runtime/lifecycle";
+import { Logs } from "@gatewayproxy/runtime/log";
+import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { readSettings } from "@gatewayproxy/runtime/settings";
+import { renderHelp } from "@gatewayproxy/runtime/settings-text";
+import { openPageServer } from "./app/page-server.ts";
+import { Controller } from "./controller/controller.ts";
+import { ControllerMetrics } from "./controller/metrics.ts";
+import { type ControllerSettings, controllerSettings } from "./controller/settings.ts";
+import { findCluster } from "./kube/cluster.ts";
+import { ClusterConnection } from "./kube/connection.ts";
+
+/** sysexits.h EX_USAGE: the command line is wrong; 1: the command could not be carried out. */
+const exitUsage = 64;
+const exitFailure = 1;
+
+const summary = "Runs the Gateways of a Kubernetes cluster: makes their proxies and writes every status.";
+const usage = "npm run controller -- --proxy-image IMAGE [OPTIONS]";
+
+const read = readSettings(controllerSettings, { argv: process.argv.slice(2), env: process.env });
+switch (read.kind) {
+  case "help":
+    process.stdout.write(renderHelp(controllerSettings, { usage, summary }));
+    break;
+  case "invalid":
+    fail("cannot read the settings", read.problems, exitUsage);
+    break;
+  case "values":
+    await run(read.values);
+}
+
+async function run(settings: ControllerSettings): Promise<void> {
+  const filter = parseLogFilter(settings.logLevel);
+  if (!filter.ok) {
+    const problems = filter.problems.map((problem) => ({ ...problem, path: "--log-level" }));
+    fail("cannot read the settings", problems, exitUsage);
+    return;
+  }
+  const cluster = await findCluster({ env: process.env });
+  if (!cluster.ok) {
+    fail("cannot start", cluster.problems, exitFailure);
+    return;
+  }
+  const logs = new Logs({ filter: filter.value, clock: systemClock, destination: openStdout() });
+  const log = logs.logger("controller::lifecycle");
+  const readiness = new Readiness(["resources"]);
+  const metrics = new ControllerMetrics();
+  await openPages(settings, readiness, metrics);
+  log.info({ server: cluster.value.server.href, identity: settings.identity }, "reading the cluster");
+  const controller = new Controller({
+    ...{ logs, clock: systemClock, random: Math.random, connection: new ClusterConnection(cluster.value) },
+    ...{ namespace: settings.namespace, identity: settings.identity, defaults: proxyDefaults(settings) },
+    onSynced() {
+      if (!readiness.isReady) log.info("ready");
+      readiness.meet("resources");
+    },
+    onLeading: (isLeader) => metrics.leading(isLeader),
+    onWritten: (outcome) => metrics.statusWritten(outcome),
+  });
+  handleSignals(process, {
+    shutDown(signal) {
+      log.info({ signal }, "shutting down");
+      readiness.withdraw("shutting down");
+      void controller.close().then(() => {
+        log.info("stopped");
+        process.exit(0);
+      });
+    },
+    force(signal) {
+      log.warn({ signal }, "stopped at once by a second signal");
+      process.exit(exitFailure);
+    },
+  });
+}
+
+async function openPages(
+  { statsAddress, readinessAddress }: ControllerSettings,
+  readiness: Readiness,
+  metrics: ControllerMetrics,
+): Promise<void> {
+  const ofProcess = watchProcess();
+  await openPageServer(readinessAddress, "/healthz/ready", () =>
+    Promise.resolve({
+      status: readiness.isReady ? 200 : 503,
+      contentType: "text/plain",
+      body: `${readiness.describe()}\n`,
+    }),
+  );
+  await openPageServer(statsAddress, "/metrics", async () => {
+    const body = (await metrics.render()) + (await ofProcess.render());
+    return { status: 200, contentType: expositionContentType, body };
+  });
+}
+
+function proxyDefaults(settings: ControllerSettings) {
+  return {
+    image: settings.proxyImage,
+    imagePullPolicy: settings.proxyImagePullPolicy,
+    replicas: settings.proxyReplicas,
+    serviceType: settings.proxyServiceType,
+    clusterRole: settings.proxyClusterRole,
+    hasNetworkPolicy: settings.proxyNetworkPolicy === "on",
+  };
+}
+
+/** For people, on standard error; the exit code is set, not taken. */
+function fail(attempt: string, problems: readonly Problem[], code: number): void {
+  process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
+  process.exitCode = code;
+}
