@@ -1,0 +1,282 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { ApiFailure } from "../kube/api-failure.ts";
+import { isObject, type KubeObject } from "../kube/object.ts";
+import { LeaderElection, leaseSeconds } from "./lease.ts";
+
+const silent = () => undefined;
+const log = { error: silent, warn: silent, info: silent, debug: silent, trace: silent, isLevelEnabled: () => false };
+
+/** The one Lease of an API server, with its versions; `isAway` makes every call fail. */
+class LeaseServer {
+  lease: KubeObject | undefined;
+  isAway = false;
+  #version = 0;
+  /** What happens between the next reading of the lease and its writing. */
+  beforeNextWrite: (() => void) | undefined;
+
+  get spec(): KubeObject {
+    const { spec } = this.lease ?? {};
+    return isObject(spec) ? spec : {};
+  }
+
+  get(): Promise<KubeObject | undefined> {
+    return this.#answer(() => this.lease);
+  }
+
+  create(_path: string, body: KubeObject): Promise<KubeObject> {
+    return this.#answer(() => {
+      this.#interfere();
+      if (this.lease !== undefined) throw new ApiFailure(409, "it exists");
+      return this.put(body);
+    });
+  }
+
+  replace(_path: string, body: KubeObject): Promise<KubeObject> {
+    return this.#answer(() => {
+      this.#interfere();
+      if (versionOf(body) !== versionOf(this.lease)) throw new ApiFailure(409, "it has been changed");
+      return this.put(body);
+    });
+  }
+
+  /** Stores a lease as whoever writes to it does. */
+  put(body: KubeObject): KubeObject {
+    const metadata = isObject(body["metadata"]) ? body["metadata"] : {};
+    this.#version++;
+    this.lease = { ...body, metadata: { ...metadata, resourceVersion: String(this.#version) } };
+    return this.lease;
+  }
+
+  #interfere(): void {
+    this.beforeNextWrite?.();
+    this.beforeNextWrite = undefined;
+  }
+
+  #answer<T>(act: () => T): Promise<T> {
+    return this.isAway ? Promise.reject(new Error("connection refused")) : new Promise((resolve) => resolve(act()));
+  }
+}
+
+function versionOf(lease: KubeObject | undefined): unknown {
+  return isObject(lease?.["metadata"]) ? lease["metadata"]["resourceVersion"] : undefined;
+}
+
+/** Lets everything run that no timer holds back. */
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Moves a clock in small steps, so that answers come between its timers. */
+async function pass(clock: FakeClock, ms: number): Promise<void> {
+  for (let left = ms; left > 0; left -= 500) {
+    clock.advance(Math.min(500, left));
+    await settle();
+  }
+}
+
+interface Replica {
+  readonly election: LeaderElection;
+  /** What it was told of its lead, in order. */
+  readonly changes: readonly boolean[];
+}
+
+async function start(server: LeaseServer, clock: FakeClock, identity: string): Promise<Replica> {
+  const changes: boolean[] = [];
+  const election = new LeaderElection({
+    ...{ api: server, clock, log, identity, namespace: "system", name: "lease" },
+    onChange: (isLeader) => changes.push(isLeader),
+  });
+  onTestFinished(() => {
+    server.isAway = true;
+    return election.close();
+  });
+  election.start();
+  await settle();
+  return { election, changes };
+}
+
+const heldByOther = (fields: object = {}) => ({
+  metadata: { name: "lease" },
+  spec: { holderIdentity: "other", leaseDurationSeconds: leaseSeconds, leaseTransitions: 4, ...fields },
+});
+
+describe("a replica", () => {
+  test("leads at once where there is no lease", async () => {
+    const server = new LeaseServer();
+    const { election, changes } = await start(server, new FakeClock(1_700_000_000_123), "one");
+    expect(election.isLeader).toBe(true);
+    expect(changes).toEqual([true]);
+    expect(server.spec).toEqual({
+      holderIdentity: "one",
+      leaseDurationSeconds: leaseSeconds,
+      leaseTransitions: 0,
+      // Six digits of fractions, as a MicroTime has them.
+      acquireTime: "2023-11-14T22:13:20.123000Z",
+      renewTime: "2023-11-14T22:13:20.123000Z",
+    });
+  });
+
+  test("renews its lease every 2 s, and keeps when it was acquired", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { election, changes } = await start(server, clock, "one");
+    const { acquireTime } = server.spec;
+    await pass(clock, 60_000);
+    expect(election.isLeader).toBe(true);
+    expect(changes).toEqual([true]);
+    expect(server.spec).toMatchObject({ acquireTime, leaseTransitions: 0 });
+    expect(server.spec["renewTime"]).toBe("2023-11-14T22:14:20.000000Z");
+  });
+
+  test("does not lead where another is quicker to make the lease", async () => {
+    const server = new LeaseServer();
+    server.beforeNextWrite = () => server.put(heldByOther());
+    const { election, changes } = await start(server, new FakeClock(), "one");
+    expect(election.isLeader).toBe(false);
+    expect(changes).toEqual([]);
+    expect(server.spec["holderIdentity"]).toBe("other");
+  });
+
+  test("goes on leading when somebody else has edited the lease that it renews", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { election, changes } = await start(server, clock, "one");
+    server.beforeNextWrite = () => server.put({ ...server.lease, extra: true });
+    await pass(clock, 30_000);
+    expect(election.isLeader).toBe(true);
+    expect(changes).toEqual([true]);
+  });
+
+  test("stops leading when the lease is another's", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { election, changes } = await start(server, clock, "one");
+    server.put(heldByOther());
+    await pass(clock, 2_000);
+    expect(election.isLeader).toBe(false);
+    expect(changes).toEqual([true, false]);
+    expect(server.spec["holderIdentity"]).toBe("other");
+  });
+
+  test("stops leading 10 s after its last renewal, before anybody else may begin", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { election, changes } = await start(server, clock, "one");
+    server.isAway = true;
+    await pass(clock, 9_500);
+    expect(election.isLeader).toBe(true);
+    await pass(clock, 500);
+    expect(election.isLeader).toBe(false);
+    server.isAway = false;
+    await pass(clock, 2_000);
+    expect(changes).toEqual([true, false, true]);
+    expect(server.spec["leaseTransitions"]).toBe(0);
+  });
+
+  test("does not lead by an answer that took longer than its deadline", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    server.beforeNextWrite = () => clock.advance(10_000);
+    const { election, changes } = await start(server, clock, "one");
+    expect(server.spec["holderIdentity"]).toBe("one");
+    expect(election.isLeader).toBe(false);
+    await pass(clock, 2_000);
+    expect(changes).toEqual([true]);
+  });
+});
+
+describe("a lease of another", () => {
+  test("is taken over once nobody has renewed it for as long as it holds, and the handover is counted", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    server.put(heldByOther());
+    const { election } = await start(server, clock, "one");
+    await pass(clock, leaseSeconds * 1_000);
+    expect(election.isLeader).toBe(false);
+    await pass(clock, 2_000);
+    expect(election.isLeader).toBe(true);
+    expect(server.spec).toMatchObject({ holderIdentity: "one", leaseTransitions: 5 });
+  });
+
+  test("is left alone as long as it is renewed", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { election, changes } = await start(server, clock, "one");
+    await pass(clock, 2_000);
+    for (let round = 0; round < 10; round++) {
+      server.put(heldByOther());
+      await pass(clock, 10_000);
+    }
+    expect(election.isLeader).toBe(false);
+    expect(changes).toEqual([true, false]);
+  });
+
+  test("holds for as long as it says itself", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    server.put(heldByOther({ leaseDurationSeconds: 60 }));
+    const { election } = await start(server, clock, "one");
+    await pass(clock, 60_000);
+    expect(election.isLeader).toBe(false);
+    await pass(clock, 2_000);
+    expect(election.isLeader).toBe(true);
+  });
+
+  test.each(["2001-01-01T00:00:00.000000Z", "2101-01-01T00:00:00.000000Z"])(
+    "holds by our clock alone, whatever time it says it was renewed: %s",
+    async (renewTime) => {
+      const server = new LeaseServer();
+      const clock = new FakeClock();
+      server.put(heldByOther({ renewTime }));
+      const { election } = await start(server, clock, "one");
+      clock.stepWall(3_600_000);
+      await pass(clock, 14_000);
+      expect(election.isLeader).toBe(false);
+      await pass(clock, 4_000);
+      expect(election.isLeader).toBe(true);
+    },
+  );
+
+  test("goes to one of those who wait", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    server.put(heldByOther());
+    const replicas = [await start(server, clock, "one"), await start(server, clock, "two")];
+    await pass(clock, 30_000);
+    expect(replicas.filter(({ election }) => election.isLeader)).toHaveLength(1);
+  });
+});
+
+describe("a replica that is asked to end", () => {
+  test("gives its lease free, and the next one leads at its next look", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const first = await start(server, clock, "one");
+    const second = await start(server, clock, "two");
+    await first.election.close();
+    expect(first.changes).toEqual([true, false]);
+    expect(server.spec["holderIdentity"]).toBe("");
+    await pass(clock, 2_000);
+    expect(second.election.isLeader).toBe(true);
+    expect(server.spec).toMatchObject({ holderIdentity: "two", leaseTransitions: 1 });
+  });
+
+  test("leaves the lease of another as it is", async () => {
+    const server = new LeaseServer();
+    server.put(heldByOther());
+    const { election, changes } = await start(server, new FakeClock(), "one");
+    const before = server.lease;
+    await election.close();
+    expect(server.lease).toBe(before);
+    expect(changes).toEqual([]);
+  });
+
+  test("ends though the API server is away, and holds no timer", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { election, changes } = await start(server, clock, "one");
+    server.isAway = true;
+    await election.close();
+    expect(changes).toEqual([true, false]);
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
