@@ -45,11 +45,15 @@ const isAccepted = async (cluster: Cluster, namespace: string, name: string, tim
     timeoutMs,
   );
 
-const metric = async (controller: ControllerProcess, pattern: RegExp) =>
-  Number(pattern.exec(await (await fetch(controller.metrics)).text())?.[1]);
+/** The value of a series, by its name and labels as the text has them. */
+async function metric(controller: ControllerProcess, series: string): Promise<number> {
+  const lines = (await (await fetch(controller.metrics)).text()).split("\n");
+  // Help texts have the name too, behind a #.
+  return Number(lines.find((line) => line.startsWith(`${series} `))?.slice(series.length));
+}
 
-const leads = (controller: ControllerProcess) =>
-  metric(controller, /controller_leader (\d)/).then((value) => value === 1);
+const leads = async (controller: ControllerProcess) =>
+  (await metric(controller, "gateway_proxy_controller_leader")) === 1;
 
 const leader = (controllers: readonly ControllerProcess[], timeoutMs?: number) =>
   eventually(
@@ -137,7 +141,7 @@ describeCluster("a thousand routes", (cluster) => {
       (statuses) => statuses.split("\n").filter((status) => status === "True").length === 1_000,
       60_000,
     );
-    const writes = () => metric(controller, /status_writes_total\{outcome="written"\} (\d+)/);
+    const writes = () => metric(controller, 'gateway_proxy_controller_status_writes_total{outcome="written"}');
     // The listener's count of routes follows the last of them.
     await eventually(
       () => cluster.get("gateway/web", namespace),
