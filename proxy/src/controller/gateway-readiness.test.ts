@@ -1,0 +1,179 @@
+import { describe, expect, test } from "vitest";
+import type { EndpointSlice } from "../api/endpoint-slice.ts";
+import { parseManifests } from "../api/parse-manifests.ts";
+import type { GatewayStatus, ListenerSetStatus } from "../api/status.ts";
+import type { KubeObject } from "../kube/object.ts";
+import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+
+const service = (fields: object): KubeObject => ({ metadata: { name: "web", namespace: "infra" }, ...fields });
+
+/** Slices of Services, from `service: address ready…` in a few words. */
+function slices(yaml: string): readonly EndpointSlice[] {
+  const { resources, problems } = parseManifests([{ path: "slices.yaml", text: yaml }]);
+  if (problems.length > 0) throw new Error(JSON.stringify(problems));
+  return resources.EndpointSlice;
+}
+
+function slice(name: string, endpoints: string, { of = "web", namespace = "infra" } = {}): string {
+  return `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ${name}, namespace: ${namespace}, labels: {kubernetes.io/service-name: ${of}}}
+addressType: IPv4
+ports: [{port: 80}]
+endpoints: [${endpoints}]
+---`;
+}
+
+const ready = (address: string) => `{addresses: [${address}], conditions: {ready: true}}`;
+const unready = (address: string) => `{addresses: [${address}], conditions: {ready: false}}`;
+
+describe("what the cluster says of a Gateway", () => {
+  test("counts the ready proxies of its Service, each once, over all of its slices", () => {
+    const all = slices(
+      [
+        slice("a", [ready("10.0.0.1"), unready("10.0.0.2")].join(", ")),
+        // Kubernetes moves endpoints between slices, and shows them in both for a moment.
+        slice("b", [ready("10.0.0.1"), ready("10.0.0.3")].join(", ")),
+        slice("c", ready("10.0.0.4"), { of: "other" }),
+        slice("d", ready("10.0.0.5"), { namespace: "elsewhere" }),
+      ].join("\n"),
+    );
+    expect(readinessOf(service({}), all, undefined).ready).toBe(2);
+  });
+
+  test("is nothing where it has no Service", () => {
+    expect(readinessOf(undefined, slices(slice("a", ready("10.0.0.1"))), "no quota")).toEqual({
+      ...{ addresses: [], ready: 0, fault: "no quota" },
+    });
+  });
+
+  test.each([
+    ["its Service's own", { spec: { type: "ClusterIP", clusterIP: "10.96.0.7" } }, ["IPAddress 10.96.0.7"]],
+    [
+      "those that a NodePort Service is known by",
+      { spec: { type: "NodePort", clusterIP: "10.96.0.7" } },
+      ["IPAddress 10.96.0.7"],
+    ],
+    [
+      "external ones before its own",
+      { spec: { type: "ClusterIP", clusterIP: "10.96.0.7", externalIPs: ["192.0.2.1"] } },
+      ["IPAddress 192.0.2.1"],
+    ],
+    [
+      "those that its load balancer was given, and names",
+      {
+        spec: { type: "LoadBalancer", clusterIP: "10.96.0.7" },
+        status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }, { hostname: "lb.example.com" }, {}] } },
+      },
+      ["IPAddress 192.0.2.1", "Hostname lb.example.com"],
+    ],
+    ["none while its load balancer was given none", { spec: { type: "LoadBalancer", clusterIP: "10.96.0.7" } }, []],
+    [
+      "those of its pods where its Service has none",
+      { spec: { type: "ClusterIP", clusterIP: "None" } },
+      ["IPAddress 10.0.0.1", "IPAddress 10.0.0.2"],
+    ],
+    ["none before its Service was given one", { spec: { type: "ClusterIP" } }, []],
+  ])("has as addresses %s", (_, fields, expected) => {
+    const pods = slices(slice("a", [ready("10.0.0.2"), ready("10.0.0.1"), unready("10.0.0.3")].join(", ")));
+    const { addresses } = readinessOf(service(fields), pods, undefined);
+    expect(addresses.map(({ type, value }) => `${type} ${value}`)).toEqual(expected);
+  });
+
+  test("tells no more addresses of pods than the API takes", () => {
+    const pods = slices(slice("a", Array.from({ length: 20 }, (_, index) => ready(`10.0.0.${index + 1}`)).join(", ")));
+    const { addresses, ready: count } = readinessOf(service({ spec: { clusterIP: "None" } }), pods, undefined);
+    expect(addresses).toHaveLength(16);
+    expect(count).toBe(20);
+  });
+});
+
+function gatewayWith(addresses: string) {
+  const text = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: infra}
+spec: {gatewayClassName: gateway-proxy, addresses: [${addresses}], listeners: [{name: http, port: 80, protocol: HTTP}]}
+`;
+  const [gateway] = parseManifests([{ path: "a.yaml", text }]).resources.Gateway;
+  if (gateway === undefined) throw new Error("the Gateway was refused");
+  return gateway;
+}
+
+describe("a Gateway's status", () => {
+  const status: GatewayStatus = {
+    ...{ namespace: "infra", name: "web" },
+    conditions: [
+      { type: "Accepted", status: "True", reason: "Accepted", message: "" },
+      { type: "Programmed", status: "True", reason: "Programmed", message: "", observedGeneration: 3 },
+    ],
+    listeners: [
+      {
+        name: "http",
+        attachedRoutes: 1,
+        supportedKinds: [],
+        conditions: [
+          { type: "Accepted", status: "True", reason: "Accepted", message: "" },
+          { type: "Programmed", status: "True", reason: "Programmed", message: "", observedGeneration: 3 },
+        ],
+      },
+    ],
+  };
+  const address = { type: "IPAddress", value: "10.96.0.7" } as const;
+  const good = { addresses: [address], ready: 1, fault: undefined };
+
+  test("stays as translation has it where proxies answer at an address", () => {
+    expect(withReadiness(status, gatewayWith(""), good)).toEqual({ ...status, addresses: [address] });
+  });
+
+  test.each([
+    ["an object of it cannot be made", { ...good, fault: "quota exceeded" }, "NoResources", "quota exceeded"],
+    ["no proxy is ready", { ...good, ready: 0 }, "NoResources", "no proxy is ready yet"],
+    ["it has no address", { ...good, addresses: [] }, "AddressNotAssigned", "its Service has no address yet"],
+  ])("is not programmed where %s, nor are its listeners", (_, readiness, reason, message) => {
+    const told = withReadiness(status, gatewayWith(""), readiness);
+    expect(told.conditions).toEqual([
+      status.conditions[0],
+      { type: "Programmed", status: "False", reason, message, observedGeneration: 3 },
+    ]);
+    expect(told.listeners[0]?.conditions).toMatchObject([
+      { type: "Accepted", status: "True" },
+      { type: "Programmed", status: "False", reason: "Pending", observedGeneration: 3 },
+    ]);
+    expect(told.addresses).toBe(readiness.addresses);
+  });
+
+  test("is not programmed where it was not given the address that it asks for", () => {
+    const gateway = gatewayWith("{value: 192.0.2.9}, {value: 10.96.0.7}");
+    expect(withReadiness(status, gateway, good).conditions[1]).toMatchObject({
+      ...{ type: "Programmed", status: "False", reason: "AddressNotUsable" },
+      message: "its Service was not given 192.0.2.9",
+    });
+    expect(withReadiness(status, gatewayWith("{value: 10.96.0.7}"), good).conditions).toEqual(status.conditions);
+  });
+
+  test("keeps the reason that translation has for not programming it", () => {
+    const invalid = { type: "Programmed", status: "False", reason: "Invalid", message: "no listener" } as const;
+    const refused = { ...status, conditions: [invalid], listeners: [] };
+    expect(withReadiness(refused, gatewayWith(""), { ...good, ready: 0 }).conditions).toEqual([invalid]);
+  });
+});
+
+describe("a ListenerSet's status", () => {
+  const status: ListenerSetStatus = {
+    ...{ namespace: "team", name: "more" },
+    conditions: [{ type: "Programmed", status: "True", reason: "Programmed", message: "" }],
+    listeners: [],
+  };
+
+  test("stays as translation has it where its Gateway is programmed", () => {
+    expect(setWithReadiness(status, true)).toBe(status);
+  });
+
+  test("is not programmed where its Gateway is not", () => {
+    expect(setWithReadiness(status, false).conditions).toMatchObject([
+      { type: "Programmed", status: "False", reason: "ParentNotProgrammed" },
+    ]);
+  });
+});

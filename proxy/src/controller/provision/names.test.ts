@@ -1,0 +1,47 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { boundedName, labelValue } from "./names.ts";
+
+describe("boundedName()", () => {
+  test("leaves a name as it is that may stand so", () => {
+    expect(boundedName("web-gateway-proxy")).toBe("web-gateway-proxy");
+    expect(boundedName("a".repeat(63))).toBe("a".repeat(63));
+  });
+
+  test.each([
+    ["is too long", "a".repeat(64), /^a{54}-[0-9a-f]{8}$/],
+    ["has dots, as names of Gateways may", "web.example.com", /^web-example-com-[0-9a-f]{8}$/],
+    ["begins with a digit, as names of Gateways may", "1st", /^g-1st-[0-9a-f]{8}$/],
+    ["would end in a dash where it is cut", `${"a".repeat(50)}----${"b".repeat(20)}`, /^a{50}-[0-9a-f]{8}$/],
+  ])("makes a name of one that %s", (_, text, expected) => {
+    expect(boundedName(text)).toMatch(expected);
+  });
+
+  test("makes a DNS label of any text, the same for the same text", () => {
+    fc.assert(
+      fc.property(fc.string({ minLength: 1, maxLength: 300 }), (text) => {
+        const name = boundedName(text);
+        expect(name).toMatch(/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/);
+        expect(boundedName(text)).toBe(name);
+      }),
+    );
+  });
+
+  test("tells apart what it has to cut or to replace", () => {
+    const texts = ["web.a", "web-a", "web.a".padEnd(80, "x"), "web.a".padEnd(81, "x")];
+    expect(new Set(texts.map((text) => boundedName(text))).size).toBe(texts.length);
+  });
+});
+
+describe("labelValue()", () => {
+  test("leaves a name as it is that a label takes", () => {
+    expect(labelValue("web.example.com")).toBe("web.example.com");
+    expect(labelValue("a".repeat(63))).toBe("a".repeat(63));
+  });
+
+  test("shortens a longer one to what a label takes, and tells such names apart", () => {
+    const name = `${"a".repeat(53)}.${"b".repeat(100)}`;
+    expect(labelValue(name)).toMatch(/^a{53}-[0-9a-f]{8}$/);
+    expect(labelValue(name)).not.toBe(labelValue(`${name}b`));
+  });
+});

@@ -1,0 +1,209 @@
+import { describe, expect, test } from "vitest";
+import type { Gateway } from "../../api/gateway.ts";
+import { parseManifests } from "../../api/parse-manifests.ts";
+import { isObject } from "../../kube/object.ts";
+import type { OwnedKind } from "./owned-object.ts";
+import { rolesOf } from "./roles.ts";
+import { labelsOf, type ProxyDefaults, readinessPort, statsPort, type Tenant, workloadOf } from "./workload.ts";
+
+const defaults: ProxyDefaults = {
+  image: "proxy:1",
+  imagePullPolicy: "IfNotPresent",
+  replicas: 2,
+  serviceType: "LoadBalancer",
+  clusterRole: "gateway-proxy-proxy",
+  hasNetworkPolicy: true,
+};
+
+function gatewayWith(fields = "", name = "web"): Gateway {
+  const text = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ${name}, namespace: infra}
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  ${fields}
+`;
+  const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
+  if (resources.Gateway[0] === undefined) throw new Error(JSON.stringify(problems));
+  return resources.Gateway[0];
+}
+
+const tenant = (fields: Partial<Tenant> = {}): Tenant => ({
+  ...{ gateway: gatewayWith(), uid: "uid-1", ports: [80, 443], parameters: [], defaults },
+  ...fields,
+});
+
+function objectOf(kind: OwnedKind, made: Tenant = tenant()): Readonly<Record<string, unknown>> {
+  const objects = workloadOf(made).filter((object) => object.kind === kind);
+  if (objects[0] === undefined || objects.length > 1) throw new Error(`${objects.length} of ${kind}`);
+  return objects[0].body;
+}
+
+/** The value at a path of fields, such as `spec.ports`. */
+function field(object: unknown, path: string): unknown {
+  return path.split(".").reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), object);
+}
+
+describe("what serves a Gateway", () => {
+  test("is made in the order in which it is needed, under one name", () => {
+    const objects = workloadOf(tenant());
+    expect(objects.map(({ kind }) => kind)).toEqual([
+      ...["ServiceAccount", "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy"],
+    ]);
+    expect(new Set(objects.map(({ namespace, name }) => `${namespace}/${name}`))).toEqual(
+      new Set(["infra/web-gateway-proxy"]),
+    );
+  });
+
+  test("belongs to the Gateway, so that it goes when the Gateway does", () => {
+    for (const { body } of workloadOf(tenant())) {
+      expect(field(body, "metadata.ownerReferences")).toEqual([
+        {
+          ...{ apiVersion: "gateway.networking.k8s.io/v1", kind: "Gateway", name: "web", uid: "uid-1" },
+          ...{ controller: true, blockOwnerDeletion: false },
+        },
+      ]);
+    }
+  });
+
+  test("has names and labels that the API takes for a Gateway of the longest name", () => {
+    const name = `${"a".repeat(200)}.${"b".repeat(52)}`;
+    for (const object of workloadOf(tenant({ gateway: gatewayWith("", name) }))) {
+      expect(object.name.length).toBeLessThanOrEqual(63);
+      const labels = Object.values(labelsOf(gatewayWith("", name)));
+      expect(Math.max(...labels.map((label) => label.length))).toBeLessThanOrEqual(63);
+    }
+  });
+
+  test("has the ports of the listeners in its Service, and those of its pages open beside them", () => {
+    expect(field(objectOf("Service"), "spec.ports")).toEqual([
+      { name: "port-80", port: 80, targetPort: 80, protocol: "TCP" },
+      { name: "port-443", port: 443, targetPort: 443, protocol: "TCP" },
+    ]);
+    expect(field(objectOf("NetworkPolicy"), "spec.ingress")).toEqual([
+      { ports: [80, 443, statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" })) },
+    ]);
+  });
+
+  test("has no NetworkPolicy where the operator wants none", () => {
+    const kinds = workloadOf(tenant({ defaults: { ...defaults, hasNetworkPolicy: false } })).map(({ kind }) => kind);
+    expect(kinds).not.toContain("NetworkPolicy");
+  });
+
+  test("asks a load balancer for the address that the Gateway asks for", () => {
+    const gateway = gatewayWith("addresses: [{type: Hostname, value: a.test}, {type: IPAddress, value: 192.0.2.1}]");
+    expect(field(objectOf("Service", tenant({ gateway })), "spec.loadBalancerIP")).toBe("192.0.2.1");
+    const inside = tenant({ gateway, defaults: { ...defaults, serviceType: "ClusterIP" } });
+    expect(objectOf("Service", inside)["spec"]).not.toHaveProperty("loadBalancerIP");
+  });
+});
+
+describe("the infrastructure of a Gateway", () => {
+  const gateway = gatewayWith(
+    "infrastructure: {labels: {team: blue, app.kubernetes.io/name: other}, annotations: {note: hello}}",
+  );
+  const made = tenant({ gateway });
+
+  test("labels and annotates everything that is made, and the pods", () => {
+    const places = [...workloadOf(made).map(({ body }) => body["metadata"])];
+    places.push(field(objectOf("Deployment", made), "spec.template.metadata"));
+    for (const metadata of places) {
+      expect(metadata).toMatchObject({ labels: { team: "blue" }, annotations: { note: "hello" } });
+    }
+  });
+
+  test("takes none of our labels, and selects nothing", () => {
+    expect(labelsOf(gateway)["app.kubernetes.io/name"]).toBe("gateway-proxy");
+    expect(field(objectOf("Deployment", made), "spec.selector.matchLabels")).toEqual({
+      "gateway.networking.k8s.io/gateway-name": "web",
+      "app.kubernetes.io/managed-by": "gatewayproxy.dev",
+    });
+  });
+});
+
+describe("parameters", () => {
+  test("go over what we make, the Gateway's over its class's", () => {
+    const made = tenant({
+      parameters: [
+        { deployment: { spec: { replicas: 3, minReadySeconds: 5 } }, service: { spec: { type: "NodePort" } } },
+        { deployment: { spec: { replicas: 4 } } },
+      ],
+    });
+    expect(objectOf("Deployment", made)["spec"]).toMatchObject({ replicas: 4, minReadySeconds: 5 });
+    expect(field(objectOf("Service", made), "spec.type")).toBe("NodePort");
+  });
+
+  test("leave its name, its labels and its owner ours, and may add labels", () => {
+    const metadata = {
+      name: "mine",
+      labels: { team: "red", "app.kubernetes.io/managed-by": "me" },
+      ownerReferences: [],
+    };
+    const { metadata: told } = objectOf("Service", tenant({ parameters: [{ service: { metadata } }] }));
+    expect(told).toMatchObject({
+      name: "web-gateway-proxy",
+      labels: { team: "red", "app.kubernetes.io/managed-by": "gatewayproxy.dev" },
+      ownerReferences: [{ uid: "uid-1" }],
+    });
+  });
+
+  test("bring an autoscaler, which then decides how many proxies there are", () => {
+    const made = tenant({ parameters: [{ horizontalPodAutoscaler: { spec: { maxReplicas: 5 } } }] });
+    expect(objectOf("HorizontalPodAutoscaler", made)["spec"]).toEqual({
+      scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "web-gateway-proxy" },
+      minReplicas: 2,
+      maxReplicas: 5,
+    });
+    expect(objectOf("Deployment", made)["spec"]).not.toHaveProperty("replicas");
+  });
+});
+
+describe("a pod", () => {
+  test("keeps to the Pod Security Standard that restricts most", () => {
+    expect(field(objectOf("Deployment"), "spec.template.spec")).toMatchObject({
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+      containers: [
+        {
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ["ALL"] },
+          },
+        },
+      ],
+    });
+  });
+});
+
+describe("the roles of a Gateway's proxies", () => {
+  const roles = rolesOf(tenant(), [
+    { kind: "Secret", namespace: "infra", name: "b" },
+    { kind: "Secret", namespace: "infra", name: "a" },
+    { kind: "Secret", namespace: "infra", name: "a" },
+    { kind: "ConfigMap", namespace: "team", name: "ca" },
+  ]);
+
+  test("let them read, in each namespace, exactly the Secrets and ConfigMaps that are named", () => {
+    const rules = roles.filter(({ kind }) => kind === "Role").map(({ namespace, body }) => [namespace, body["rules"]]);
+    const verbs = ["list", "watch"];
+    expect(rules).toMatchObject([
+      ["infra", [{ apiGroups: [""], resources: ["secrets"], resourceNames: ["a", "b"], verbs }]],
+      ["team", [{ apiGroups: [""], resources: ["configmaps"], resourceNames: ["ca"], verbs }]],
+    ]);
+  });
+
+  test("are theirs alone", () => {
+    const bindings = roles.filter(({ kind }) => kind === "RoleBinding" || kind === "ClusterRoleBinding");
+    expect(bindings).toHaveLength(3);
+    for (const { body } of bindings) {
+      expect(body["subjects"]).toEqual([{ kind: "ServiceAccount", namespace: "infra", name: "web-gateway-proxy" }]);
+    }
+  });
+
+  test("have an owner only where the Gateway is in their namespace", () => {
+    const owned = roles.filter(({ body }) => field(body, "metadata.ownerReferences") !== undefined);
+    expect(owned.map(({ namespace }) => namespace)).toEqual(["infra", "infra"]);
+  });
+});

@@ -1,0 +1,160 @@
+import { describe, expect, test } from "vitest";
+import { controllerName } from "../api/names.ts";
+import type { Condition } from "../api/status.ts";
+import { desiredOwnStatus, desiredSharedList, policyAncestors, routeParents } from "./desired-status.ts";
+
+const before = "2026-01-01T00:00:00Z";
+const now = "2026-02-02T00:00:00Z";
+
+const accepted: Condition = {
+  type: "Accepted",
+  status: "True",
+  reason: "Accepted",
+  message: "",
+  observedGeneration: 1,
+};
+const programmed: Condition = { type: "Programmed", status: "False", reason: "Pending", message: "not yet" };
+const at = (lastTransitionTime: string, condition: Condition) => ({ ...condition, lastTransitionTime });
+
+describe("a status of our own", () => {
+  const types = ["Accepted", "Programmed", "ResolvedRefs"];
+  const status = { conditions: [accepted, programmed], fields: { addresses: [] } };
+
+  test("is written with the time of now where nothing stands", () => {
+    expect(desiredOwnStatus(status, undefined, types, now)).toEqual({
+      conditions: [at(now, accepted), at(now, programmed)],
+      addresses: [],
+    });
+  });
+
+  test("is not written where it stands so, in whatever order", () => {
+    const standing = { conditions: [at(before, programmed), at(before, accepted)] };
+    expect(desiredOwnStatus(status, standing, types, now)).toBeUndefined();
+  });
+
+  test("keeps the time of each condition whose status is the same, though its words are others", () => {
+    const changed = { ...accepted, status: "False", reason: "Invalid" } as const;
+    const standing = { conditions: [at(before, changed), at(before, { ...programmed, message: "still not" })] };
+    expect(desiredOwnStatus(status, standing, types, now)?.["conditions"]).toEqual([
+      at(now, accepted),
+      at(before, programmed),
+    ]);
+  });
+
+  test("is written anew for a new generation, and keeps its times", () => {
+    const standing = { conditions: [at(before, accepted), at(before, programmed)] };
+    const next = { ...status, conditions: [{ ...accepted, observedGeneration: 2 }, programmed] };
+    expect(desiredOwnStatus(next, standing, types, now)?.["conditions"]).toMatchObject([
+      { observedGeneration: 2, lastTransitionTime: before },
+      { lastTransitionTime: before },
+    ]);
+  });
+
+  test("neither takes up nor disturbs conditions of other writers", () => {
+    const foreign = at(before, { type: "example.com/Scanned", status: "True", reason: "Clean", message: "" });
+    const standing = { conditions: [foreign, at(before, accepted), at(before, programmed)] };
+    expect(desiredOwnStatus(status, standing, types, now)).toBeUndefined();
+    const changed = desiredOwnStatus({ ...status, conditions: [accepted] }, standing, types, now);
+    // Server-side apply removes what we do not name any more, and only what was ours.
+    expect(changed?.["conditions"]).toEqual([at(before, accepted)]);
+  });
+
+  test("is written where one of our conditions holds no more", () => {
+    const resolved = at(before, { type: "ResolvedRefs", status: "True", reason: "ResolvedRefs", message: "" });
+    const standing = { conditions: [at(before, accepted), at(before, programmed), resolved] };
+    expect(desiredOwnStatus(status, standing, types, now)).toBeDefined();
+  });
+
+  test.each([
+    ["an address that is new", { addresses: [{ type: "IPAddress", value: "10.0.0.1" }] }],
+    ["a count that is another", { addresses: [], attachedListenerSets: 1 }],
+  ])("is written for %s", (_, fields) => {
+    const standing = { conditions: [at(before, accepted), at(before, programmed)] };
+    expect(desiredOwnStatus({ ...status, fields }, standing, types, now)).toMatchObject(fields);
+  });
+
+  test("is not written for a count of none, which the API server leaves out", () => {
+    const standing = { conditions: [at(before, accepted), at(before, programmed)] };
+    const fields = { addresses: [], attachedListenerSets: 0 };
+    expect(desiredOwnStatus({ ...status, fields }, standing, types, now)).toBeUndefined();
+  });
+
+  describe("with listeners", () => {
+    const listener = (name: string, attachedRoutes = 1) => ({ name, attachedRoutes, conditions: [accepted] });
+    const standingListener = (name: string) => ({
+      ...listener(name),
+      conditions: [at(before, accepted)],
+    });
+    const withListeners = { ...status, listeners: [listener("http"), listener("https")] };
+    const standing = {
+      conditions: [at(before, accepted), at(before, programmed)],
+      listeners: [standingListener("https"), standingListener("http")],
+    };
+
+    test("is not written where all of them stand so, in whatever order", () => {
+      expect(desiredOwnStatus(withListeners, standing, types, now)).toBeUndefined();
+    });
+
+    test("is written where one has another number of routes, and keeps the times of all", () => {
+      const changed = { ...withListeners, listeners: [listener("http", 2), listener("https")] };
+      expect(desiredOwnStatus(changed, standing, types, now)?.["listeners"]).toEqual([
+        { ...standingListener("http"), attachedRoutes: 2 },
+        standingListener("https"),
+      ]);
+    });
+
+    test("is written where one is gone", () => {
+      const changed = { ...withListeners, listeners: [listener("http")] };
+      expect(desiredOwnStatus(changed, standing, types, now)?.["listeners"]).toEqual([standingListener("http")]);
+    });
+  });
+});
+
+describe("our entries in a list that controllers share", () => {
+  const web = { group: "gateway.networking.k8s.io", kind: "Gateway", name: "web" };
+  const entry = { ref: web, conditions: [accepted] };
+  const ours = { parentRef: web, controllerName, conditions: [at(before, accepted)] };
+  const theirs = { parentRef: web, controllerName: "example.com/other", conditions: [at(before, programmed)] };
+
+  test("are written after those of others, which stay as they are", () => {
+    expect(desiredSharedList([entry], { parents: [theirs] }, routeParents, now)).toEqual([
+      theirs,
+      { ...ours, conditions: [at(now, accepted)] },
+    ]);
+  });
+
+  test.each([
+    ["alone", [ours]],
+    ["before others'", [ours, theirs]],
+    ["behind others'", [theirs, ours]],
+  ])("are not written where they stand so, %s", (_, parents) => {
+    expect(desiredSharedList([entry], { parents }, routeParents, now)).toBeUndefined();
+  });
+
+  test("keep the time of a condition, each by what it refers to", () => {
+    const other = { ref: { ...web, sectionName: "https" }, conditions: [accepted] };
+    expect(desiredSharedList([other, entry], { parents: [ours] }, routeParents, now)).toEqual([
+      { parentRef: other.ref, controllerName, conditions: [at(now, accepted)] },
+      ours,
+    ]);
+  });
+
+  test("are taken away where there are none any more, and nothing else is", () => {
+    expect(desiredSharedList([], { parents: [ours, theirs] }, routeParents, now)).toEqual([theirs]);
+    expect(desiredSharedList([], { parents: [theirs] }, routeParents, now)).toBeUndefined();
+    expect(desiredSharedList([], undefined, routeParents, now)).toBeUndefined();
+  });
+
+  test("fill what others leave of the list, and no more", () => {
+    const others = Array.from({ length: 15 }, (_, index) => ({
+      ancestorRef: { name: `other-${index}` },
+      controllerName: "example.com/other",
+      conditions: [],
+    }));
+    const entries = ["a", "b"].map((name) => ({ ref: { ...web, name }, conditions: [accepted] }));
+    const list = desiredSharedList(entries, { ancestors: others }, policyAncestors, now);
+    expect(list).toHaveLength(policyAncestors.max);
+    expect(list?.slice(0, 15)).toEqual(others);
+    expect(list?.at(-1)).toMatchObject({ ancestorRef: { name: "a" } });
+  });
+});
