@@ -22,7 +22,7 @@ type ConditionsOf<Reasons extends Readonly<Record<string, string>>> = {
 export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "InvalidParameters" }>;
 
 export type GatewayCondition = ConditionsOf<{
-  Accepted: "Accepted" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
+  Accepted: "Accepted" | "Invalid" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
   Programmed:
     | "Programmed"
     | "Invalid"
@@ -37,8 +37,8 @@ export type GatewayCondition = ConditionsOf<{
 }>;
 
 export type ListenerSetCondition = ConditionsOf<{
-  Accepted: "Accepted" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid";
-  Programmed: "Programmed" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
+  Accepted: "Accepted" | "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid";
+  Programmed: "Programmed" | "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
 }>;
 
 /** A listener that shares its port with another of the same host name, or of another protocol. */
@@ -101,6 +101,8 @@ export type PolicyCondition = ConditionsOf<{
   Attached: "Attached" | "TargetNotFound" | "Pending";
 }>;
 
+export type BackendCondition = ConditionsOf<{ Accepted: "Accepted" | "Invalid" | "InvalidSecretRef" }>;
+
 export interface GatewayClassStatus {
   readonly name: string;
   readonly conditions: readonly GatewayClassCondition[];
@@ -158,6 +160,12 @@ export interface BackendTlsPolicyStatus {
   readonly ancestors: readonly AncestorStatus<BackendTlsCondition>[];
 }
 
+export interface BackendStatus {
+  readonly namespace: string;
+  readonly name: string;
+  readonly conditions: readonly BackendCondition[];
+}
+
 export interface AncestorStatus<C extends Condition = PolicyCondition> {
   readonly ancestorRef: {
     readonly group: string;
@@ -178,4 +186,5 @@ export interface Statuses {
   readonly httpRoutes: readonly RouteStatus[];
   readonly backendTlsPolicies: readonly BackendTlsPolicyStatus[];
   readonly proxyPolicies: readonly PolicyStatus[];
+  readonly backends: readonly BackendStatus[];
 }

@@ -54,6 +54,7 @@ const none: Statuses = {
   httpRoutes: [],
   backendTlsPolicies: [],
   proxyPolicies: [],
+  backends: [],
 };
 
 const statuses: Statuses = {
@@ -106,6 +107,7 @@ const statuses: Statuses = {
       ],
     },
   ],
+  backends: [],
 };
 
 describe("changedStatusLines()", () => {

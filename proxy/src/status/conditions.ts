@@ -64,7 +64,7 @@ export function changedStatusLines(statuses: Statuses, before: Statuses | undefi
 
 /** Every condition as a line. */
 export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
-  const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies } = statuses;
+  const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies, backends } = statuses;
   return [
     ...gatewayClasses.flatMap(({ name, conditions }) => lines(`GatewayClass ${name}`, undefined, conditions)),
     ...gateways.flatMap((status) => linesWithListeners("Gateway", status)),
@@ -78,6 +78,9 @@ export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
     ),
     ...backendTlsPolicies.flatMap((status) => linesWithAncestors("BackendTLSPolicy", status)),
     ...proxyPolicies.flatMap((status) => linesWithAncestors("ProxyPolicy", status)),
+    ...backends.flatMap(({ namespace, name, conditions }) =>
+      lines(`Backend ${namespace}/${name}`, undefined, conditions),
+    ),
   ];
 }
 

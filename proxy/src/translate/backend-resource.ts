@@ -7,6 +7,7 @@ import type {
 } from "../api/backend.ts";
 import { type Secret, secretValue } from "../api/secret.ts";
 import type { AiBackend, Backend, UpstreamTls } from "../ir/snapshot.ts";
+import type { NamedObjects } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 import type { Resolution } from "./service-backend.ts";
 
@@ -21,8 +22,8 @@ const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
   anthropic: "api.anthropic.com",
 };
 
-/** Resolves a Backend. @param secrets by `namespace/name` */
-export function resolveBackendResource(resource: BackendResource, secrets: ReadonlyMap<string, Secret>): Resolution {
+/** Resolves a Backend. */
+export function resolveBackendResource(resource: BackendResource, secrets: NamedObjects<Secret>): Resolution {
   if (resource.spec.static !== undefined) {
     return staticBackend(resource, resource.spec.static, secrets);
   }
@@ -34,7 +35,7 @@ export function resolveBackendResource(resource: BackendResource, secrets: Reado
 function staticBackend(
   resource: BackendResource,
   { host, port, tls }: StaticBackend,
-  secrets: ReadonlyMap<string, Secret>,
+  secrets: NamedObjects<Secret>,
 ): Resolution {
   const transport = readTls(resource, tls, secrets);
   if (transport.kind === "unresolved") return transport;
@@ -44,7 +45,7 @@ function staticBackend(
   };
 }
 
-function aiBackend(resource: BackendResource, spec: AiSpec, secrets: ReadonlyMap<string, Secret>): Resolution {
+function aiBackend(resource: BackendResource, spec: AiSpec, secrets: NamedObjects<Secret>): Resolution {
   const provider = spec.provider.anthropic === undefined ? "openai" : "anthropic";
   const credentials = readApiKey(resource, spec, secrets);
   if (credentials.kind === "unresolved") return credentials;
@@ -71,12 +72,12 @@ type Credentials =
   | Extract<Resolution, { kind: "unresolved" }>;
 
 /** The key to send; undefined passes the client's own credentials through. */
-function readApiKey(resource: BackendResource, { auth }: AiSpec, secrets: ReadonlyMap<string, Secret>): Credentials {
+function readApiKey(resource: BackendResource, { auth }: AiSpec, secrets: NamedObjects<Secret>): Credentials {
   const reference = auth?.secretRef;
   if (reference === undefined) return { kind: "known", apiKey: undefined };
   const name = `${resource.metadata.namespace}/${reference.name}`;
   const secret = secrets.get(name);
-  if (secret === undefined) return notFound(resource, `refers to Secret ${name}, which does not exist`);
+  if (secret === undefined) return notFound(resource, `refers to Secret ${name}, which ${secrets.absence(name)}`);
   const apiKey = secretValue(secret, apiKeyField);
   if (apiKey === undefined || apiKey === "")
     return notFound(resource, `refers to Secret ${name}, which has no ${apiKeyField}`);
@@ -103,19 +104,17 @@ type Transport =
   | Extract<Resolution, { kind: "unresolved" }>;
 
 /** How the backend is connected to; nothing where in plain text. */
-function readTls(
-  resource: BackendResource,
-  spec: TlsSpec | undefined,
-  secrets: ReadonlyMap<string, Secret>,
-): Transport {
+function readTls(resource: BackendResource, spec: TlsSpec | undefined, secrets: NamedObjects<Secret>): Transport {
   if (spec === undefined) return { kind: "known", fields: {} };
   const { hostname, caRef, clientCertificateRef } = spec;
   const missing: string[] = [];
   const pem = (name: string, key: string): string => {
-    const secret = secrets.get(`${resource.metadata.namespace}/${name}`);
+    const source = `${resource.metadata.namespace}/${name}`;
+    const secret = secrets.get(source);
     const value = secret === undefined ? undefined : secretValue(secret, key);
     if (value?.startsWith("-----BEGIN ") === true) return value;
-    missing.push(`Secret ${resource.metadata.namespace}/${name}, which has no ${key} in PEM`);
+    const fault = secret === undefined ? secrets.absence(source) : `has no ${key} in PEM`;
+    missing.push(`Secret ${source}, which ${fault}`);
     return "";
   };
   const tls: UpstreamTls = {

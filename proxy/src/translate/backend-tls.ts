@@ -5,12 +5,12 @@
  */
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../api/backend-tls-policy.ts";
 import type { ConfigMap } from "../api/config-map.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import type { Service } from "../api/service.ts";
 import type { BackendTlsRefusal, BackendTlsUnresolved } from "../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../ir/snapshot.ts";
 import { readAuthorities } from "./certificates.ts";
 import type { Finding } from "./finding.ts";
+import { type NamedObjects, namedConfigMaps, type ReadableResources } from "./named-objects.ts";
 import { indexByName, nameKey, sortByAge } from "./object-names.ts";
 
 /** A policy at one of its targets. */
@@ -49,9 +49,9 @@ export interface JudgedTlsPolicies {
 const targetPath = (index: number) => ["spec", "targetRefs", index];
 const validationPath = ["spec", "validation"];
 
-export function judgeTlsPolicies(resources: ResourceSet): JudgedTlsPolicies {
+export function judgeTlsPolicies(resources: ReadableResources): JudgedTlsPolicies {
   const services = indexByName(resources.Service);
-  const configMaps = indexByName(resources.ConfigMap);
+  const configMaps = namedConfigMaps(resources);
   /** By `namespace/service`, or `namespace/service#port`. */
   const holders = new Map<string, TlsPolicyState>();
   const policies = sortByAge(resources.BackendTLSPolicy).map((policy): TlsPolicyState => {
@@ -100,7 +100,7 @@ function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
 
 type Judged = Pick<TlsPolicyState, "tls" | "refusals" | "unresolved" | "unserved">;
 
-function judgeValidation({ metadata, spec }: BackendTlsPolicy, configMaps: ReadonlyMap<string, ConfigMap>): Judged {
+function judgeValidation({ metadata, spec }: BackendTlsPolicy, configMaps: NamedObjects<ConfigMap>): Judged {
   const { validation, options } = spec;
   const unserved = Object.keys(options).map((key) => ({
     reason: "Unserved" as const,
@@ -131,7 +131,7 @@ interface Authorities extends Pick<TlsPolicyState, "refusals" | "unresolved"> {
 function authoritiesOf(
   { caCertificateRefs, wellKnownCACertificates }: BackendTlsValidation,
   namespace: string,
-  configMaps: ReadonlyMap<string, ConfigMap>,
+  configMaps: NamedObjects<ConfigMap>,
 ): Authorities {
   if (wellKnownCACertificates === "System") return { refusals: [], unresolved: [] };
   if (wellKnownCACertificates !== undefined) {
@@ -154,16 +154,18 @@ function authoritiesOf(
 function readReference(
   { group, kind, name }: BackendTlsValidation["caCertificateRefs"][number],
   namespace: string,
-  configMaps: ReadonlyMap<string, ConfigMap>,
+  configMaps: NamedObjects<ConfigMap>,
   path: Finding["path"],
 ): string | Finding<BackendTlsUnresolved> {
   if (group !== "" || kind !== "ConfigMap") {
     const message = `kind ${kind} (group "${group}") holds no authorities, accepted is ConfigMap`;
     return { reason: "InvalidKind", message, path };
   }
-  const configMap = configMaps.get(`${namespace}/${name}`);
+  const source = `${namespace}/${name}`;
+  const configMap = configMaps.get(source);
   if (configMap === undefined) {
-    return { reason: "InvalidCACertificateRef", message: `ConfigMap ${namespace}/${name} does not exist`, path };
+    const message = `ConfigMap ${source} ${configMaps.absence(source)}`;
+    return { reason: "InvalidCACertificateRef", message, path };
   }
   const authorities = readAuthorities(configMap);
   if (authorities.kind === "read") return authorities.value;

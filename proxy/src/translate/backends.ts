@@ -6,9 +6,9 @@
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import { resolveBackendResource } from "./backend-resource.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import { namedSecrets, type ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
 import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
@@ -16,7 +16,7 @@ import { indexSlices, type Resolution, resolveService } from "./service-backend.
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
-export function backendResolver(resources: ResourceSet, tlsPolicies: JudgedTlsPolicies): ResolveBackend {
+export function backendResolver(resources: ReadableResources, tlsPolicies: JudgedTlsPolicies): ResolveBackend {
   const resolve = referenceResolver(resources, tlsPolicies);
   return (route, ref) => {
     const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
@@ -26,14 +26,14 @@ export function backendResolver(resources: ResourceSet, tlsPolicies: JudgedTlsPo
 
 /** Follows a reference of any object to a backend. */
 export function referenceResolver(
-  resources: ResourceSet,
+  resources: ReadableResources,
   tlsPolicies: JudgedTlsPolicies,
 ): (from: Referrer, ref: BackendReference) => Resolution {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
   const backends = indexByName(resources.Backend);
-  const secrets = indexByName(resources.Secret);
+  const secrets = namedSecrets(resources);
 
   /** The kinds of backend that we know; undefined for any other. */
   function resolveReference(namespace: string, { group, kind, name, port }: BackendReference): Resolution | undefined {

@@ -3,11 +3,11 @@
  * called in several ways, so the snapshot has it once for each such Gateway.
  */
 import type { Gateway } from "../api/gateway.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import type { Filter } from "../ir/filter.ts";
 import type { Backend, BackendKey, BackendRef, ClientCertificate } from "../ir/snapshot.ts";
 import type { Finding } from "./finding.ts";
 import { certificateResolver } from "./listener-tls.ts";
+import type { ReadableResources } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 import type { RuleWithoutLimits } from "./rules.ts";
 
@@ -20,7 +20,7 @@ export interface JudgedClientCertificate {
 
 const path = ["spec", "tls", "backend", "clientCertificateRef"];
 
-export function clientCertificateJudge(resources: ResourceSet): (gateway: Gateway) => JudgedClientCertificate {
+export function clientCertificateJudge(resources: ReadableResources): (gateway: Gateway) => JudgedClientCertificate {
   const resolve = certificateResolver(resources);
   return (gateway) => {
     const ref = gateway.spec.tls?.backend?.clientCertificateRef;

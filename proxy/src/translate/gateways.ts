@@ -5,7 +5,6 @@
 import { isIP, SocketAddress } from "node:net";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { Environment } from "./environment.ts";
@@ -15,6 +14,7 @@ import { type ListenerSetState, type PlacedSet, placeListenerSets } from "./list
 import { tlsJudge } from "./listener-tls.ts";
 import { judgeListeners, listenerKey, type ListenerState } from "./listeners.ts";
 import { clientCertificateJudge, type JudgedClientCertificate } from "./gateway-client-certificate.ts";
+import type { ReadableResources } from "./named-objects.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByName } from "./object-names.ts";
 
@@ -53,7 +53,7 @@ export interface Parents {
 }
 
 export function judgeGateways(
-  resources: ResourceSet,
+  resources: ReadableResources,
   labels: NamespaceLabels,
   environment: Environment,
 ): JudgedGateways {
@@ -86,7 +86,7 @@ type JudgedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificat
 function withListeners(
   gateways: readonly JudgedGateway[],
   placed: readonly PlacedSet[],
-  resources: ResourceSet,
+  resources: ReadableResources,
   { isolatesGateways }: Environment,
 ): ReadonlyMap<string, GatewayState> {
   const ranked = placed.map((state, index) => ({ ...state, rank: index + 1 }));

@@ -6,13 +6,13 @@
 import type { FieldPath } from "../api/issue.ts";
 import { proxyGroup } from "../api/names.ts";
 import type { FallbackEntry, GlobalRateLimit, ProxyPolicy } from "../api/proxy-policy.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import type { GlobalDescriptor, GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Backend } from "../ir/snapshot.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { referenceResolver } from "./backends.ts";
 import type { Finding } from "./finding.ts";
+import type { ReadableResources } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 
 /** The global part of a policy, before it is put on a target. */
@@ -29,7 +29,7 @@ export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
 
 const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
 
-export function globalTranslator(resources: ResourceSet, tlsPolicies: JudgedTlsPolicies): TranslateGlobal {
+export function globalTranslator(resources: ReadableResources, tlsPolicies: JudgedTlsPolicies): TranslateGlobal {
   const resolve = referenceResolver(resources, tlsPolicies);
 
   function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {

@@ -8,12 +8,11 @@ import type { FieldPath } from "../api/issue.ts";
 import type { Listener, SecretReference } from "../api/listener.ts";
 import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import type { ListenerUnresolved } from "../api/status.ts";
 import type { Certificate, ClientValidation, ListenerTls } from "../ir/snapshot.ts";
 import { type Read, readAuthorities, readCertificate } from "./certificates.ts";
 import type { Finding } from "./finding.ts";
-import { indexByName } from "./object-names.ts";
+import { type NamedObjects, namedConfigMaps, namedSecrets, type ReadableResources } from "./named-objects.ts";
 import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
 import { judgeTlsOptions } from "./tls-options.ts";
 
@@ -36,7 +35,7 @@ type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "resolved"; readonly value: T }
   | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
 
-export function tlsJudge(resources: ResourceSet): JudgeTls {
+export function tlsJudge(resources: ReadableResources): JudgeTls {
   const certificateOf = certificateResolver(resources);
   const authoritiesOf = authoritiesResolver(resources);
   return (gateway, owner, listener, path) => {
@@ -77,10 +76,10 @@ type ResolvedCertificate = Resolved<Certificate, "InvalidCertificateRef" | "RefN
 
 /** Follows references to certificates and their keys. */
 export function certificateResolver(
-  resources: ResourceSet,
+  resources: ReadableResources,
 ): (owner: ListenerOwner, ref: SecretReference) => ResolvedCertificate {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
-  const secrets = indexByName(resources.Secret);
+  const secrets = namedSecrets(resources);
   return (owner, ref) => {
     if (ref.group !== "" || ref.kind !== "Secret") {
       const message = `kind ${ref.kind} (group "${ref.group}") holds no certificate, accepted is Secret`;
@@ -93,9 +92,11 @@ export function certificateResolver(
 
 type ResolvedAuthorities = Resolved<string, "InvalidCACertificateRef" | "InvalidCACertificateKind" | "RefNotPermitted">;
 
-function authoritiesResolver(resources: ResourceSet): (gateway: Gateway, ref: ValidationRef) => ResolvedAuthorities {
+function authoritiesResolver(
+  resources: ReadableResources,
+): (gateway: Gateway, ref: ValidationRef) => ResolvedAuthorities {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
-  const configMaps = indexByName(resources.ConfigMap);
+  const configMaps = namedConfigMaps(resources);
   return (gateway, ref) => {
     if (ref.group !== "" || ref.kind !== "ConfigMap") {
       const message = `kind ${ref.kind} (group "${ref.group}") holds no authorities, accepted is ConfigMap`;
@@ -112,13 +113,15 @@ interface Found<T> {
   /** For messages. */
   readonly name: string;
   readonly object: T | undefined;
+  /** Why there is none. */
+  readonly absence: string;
 }
 
 function follow<T>(
   isPermitted: IsPermitted,
   owner: ListenerOwner,
   { kind, name, namespace = owner.metadata.namespace }: Omit<ValidationRef, "group">,
-  objects: ReadonlyMap<string, T>,
+  objects: NamedObjects<T>,
 ): Found<T> | Extract<Resolved<never, "RefNotPermitted">, { kind: "unresolved" }> {
   const from = { group: gatewayGroup, kind: owner.kind, namespace: owner.metadata.namespace };
   if (!isPermitted(from, { group: "", kind, namespace, name })) {
@@ -126,15 +129,16 @@ function follow<T>(
     const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
     return { kind: "unresolved", reason: "RefNotPermitted", message };
   }
-  return { kind: "found", name: `${kind} ${namespace}/${name}`, object: objects.get(`${namespace}/${name}`) };
+  const key = `${namespace}/${name}`;
+  return { kind: "found", name: `${kind} ${key}`, object: objects.get(key), absence: objects.absence(key) };
 }
 
 function asResolved<Object, T, Reason extends ListenerUnresolved>(
-  { name, object }: Found<Object>,
+  { name, object, absence }: Found<Object>,
   reason: Reason,
   read: (object: Object) => Read<T>,
 ): Resolved<T, Reason> {
-  if (object === undefined) return { kind: "unresolved", reason, message: `${name} does not exist` };
+  if (object === undefined) return { kind: "unresolved", reason, message: `${name} ${absence}` };
   const result = read(object);
   if (result.kind === "read") return { kind: "resolved", value: result.value };
   return { kind: "unresolved", reason, message: result.message };

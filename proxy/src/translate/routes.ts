@@ -1,11 +1,11 @@
 /** Judges HTTPRoutes: where each attaches, and what its rules become. */
 import type { HttpRoute } from "../api/http-route.ts";
-import type { ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import { attachRoute, type ParentState } from "./attachment.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { backendResolver } from "./backends.ts";
 import type { JudgedGateways } from "./gateways.ts";
+import type { ReadableResources } from "./named-objects.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
 import { type RuleState, translateRule } from "./rules.ts";
@@ -25,7 +25,7 @@ export interface JudgedRoutes {
 }
 
 export function judgeRoutes(
-  resources: ResourceSet,
+  resources: ReadableResources,
   gateways: JudgedGateways,
   labels: NamespaceLabels,
   tlsPolicies: JudgedTlsPolicies,

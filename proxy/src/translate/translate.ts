@@ -2,10 +2,11 @@
  * From resources to what is served: a pure function of the world. Users' mistakes become conditions and problems,
  * never exceptions; what is sound is served whatever stands beside it. Golden files under `testdata/` show each case.
  */
-import type { ResourceSet } from "../api/resource.ts";
+import type { ResourceKey, ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
+import { backendStatus } from "./backend-status.ts";
 import { judgeTlsPolicies } from "./backend-tls.ts";
 import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
 import { buildBinds, collectBackends } from "./binds.ts";
@@ -15,6 +16,7 @@ import { gatewayStatus } from "./gateway-status.ts";
 import { judgeGateways } from "./gateways.ts";
 import { globalTranslator } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
+import { namedSecrets } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
@@ -35,13 +37,16 @@ export interface TranslateOptions {
   readonly readyReplicas?: number;
   /** Default: all Gateways in this process. */
   readonly environment?: Environment;
+  /** Secrets and ConfigMaps that are named and may not be read; without them a missing one does not exist. */
+  readonly unreadable?: ReadonlySet<ResourceKey>;
 }
 
 /** Never throws, and gives the same for the same resources in any order. */
 export function translate(
-  resources: ResourceSet,
-  { readyReplicas = 1, environment = hostEnvironment }: TranslateOptions = {},
+  known: ResourceSet,
+  { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() }: TranslateOptions = {},
 ): Translation {
+  const resources = { ...known, unreadable };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
   const tlsPolicies = judgeTlsPolicies(resources);
@@ -51,6 +56,7 @@ export function translate(
   const context = { gateways, routes, translateGlobal, readyReplicas };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
   const users = gatewaysByService(routes);
+  const secrets = namedSecrets(resources);
   const gatewayStates = [...gateways.ours.values()];
 
   return {
@@ -65,6 +71,7 @@ export function translate(
       httpRoutes: routes.map(routeStatus).sort(byName),
       backendTlsPolicies: tlsPolicies.policies.map((state) => backendTlsPolicyStatus(state, users)).sort(byName),
       proxyPolicies: policies.map(policyStatus).sort(byName),
+      backends: resources.Backend.map((backend) => backendStatus(backend, secrets)).sort(byName),
     },
     problems: [
       ...classProblems(resources, environment),

@@ -1,0 +1,40 @@
+/** Secrets and ConfigMaps by their names; of one that is not there, whether it does not exist or may not be read. */
+import { renderKey, type ResourceKey, type ResourceSet } from "../api/resource.ts";
+import { indexByName, type Named } from "./object-names.ts";
+
+/** What translation begins with: resources, and those that are named and may not be read. */
+export interface ReadableResources extends ResourceSet {
+  readonly unreadable: ReadonlySet<ResourceKey>;
+}
+
+export interface NamedObjects<T> {
+  /** @param name `namespace/name` */
+  get(name: string): T | undefined;
+  /** Why `name` is not there, to follow it in a sentence: `does not exist`. */
+  absence(name: string): string;
+}
+
+const notPermitted = "may not be read: that takes the verbs get, list and watch";
+
+export function namedSecrets({ Secret, unreadable }: ReadableResources): NamedObjects<ResourceSet["Secret"][number]> {
+  return byName("Secret", Secret, unreadable);
+}
+
+export function namedConfigMaps(resources: ReadableResources): NamedObjects<ResourceSet["ConfigMap"][number]> {
+  return byName("ConfigMap", resources.ConfigMap, resources.unreadable);
+}
+
+function byName<T extends Named>(
+  kind: "Secret" | "ConfigMap",
+  objects: readonly T[],
+  unreadable: ReadonlySet<ResourceKey>,
+): NamedObjects<T> {
+  const index = indexByName(objects);
+  return {
+    get: (name) => index.get(name),
+    absence(name) {
+      const [namespace = "", own = ""] = name.split("/");
+      return unreadable.has(renderKey(kind, namespace, own)) ? notPermitted : "does not exist";
+    },
+  };
+}
