@@ -1,10 +1,12 @@
-/** An object of the API server that the parser refuses: it has a status, and its status must say so. */
+/** An object of the API server that the parser refuses, as a whole or in part: its status must say so. */
 import { type FieldFault, renderPath } from "./issue.ts";
 
 export interface RejectedResource {
   /** As the API server gives it. */
   readonly object: Readonly<Record<string, unknown>>;
   readonly faults: readonly FieldFault[];
+  /** What is served in its place: an earlier version, or as much of this one as is sound. */
+  readonly inForce: "nothing" | "lastSoundVersion" | "soundRules";
 }
 
 /** All faults as one sentence, for a condition. */

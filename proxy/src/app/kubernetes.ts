@@ -38,8 +38,12 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     select: (resources) => (gateway === undefined ? resources : gatewayScope(resources, gateway)),
     namedObjects,
     keepsStatus: false,
-    publish: ({ resources, problems, kept }) =>
-      publish({ resources, problems, kept, inForce: new Map(), options: translateOptions(resources, gateway) }),
+    publish: ({ resources, problems, kept, rejected, unreadable }) =>
+      publish({
+        ...{ resources, problems, kept, rejected },
+        inForce: new Map(),
+        options: { ...translateOptions(resources, gateway), unreadable },
+      }),
   });
   const close = async (): Promise<void> => {
     await source.close();

@@ -5,35 +5,27 @@
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
+import { identityOf, listOf, mapOf, observedBy } from "./rejected-object.ts";
 
 /** Undefined for an object of another kind, and for one of which no target can be read. */
-export function rejectedPolicyStatus({ object, faults }: RejectedResource): PolicyStatus | undefined {
-  const metadata = mapOf(object["metadata"]);
-  const { namespace, name, generation } = metadata;
-  if (object["kind"] !== "ProxyPolicy" || typeof namespace !== "string" || typeof name !== "string") return undefined;
-  const observed = typeof generation === "number" ? { observedGeneration: generation } : {};
+export function rejectedPolicyStatus(rejected: RejectedResource): PolicyStatus | undefined {
+  const { object, faults, inForce } = rejected;
+  const identity = identityOf(rejected);
+  if (object["kind"] !== "ProxyPolicy" || identity === undefined) return undefined;
+  const observed = observedBy(rejected);
+  const kept = inForce === "lastSoundVersion" ? "; the last sound one stays in force where it is known" : "";
+  const message = `this version of the policy is not enforced${kept}`;
   const conditions: AncestorStatus["conditions"] = [
     { type: "Accepted", status: "False", reason: "Invalid", message: renderFaults(faults), ...observed },
-    {
-      type: "Attached",
-      status: "False",
-      reason: "Pending",
-      message: "this version of the policy is not enforced",
-      ...observed,
-    },
+    { type: "Attached", status: "False", reason: "Pending", message, ...observed },
   ];
-  const targets = mapOf(object["spec"])["targetRefs"];
-  const ancestors = (Array.isArray(targets) ? targets.map(mapOf) : []).flatMap(
+  const ancestors = listOf(mapOf(object["spec"])["targetRefs"]).flatMap(
     ({ kind, name: target, sectionName }): readonly AncestorStatus[] => {
       if (typeof kind !== "string" || typeof target !== "string") return [];
       const section = typeof sectionName === "string" ? { sectionName } : {};
-      const ancestorRef = { group: gatewayGroup, kind, namespace, name: target, ...section };
+      const ancestorRef = { group: gatewayGroup, kind, namespace: identity.namespace, name: target, ...section };
       return [{ ancestorRef, controllerName, conditions }];
     },
   );
-  return ancestors.length === 0 ? undefined : { namespace, name, ancestors };
-}
-
-function mapOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
+  return ancestors.length === 0 ? undefined : { ...identity, ancestors };
 }

@@ -10,11 +10,12 @@ import type { RejectedResource } from "../../api/rejected-resource.ts";
 import type { Resource } from "../../api/resource.ts";
 import type { FieldFault, FieldPath } from "../../api/issue.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
+import { parseSoundRules } from "./sound-rules.ts";
 
 export interface HeldResource {
-  /** In force: this version, or the last one that was sound; undefined where there was none. */
+  /** In force: this version, its sound rules, or the last one that was sound; undefined where there was none. */
   readonly resource: Resource | undefined;
-  /** Why this version is not in force. */
+  /** Why this version is not in force as a whole. */
   readonly rejected: RejectedResource | undefined;
   /** Fields that are not known here and were passed over. */
   readonly unknownFields: readonly FieldFault[];
@@ -41,7 +42,13 @@ function parseHeld(object: KubeObject, lastGood: Resource | undefined): HeldReso
     const trimmed = parseResource(faults.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
     if (trimmed.kind === "resource") return { resource: trimmed.resource, rejected: undefined, unknownFields: faults };
   }
-  return { resource: lastGood, rejected: { object, faults }, unknownFields: [] };
+  // The same in every replica, whatever versions it has seen before.
+  const partly = parseSoundRules(object, faults);
+  if (partly !== undefined) {
+    return { resource: partly, rejected: { object, faults, inForce: "soundRules" }, unknownFields: [] };
+  }
+  const inForce = lastGood === undefined ? "nothing" : "lastSoundVersion";
+  return { resource: lastGood, rejected: { object, faults, inForce }, unknownFields: [] };
 }
 
 /**

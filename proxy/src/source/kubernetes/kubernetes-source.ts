@@ -35,8 +35,10 @@ export interface KubernetesConfiguration {
   readonly problems: readonly Problem[];
   /** Objects of which an earlier version is in force, because theirs is refused. */
   readonly kept: readonly ResourceKey[];
-  /** Objects that are refused. */
+  /** Objects that are refused, as a whole or in part. */
   readonly rejected: readonly RejectedResource[];
+  /** Secrets and ConfigMaps that are named and may not be read. */
+  readonly unreadable: ReadonlySet<ResourceKey>;
 }
 
 export interface KubernetesSourceOptions {
@@ -129,8 +131,11 @@ class Source implements KubernetesSource {
     const configuration: KubernetesConfiguration = {
       resources: { ...selected, Secret, ConfigMap },
       problems: [...this.#watchProblems(), ...held.flatMap(resourceProblems)],
-      kept: held.flatMap(({ resource, rejected }) => (resource && rejected ? [resourceKey(resource)] : [])),
+      kept: held.flatMap(({ resource, rejected }) =>
+        resource && rejected?.inForce === "lastSoundVersion" ? [resourceKey(resource)] : [],
+      ),
       rejected: held.flatMap(({ rejected }) => rejected ?? []),
+      unreadable: this.#unreadable(),
     };
     // Most changes of a cluster concern none of our resources. What did not change is the same object: this is cheap.
     if (isDeepStrictEqual(configuration, this.#published)) return;
@@ -163,6 +168,11 @@ class Source implements KubernetesSource {
     if (leftMs === 0) return false;
     this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.poke());
     return true;
+  }
+
+  #unreadable(): ReadonlySet<ResourceKey> {
+    const forbidden = [...this.#named].filter(([, { watch }]) => watch.state.kind === "forbidden");
+    return new Set(forbidden.map(([key]) => key));
   }
 
   #watchProblems(): readonly Problem[] {

@@ -1,0 +1,168 @@
+import { describe, expect, test } from "vitest";
+import { controllerName, gatewayGroup } from "../api/names.ts";
+import type { RejectedResource } from "../api/rejected-resource.ts";
+import type { Condition, Statuses } from "../api/status.ts";
+import { withRejected } from "./rejected-resources.ts";
+
+const accepted = {
+  type: "Accepted",
+  status: "True",
+  reason: "Accepted",
+  message: "yes",
+  observedGeneration: 1,
+} as const;
+const programmed = { ...accepted, type: "Programmed", reason: "Programmed" } as const;
+const web = { group: gatewayGroup, kind: "Gateway", name: "web" };
+
+/** A Gateway of ours with a route, as translation judges them. */
+const statuses: Statuses = {
+  gatewayClasses: [{ name: "gateway-proxy", conditions: [accepted] }],
+  gateways: [{ namespace: "default", name: "web", conditions: [accepted, programmed], listeners: [] }],
+  listenerSets: [],
+  httpRoutes: [
+    { namespace: "default", name: "chat", parents: [{ parentRef: web, controllerName, conditions: [accepted] }] },
+  ],
+  backendTlsPolicies: [
+    {
+      ...{ namespace: "default", name: "tls" },
+      ancestors: [{ ancestorRef: { ...web, namespace: "default" }, controllerName, conditions: [accepted] }],
+    },
+  ],
+  proxyPolicies: [],
+  backends: [],
+};
+
+function refused(
+  kind: string,
+  name: string,
+  spec: object,
+  inForce: RejectedResource["inForce"] = "nothing",
+  paths: readonly RejectedResource["faults"][number]["path"][] = [["spec", "x"]],
+): RejectedResource {
+  const metadata = { namespace: "default", name, generation: 7 };
+  const faults = paths.map((path) => ({ path, message: "not so", isUnknownField: false }));
+  return { object: { kind, metadata, spec }, faults, inForce };
+}
+
+const refusal = (reason: string, message = "spec.x: not so"): Condition => ({
+  ...{ type: "Accepted", status: "False", observedGeneration: 7 },
+  ...{ reason, message },
+});
+
+describe("a refused HTTPRoute", () => {
+  test("is not accepted by any parent of ours, and says why", () => {
+    const parentRefs = [
+      { name: "web", sectionName: "https", port: 443 },
+      { name: "theirs" },
+      { kind: "Service", group: "", name: "web" },
+    ];
+    const { httpRoutes } = withRejected(statuses, [refused("HTTPRoute", "new", { parentRefs })]);
+    expect(httpRoutes.find(({ name }) => name === "new")).toEqual({
+      namespace: "default",
+      name: "new",
+      parents: [
+        {
+          parentRef: { ...web, sectionName: "https", port: 443 },
+          controllerName,
+          conditions: [refusal("UnsupportedValue")],
+        },
+      ],
+    });
+  });
+
+  test("tells of the version that is in force in its place", () => {
+    const route = refused("HTTPRoute", "chat", { parentRefs: [web] }, "lastSoundVersion");
+    const [status] = withRejected(statuses, [route]).httpRoutes;
+    const kept = "spec.x: not so; the last sound version stays in force where it is known";
+    expect(status?.parents[0]?.conditions).toEqual([refusal("UnsupportedValue", kept)]);
+  });
+
+  test("of which some rules are served is accepted, and names the others", () => {
+    const paths = [
+      ["spec", "rules", 2, "matches", 0],
+      ["spec", "rules", 0, "name"],
+    ];
+    const route = refused("HTTPRoute", "chat", { parentRefs: [web] }, "soundRules", paths);
+    const [status] = withRejected(statuses, [route]).httpRoutes;
+    expect(status?.parents[0]?.conditions).toEqual([
+      accepted,
+      {
+        type: "PartiallyInvalid",
+        status: "True",
+        reason: "UnsupportedValue",
+        message:
+          "Dropped Rule 0 (spec.rules[0].name: not so), 2 (spec.rules[2].matches[0]: not so): requests that match it are answered with 500",
+        observedGeneration: 7,
+      },
+    ]);
+  });
+
+  test("of which some rules are served says nothing more where its parent refuses it anyway", () => {
+    const denied = { ...accepted, status: "False", reason: "NotAllowedByListeners" } as const;
+    const parents = [{ parentRef: web, controllerName, conditions: [denied] }];
+    const before = { ...statuses, httpRoutes: [{ namespace: "default", name: "chat", parents }] };
+    const route = refused("HTTPRoute", "chat", {}, "soundRules", [["spec", "rules", 0]]);
+    expect(withRejected(before, [route])).toEqual(before);
+  });
+});
+
+describe("a refused Gateway", () => {
+  test("of our class is neither accepted nor programmed", () => {
+    const { gateways } = withRejected(statuses, [refused("Gateway", "new", { gatewayClassName: "gateway-proxy" })]);
+    expect(gateways.find(({ name }) => name === "new")).toMatchObject({
+      conditions: [refusal("Invalid"), { type: "Programmed", status: "False", reason: "Invalid" }],
+      listeners: [],
+    });
+  });
+
+  test("of another class has no status of ours", () => {
+    const rejected = [refused("Gateway", "new", { gatewayClassName: "theirs" })];
+    expect(withRejected(statuses, rejected).gateways).toEqual(statuses.gateways);
+  });
+
+  test("whose last version is in force goes on telling how that is served", () => {
+    const { gateways } = withRejected(statuses, [refused("Gateway", "web", {}, "lastSoundVersion")]);
+    expect(gateways[0]?.conditions).toMatchObject([{ reason: "Invalid", observedGeneration: 7 }, programmed]);
+  });
+
+  test("takes its routes along: they have a parent of ours", () => {
+    const gateway = refused("Gateway", "new", { gatewayClassName: "gateway-proxy" });
+    const route = refused("HTTPRoute", "chat", { parentRefs: [{ name: "new" }] });
+    const [status] = withRejected(statuses, [route, gateway]).httpRoutes;
+    expect(status?.parents.map(({ parentRef }) => parentRef.name)).toEqual(["new"]);
+  });
+});
+
+test.each([
+  ["is not accepted where its Gateway is ours", "web", 1],
+  ["has no status of ours where its Gateway is not", "theirs", 0],
+])("a refused ListenerSet %s", (_, name, count) => {
+  const { listenerSets } = withRejected(statuses, [refused("ListenerSet", "more", { parentRef: { name } })]);
+  expect(listenerSets).toHaveLength(count);
+  for (const { conditions } of listenerSets) expect(conditions[0]).toEqual(refusal("Invalid"));
+});
+
+test("a refused BackendTLSPolicy is not accepted at any ancestor of the version in force", () => {
+  const [status] = withRejected(statuses, [
+    refused("BackendTLSPolicy", "tls", {}, "lastSoundVersion"),
+  ]).backendTlsPolicies;
+  expect(status?.ancestors[0]?.conditions).toMatchObject([{ reason: "Invalid", observedGeneration: 7 }]);
+});
+
+test("a refused Backend is not accepted", () => {
+  const { backends } = withRejected(statuses, [refused("Backend", "llm", {})]);
+  expect(backends).toEqual([{ namespace: "default", name: "llm", conditions: [refusal("Invalid")] }]);
+});
+
+test("a refused ProxyPolicy is attached to nothing", () => {
+  const targetRefs = [{ kind: "HTTPRoute", name: "chat" }];
+  const [status] = withRejected(statuses, [refused("ProxyPolicy", "limits", { targetRefs })]).proxyPolicies;
+  expect(status?.ancestors[0]?.conditions).toMatchObject([
+    { type: "Accepted", reason: "Invalid" },
+    { type: "Attached", status: "False", message: "this version of the policy is not enforced" },
+  ]);
+});
+
+test("what is not refused keeps its status", () => {
+  expect(withRejected(statuses, [])).toEqual(statuses);
+});
