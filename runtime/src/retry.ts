@@ -1,5 +1,5 @@
 /** When to try again: later each time, and not at the same moment as everybody else. */
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock } from "./clock.ts";
 
 const firstMs = 200;
 const mostMs = 10_000;

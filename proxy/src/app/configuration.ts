@@ -1,19 +1,23 @@
 /**
  * From resources to what is served: translates each new set, numbers the snapshot, has the workers serve it, and logs
- * what an operator must know: every problem, every condition that changed, every address that could not be opened.
+ * what an operator must know: every problem, every condition that changed, every address that could not be opened. Such
+ * an address is tried again by itself: whoever holds it gives no sign when he leaves it.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { Backoff } from "@gatewayproxy/runtime/retry";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
+import type { RejectedResource } from "../api/rejected-resource.ts";
 import { type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { locateProblems } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines } from "../status/conditions.ts";
+import { withRejected } from "../status/rejected-resources.ts";
 import { translate, type TranslateOptions } from "../translate/translate.ts";
 
 /** A set of resources as a source gives it. */
@@ -23,6 +27,8 @@ export interface SourcedResources {
   readonly problems: readonly Problem[];
   /** Resources of which an earlier version is in force, because theirs is bad now. */
   readonly kept: readonly ResourceKey[];
+  /** Resources that are refused and have a status all the same; absent: none. */
+  readonly rejected?: readonly RejectedResource[];
   /** Where they came from, as far as that can be told. */
   readonly inForce: InForceByKey;
   readonly options?: TranslateOptions;
@@ -31,6 +37,8 @@ export interface SourcedResources {
 export interface ConfigurationOptions {
   readonly log: Logger;
   readonly clock: Clock;
+  /** From 0 to 1, for jitter. */
+  readonly random: () => number;
   /**
    * Whether a problem that stays is told again with each set: to an editor of files who has just saved, not of a
    * cluster that changes all the time.
@@ -38,16 +46,22 @@ export interface ConfigurationOptions {
   readonly repeatsProblems: boolean;
   /** Serves a snapshot; resolves with the binds that could not be opened. */
   readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
+  /** Called when an attempt to open what is to be served is over. */
+  readonly onServed: (served: Served) => void;
   /** Called with each set of texts that was taken, whether or not it changed what is served. */
   readonly onTaken: (generation: number, problems: readonly Problem[]) => void;
 }
 
-/** What became of a set of resources. */
-export interface Taken {
-  /** Listening addresses that are open now. */
+/** Which listening addresses are open. */
+export interface Served {
   readonly openBinds: number;
-  readonly problems: readonly Problem[];
+  /** The others. */
   readonly failures: readonly BindFailure[];
+}
+
+/** What became of a set of resources. */
+export interface Taken extends Served {
+  readonly problems: readonly Problem[];
 }
 
 export class Configuration {
@@ -60,17 +74,25 @@ export class Configuration {
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
   #failures: readonly BindFailure[] = [];
   #told: ReadonlySet<string> = new Set();
+  readonly #backoff: Backoff;
+  #retry: Timer | undefined;
+  #isClosed = false;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
+    this.#backoff = new Backoff(options.random);
   }
 
   /** Takes one set after the other, in the order of the calls; resolves when this one is in force. */
   take(sourced: SourcedResources): Promise<Taken> {
-    const taken = this.#turn.then(() => this.#take(sourced));
-    this.#turn = taken;
-    return taken;
+    return this.#inTurn(() => this.#take(sourced));
+  }
+
+  /** Opens no address any more. */
+  close(): void {
+    this.#isClosed = true;
+    this.#retry?.cancel();
   }
 
   /** What was last made of the resources, for operators. */
@@ -87,8 +109,10 @@ export class Configuration {
   }
 
   async #take(sourced: SourcedResources): Promise<Taken> {
-    const { log, clock, serve, onTaken } = this.#options;
-    const { binds, backends, statuses, problems: found } = translate(sourced.resources, sourced.options);
+    const { log, clock, onServed, onTaken } = this.#options;
+    const translation = translate(sourced.resources, sourced.options);
+    const { binds, backends, problems: found } = translation;
+    const statuses = withRejected(translation.statuses, sourced.rejected ?? []);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
     this.#tell(problems, sourced.kept);
     for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
@@ -97,20 +121,63 @@ export class Configuration {
     this.#problems = problems;
 
     const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
-    // A bind that failed is tried again with every change of the texts.
-    if (isChanged || this.#failures.length > 0) {
+    if (isChanged) {
       this.#current = { generation: this.#current.generation + 1, binds, backends };
-      this.#failures = await serve(this.#current);
+      this.#backoff.reset();
+      await this.#serve();
       this.#servingSinceMs = clock.nowMs();
       log.info({ generation: this.#current.generation, binds: binds.length }, "configuration in force");
+      onServed(this.#served());
     }
-    for (const { address, port, message } of this.#failures) log.error({ address, port }, message);
     if (problems.length > 0) {
       const { generation } = this.#current;
       this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
     }
     onTaken(this.#current.generation, problems);
-    return { openBinds: binds.length - this.#failures.length, problems, failures: this.#failures };
+    return { ...this.#served(), problems };
+  }
+
+  /** Serves what is current; what cannot be opened is tried again, later each time. */
+  async #serve(): Promise<void> {
+    const { clock, serve } = this.#options;
+    this.#retry?.cancel();
+    const before = this.#failures;
+    this.#failures = await serve(this.#current);
+    this.#tellFailures(before);
+    if (this.#failures.length === 0 || this.#isClosed) return;
+    this.#retry = clock.setTimer(this.#backoff.next(), () => void this.#inTurn(() => this.#serveAgain()));
+  }
+
+  async #serveAgain(): Promise<void> {
+    if (this.#isClosed || this.#failures.length === 0) return;
+    await this.#serve();
+    this.#options.onServed(this.#served());
+  }
+
+  #served(): Served {
+    return { openBinds: this.#current.binds.length - this.#failures.length, failures: this.#failures };
+  }
+
+  /** One thing after the other, in the order of the calls. */
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(action);
+    this.#turn = done;
+    return done;
+  }
+
+  /** What has changed since the last attempt. */
+  #tellFailures(before: readonly BindFailure[]): void {
+    const { log } = this.#options;
+    const stillWanted = ({ address, port }: BindFailure) =>
+      this.#current.binds.some((bind) => bind.address === address && bind.port === port);
+    for (const failure of this.#failures) {
+      const { address, port, message } = failure;
+      if (!before.some((other) => isDeepStrictEqual(other, failure))) log.error({ address, port }, message);
+    }
+    for (const { address, port } of before.filter(stillWanted)) {
+      const fails = this.#failures.some((other) => other.address === address && other.port === port);
+      if (!fails) log.info({ address, port }, "listens now");
+    }
   }
 
   #tell(problems: readonly Problem[], kept: readonly ResourceKey[]): void {

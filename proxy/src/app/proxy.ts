@@ -18,7 +18,7 @@ import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
-import { Configuration, type SourcedResources, type Taken } from "./configuration.ts";
+import { Configuration, type Served, type SourcedResources, type Taken } from "./configuration.ts";
 import { openKubernetes } from "./kubernetes.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
@@ -85,10 +85,13 @@ export class Proxy {
     this.#configuration = new Configuration({
       log: logs.logger("proxy::config"),
       clock,
+      random: Math.random,
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
+      onServed: (served) => this.#takeServed(served),
       onTaken: (generation, problems) => this.#taken(generation, problems),
     });
+    this.#undo.push({ name: "stop opening addresses", run: () => this.#configuration.close() });
   }
 
   /**
@@ -187,7 +190,7 @@ export class Proxy {
   /** Waits for nothing: what the cluster does not have yet, it may have later. */
   async #openCluster(): Promise<readonly Problem[] | undefined> {
     const { settings, env, logs, clock } = this.#options;
-    const publish = (sourced: SourcedResources): void => void this.#take(sourced);
+    const publish = (sourced: SourcedResources): void => void this.#configuration.take(sourced);
     const opened = await openKubernetes({ env, logs, clock, gateway: settings.gateway, publish });
     if (!opened.ok) return opened.problems;
     this.#undo.push({ name: "close the source", run: () => opened.value.close() });
@@ -200,7 +203,7 @@ export class Proxy {
       directory,
       clock: this.#options.clock,
       publish: (manifests) => {
-        const taken = this.#take(manifests);
+        const taken = this.#configuration.take(manifests);
         first ??= taken;
       },
     });
@@ -210,14 +213,12 @@ export class Proxy {
     return taken === undefined || taken.openBinds === 0 ? nothingToServe(directory, taken) : undefined;
   }
 
-  async #take(sourced: SourcedResources): Promise<Taken> {
-    const taken = await this.#configuration.take(sourced);
-    if (taken.openBinds === 0 || this.#hasServed) return taken;
+  #takeServed({ openBinds }: Served): void {
+    if (openBinds === 0 || this.#hasServed) return;
     this.#hasServed = true;
     this.#readiness.meet("configuration");
     const { logs, settings } = this.#options;
     logs.logger("proxy::lifecycle").info({ configDir: settings.configDir, workers: settings.workers }, "ready");
-    return taken;
   }
 
   #taken(generation: number, problems: readonly Problem[]): void {
@@ -227,7 +228,14 @@ export class Proxy {
 
   #readinessPage(): Promise<Page> {
     const status = this.#readiness.isReady ? 200 : 503;
-    return Promise.resolve({ status, contentType: "text/plain", body: `${this.#readiness.describe()}\n` });
+    // One address that is taken must not take the others out of service.
+    const closed = this.#configuration
+      .state()
+      .failures.map(
+        ({ address, port, message }) => `cannot open ${address ?? "*"}:${port}: ${message}; it is tried again`,
+      );
+    const body = [this.#readiness.describe(), ...closed].map((line) => `${line}\n`).join("");
+    return Promise.resolve({ status, contentType: "text/plain", body });
   }
 
   async #metricsPage(): Promise<Page> {

@@ -1,0 +1,116 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, test, vi } from "vitest";
+import { parseResource } from "../api/parse-resource.ts";
+import { resourceSet } from "../api/resource.ts";
+import type { BindFailure } from "../server/data-plane.ts";
+import { Configuration } from "./configuration.ts";
+
+const group = "gateway.networking.k8s.io";
+
+function gateway(...ports: readonly number[]) {
+  const listeners = ports.map((port) => ({ name: `p${port}`, port, protocol: "HTTP" }));
+  const objects = [
+    {
+      apiVersion: `${group}/v1`,
+      kind: "GatewayClass",
+      metadata: { name: "gateway-proxy" },
+      spec: { controllerName: "gatewayproxy.dev/controller" },
+    },
+    {
+      apiVersion: `${group}/v1`,
+      kind: "Gateway",
+      metadata: { name: "web" },
+      spec: { gatewayClassName: "gateway-proxy", listeners },
+    },
+  ];
+  const resources = objects.map((object) => {
+    const parsed = parseResource(object);
+    if (parsed.kind !== "resource") throw new Error(JSON.stringify(parsed));
+    return parsed.resource;
+  });
+  return { resources: resourceSet(resources), problems: [], kept: [], inForce: new Map() };
+}
+
+const taken = (port: number): BindFailure => ({
+  address: undefined,
+  port,
+  message: `listen EADDRINUSE: address already in use :::${port}`,
+});
+
+/** A configuration of which `ports` cannot be listened on. */
+function configuring(...ports: readonly number[]) {
+  const clock = new FakeClock();
+  const occupied = new Set(ports);
+  const lines: string[] = [];
+  const note = (level: string) => (_fields: unknown, text?: string) => void lines.push(`${level} ${text ?? ""}`);
+  const log = {
+    ...{ error: note("error"), warn: note("warn"), info: note("info"), debug: vi.fn(), trace: vi.fn() },
+    isLevelEnabled: () => false,
+  };
+  const serve = vi.fn((snapshot: { readonly binds: readonly { readonly port: number }[] }) =>
+    Promise.resolve(snapshot.binds.filter(({ port }) => occupied.has(port)).map(({ port }) => taken(port))),
+  );
+  const onServed = vi.fn();
+  const configuration = new Configuration({
+    ...{ log, clock, serve, onServed },
+    // The whole of every wait.
+    random: () => 1,
+    repeatsProblems: false,
+    onTaken: () => undefined,
+  });
+  const errors = () => lines.filter((line) => line.startsWith("error"));
+  return { configuration, clock, occupied, lines, errors, serve, onServed };
+}
+
+describe("an address that cannot be opened", () => {
+  test("is tried again without any change, later each time", async () => {
+    const { configuration, clock, serve } = configuring(80);
+    await configuration.take(gateway(80, 8080));
+    for (const [attempt, waitMs] of [200, 400, 800].entries()) {
+      clock.advance(waitMs - 1);
+      expect(serve).toHaveBeenCalledTimes(attempt + 1);
+      clock.advance(1);
+      await vi.waitFor(() => expect(serve).toHaveBeenCalledTimes(attempt + 2));
+      await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
+    }
+  });
+
+  test("is told once, and once more when it is open", async () => {
+    const { configuration, clock, occupied, errors, lines, serve, onServed } = configuring(80);
+    await configuration.take(gateway(80, 8080));
+    clock.advance(200);
+    await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
+    expect(serve).toHaveBeenCalledTimes(2);
+    expect(errors()).toEqual(["error listen EADDRINUSE: address already in use :::80"]);
+    occupied.clear();
+    clock.advance(400);
+    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 2, failures: [] }));
+    expect(lines.at(-1)).toBe("info listens now");
+    expect(configuration.state()).toMatchObject({ failures: [], snapshot: { generation: 1 } });
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  test("is in the state for operators as long as it is closed", async () => {
+    const { configuration, onServed } = configuring(80);
+    await configuration.take(gateway(80, 8080));
+    expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [taken(80)] });
+    expect(configuration.state().failures).toEqual([taken(80)]);
+  });
+
+  test("is not tried again once no listener wants it", async () => {
+    const { configuration, clock, lines } = configuring(80);
+    await configuration.take(gateway(80, 8080));
+    await configuration.take(gateway(8080));
+    expect(clock.pendingTimers).toBe(0);
+    expect(lines).not.toContain("info listens now");
+  });
+
+  test("is not tried again after the end", async () => {
+    const { configuration, clock, serve } = configuring(80);
+    await configuration.take(gateway(80));
+    configuration.close();
+    clock.advance(60_000);
+    expect(serve).toHaveBeenCalledTimes(1);
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
