@@ -8,11 +8,11 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { Backoff, pause } from "@gatewayproxy/runtime/retry";
 import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
 import { isObject, type KubeObject, objectKey, readList } from "./object.ts";
-import { Backoff, pause } from "./retry.ts";
 
 export interface WatchOptions<T> {
   readonly connection: ClusterConnection;

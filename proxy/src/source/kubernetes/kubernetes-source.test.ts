@@ -1,0 +1,271 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { gatewayGroup, proxyGroup } from "../../api/names.ts";
+import { ClusterConnection } from "../../kube/connection.ts";
+import { type ApiCall, openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
+import { type KubernetesConfiguration, type NamedObject, openKubernetesSource } from "./kubernetes-source.ts";
+
+const quiet = vi.fn();
+const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
+
+/** A moment for sockets and promises. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Last part of a collection's path, with the name that a field selector asks for. */
+function collectionOf({ url }: ApiCall): string {
+  const name = url.searchParams.get("fieldSelector")?.replace("metadata.name=", "/") ?? "";
+  return `${url.pathname.split("/").at(-1) ?? ""}${name}`;
+}
+
+type Answer = (call: ApiCall) => void;
+
+const listing =
+  (items: readonly object[]): Answer =>
+  (call) =>
+    call.answer(200, { kind: "List", metadata: { resourceVersion: "1" }, items });
+
+/**
+ * A source over an API server on which every collection is empty, but for what `answers` says of its list. Backends name
+ * Secrets as they do in truth.
+ */
+async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
+  const server = await openScriptedApiServer();
+  const clock = new FakeClock();
+  const connection = new ClusterConnection(server.cluster);
+  const published: KubernetesConfiguration[] = [];
+  const answering = { ...answers };
+  const lists: string[] = [];
+  const watches = new Map<string, ApiCall>();
+  const source = openKubernetesSource({
+    ...{ connection, clock, log, random: () => 1, keepsStatus: false },
+    select: (resources) => resources,
+    namedObjects: ({ Backend }) =>
+      Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
+        const ref = spec.ai?.auth?.secretRef;
+        return ref === undefined ? [] : [{ kind: "Secret", namespace, name: ref.name }];
+      }),
+    publish: (configuration) => published.push(configuration),
+  });
+  onTestFinished(async () => {
+    await source.close();
+    connection.close();
+  });
+  const serve = async (): Promise<void> => {
+    for (;;) {
+      const call = await server.next();
+      const collection = collectionOf(call);
+      if (call.isWatch) {
+        watches.set(collection, call);
+        call.open();
+      } else {
+        lists.push(collection);
+        (answering[collection] ?? listing([]))(call);
+      }
+    }
+  };
+  void serve();
+  /** Lets what is on its way arrive, and everything that is gathered be published. */
+  const quieten = async (ms = 250): Promise<void> => {
+    await settle();
+    clock.advance(ms);
+    await settle();
+  };
+  const send = async (collection: string, ...events: readonly object[]): Promise<void> => {
+    await vi.waitFor(() => expect(watches.has(collection)).toBe(true));
+    watches.get(collection)?.send(...events);
+  };
+  const publishedTimes = async (times: number): Promise<KubernetesConfiguration> => {
+    await vi.waitFor(async () => {
+      await quieten();
+      expect(published.length).toBeGreaterThanOrEqual(times);
+    });
+    const last = published.at(-1);
+    if (last === undefined) throw new Error("nothing was published");
+    return last;
+  };
+  return { clock, published, answering, lists, watches, quieten, send, publishedTimes };
+}
+
+let version = 1;
+
+function object(apiVersion: string, kind: string, name: string, parts: object) {
+  const metadata = { namespace: "default", name, resourceVersion: String(++version) };
+  return { apiVersion, kind, metadata, ...parts };
+}
+
+const service = (name: string, port = 80) => object("v1", "Service", name, { spec: { ports: [{ port }] } });
+const secret = (name: string) => object("v1", "Secret", name, { stringData: { apiKey: "k" } });
+const llm = (secretName: string, model?: string) => {
+  const ai = { provider: { openai: { model } }, auth: { secretRef: { name: secretName } } };
+  return object(`${proxyGroup}/v1alpha1`, "Backend", "llm", { spec: { ai } });
+};
+const event = (type: "ADDED" | "MODIFIED" | "DELETED", of: object) => ({ type, object: of });
+
+const namesOf = (resources: readonly { readonly metadata: { readonly name: string } }[]) =>
+  resources.map(({ metadata }) => metadata.name);
+
+describe("the first configuration", () => {
+  test("waits until every kind has been listed", async () => {
+    const held: ApiCall[] = [];
+    const { published, quieten, publishedTimes } = await sourcing({
+      services: listing([service("a")]),
+      endpointslices: (call) => held.push(call),
+    });
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await quieten(60_000);
+    expect(published).toEqual([]);
+    for (const call of held) listing([])(call);
+    const { resources, problems } = await publishedTimes(1);
+    expect(namesOf(resources.Service)).toEqual(["a"]);
+    expect(problems).toEqual([]);
+  });
+
+  test("waits for the Secrets that it names, and holds them", async () => {
+    const held: ApiCall[] = [];
+    const { published, quieten, publishedTimes } = await sourcing({
+      backends: listing([llm("key")]),
+      "secrets/key": (call) => held.push(call),
+    });
+    await vi.waitFor(async () => {
+      await quieten();
+      expect(held).toHaveLength(1);
+    });
+    expect(published).toEqual([]);
+    for (const call of held) listing([secret("key")])(call);
+    expect(namesOf((await publishedTimes(1)).resources.Secret)).toEqual(["key"]);
+  });
+
+  test("comes without a Secret that is not answered for within 3 s", async () => {
+    const { quieten, publishedTimes } = await sourcing({
+      backends: listing([llm("key")]),
+      "secrets/key": () => undefined,
+    });
+    await quieten();
+    await quieten(3_000);
+    const { resources, problems } = await publishedTimes(1);
+    expect(resources.Secret).toEqual([]);
+    expect(problems).toEqual([{ message: "cannot read Secret default/key yet; it is tried again" }]);
+  });
+
+  test("comes without a kind that is not installed, which is asked for again", async () => {
+    const { clock, answering, publishedTimes } = await sourcing({ backends: (call) => call.answer(404, {}) });
+    const { problems } = await publishedTimes(1);
+    expect(problems.map(({ message }) => message)).toEqual([
+      "the API server does not know the kind Backend: its CustomResourceDefinition is missing",
+    ]);
+    answering["backends"] = listing([llm("key")]);
+    clock.advance(10_000);
+    const { resources, problems: left } = await publishedTimes(2);
+    expect(namesOf(resources.Backend)).toEqual(["llm"]);
+    expect(left).toEqual([]);
+  });
+
+  test("comes without a kind that may not be read, and names the verbs", async () => {
+    const message = "backendtlspolicies is forbidden";
+    const { publishedTimes } = await sourcing({ backendtlspolicies: (call) => call.answer(403, { message }) });
+    expect((await publishedTimes(1)).problems).toEqual([
+      { message: `cannot read BackendTLSPolicy, which needs the verbs get, list and watch: ${message}` },
+    ]);
+  });
+});
+
+describe("changes", () => {
+  test("that come together are published together", async () => {
+    const { published, send, publishedTimes } = await sourcing();
+    await publishedTimes(1);
+    await send("services", event("ADDED", service("a")), event("ADDED", service("b")));
+    await send("services", event("MODIFIED", service("a", 81)));
+    const { resources } = await publishedTimes(2);
+    expect(namesOf(resources.Service)).toEqual(["a", "b"]);
+    expect(resources.Service[0]?.spec.ports[0]?.port).toBe(81);
+    expect(published).toHaveLength(2);
+  });
+
+  test("that never end are published after 250 ms all the same", async () => {
+    const { clock, published, send, publishedTimes } = await sourcing();
+    await publishedTimes(1);
+    for (let elapsedMs = 0; elapsedMs < 300; elapsedMs += 40) {
+      await send("services", event("ADDED", service(`s${elapsedMs}`)));
+      await settle();
+      clock.advance(40);
+    }
+    await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
+  });
+
+  test("of nothing that concerns us publish nothing", async () => {
+    const { published, send, quieten, publishedTimes } = await sourcing({ services: listing([service("a")]) });
+    await publishedTimes(1);
+    const again = { ...service("a"), status: { loadBalancer: {} } };
+    await send("services", event("MODIFIED", again));
+    await quieten();
+    await quieten();
+    expect(published).toHaveLength(1);
+  });
+});
+
+describe("Secrets", () => {
+  test("are asked for by their names, and none beside", async () => {
+    const { lists, watches, publishedTimes } = await sourcing({ backends: listing([llm("key")]) });
+    await publishedTimes(1);
+    expect(lists.filter((list) => list.startsWith("secrets"))).toEqual(["secrets/key"]);
+    await vi.waitFor(() => expect(watches.get("secrets/key")?.url.pathname).toBe("/api/v1/namespaces/default/secrets"));
+  });
+
+  test("are watched as long as a resource names them", async () => {
+    const { send, published, quieten, publishedTimes } = await sourcing({
+      backends: listing([llm("first")]),
+      "secrets/first": listing([secret("first")]),
+      "secrets/second": listing([secret("second")]),
+    });
+    await publishedTimes(1);
+    await send("backends", event("MODIFIED", llm("second")));
+    const { resources } = await publishedTimes(2);
+    expect(namesOf(resources.Secret)).toEqual(["second"]);
+    const before = published.length;
+    await send("secrets/first", event("MODIFIED", secret("first")));
+    await quieten();
+    expect(published).toHaveLength(before);
+  });
+
+  test("that come later are published then", async () => {
+    const { send, publishedTimes } = await sourcing({ backends: listing([llm("key")]) });
+    expect((await publishedTimes(1)).resources.Secret).toEqual([]);
+    await send("secrets/key", event("ADDED", secret("key")));
+    expect(namesOf((await publishedTimes(2)).resources.Secret)).toEqual(["key"]);
+  });
+
+  test("that may not be read are told apart from those that do not exist", async () => {
+    const { publishedTimes } = await sourcing({
+      backends: listing([llm("key")]),
+      "secrets/key": (call) => call.answer(403, { message: "secrets is forbidden" }),
+    });
+    const { resources, unreadable, problems } = await publishedTimes(1);
+    expect(resources.Secret).toEqual([]);
+    expect([...unreadable]).toEqual(["Secret default/key"]);
+    expect(problems.map(({ message }) => message)).toEqual([
+      "cannot read Secret default/key, which needs the verbs get, list and watch: secrets is forbidden",
+    ]);
+  });
+});
+
+test("a version that is refused leaves the last one in force, and is told", async () => {
+  const { send, publishedTimes } = await sourcing({ backends: listing([llm("key", "good")]) });
+  await publishedTimes(1);
+  await send("backends", event("MODIFIED", llm("key", "x".repeat(300))));
+  const { resources, kept, rejected } = await publishedTimes(2);
+  expect(resources.Backend[0]?.spec.ai?.provider.openai?.model).toBe("good");
+  expect(kept).toEqual(["Backend default/llm"]);
+  expect(rejected).toMatchObject([{ inForce: "lastSoundVersion", object: { kind: "Backend" } }]);
+});
+
+test("a route of which one rule is refused is in force for the others", async () => {
+  const rules = [{ matches: [{ path: { type: "RegularExpression", value: "/(?=x)" } }] }, {}];
+  const route = object(`${gatewayGroup}/v1`, "HTTPRoute", "chat", { spec: { rules } });
+  const { publishedTimes } = await sourcing({ httproutes: listing([route]) });
+  const { resources, kept, rejected } = await publishedTimes(1);
+  expect(resources.HTTPRoute[0]?.spec.rules).toHaveLength(2);
+  expect(kept).toEqual([]);
+  expect(rejected).toMatchObject([{ inForce: "soundRules" }]);
+});
