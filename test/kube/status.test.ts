@@ -161,6 +161,50 @@ spec:
     ]);
   });
 
+  test("a route that only the parser can refuse is refused, or served without the rule that is", async () => {
+    const lookahead = 'matches: [{path: {type: RegularExpression, value: "/(?=x)"}}]';
+    const route = (name: string, rules: string) => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: ${name}, namespace: ${namespace}}
+spec:
+  parentRefs: [{name: web}]
+  rules: [${rules}]
+---`;
+    await cluster.apply(route("no-rule", `{${lookahead}}`) + route("one-rule", `{${lookahead}}, {}`));
+    const conditionsOf = async (name: string) => {
+      const entries = () => entriesOf(cluster, `httproute/${name}`, namespace, "parents");
+      const [entry] = await eventually(entries, (found) => found.length > 0);
+      return entry?.conditions;
+    };
+    const message = expect.stringContaining("RE2") as unknown;
+    expect(await conditionsOf("no-rule")).toMatchObject([
+      { type: "Accepted", status: "False", reason: "UnsupportedValue", message, observedGeneration: 1 },
+    ]);
+    expect(await conditionsOf("one-rule")).toMatchObject([
+      { type: "Accepted", status: "True" },
+      { type: "ResolvedRefs" },
+      { type: "PartiallyInvalid", status: "True", reason: "UnsupportedValue", message },
+    ]);
+  });
+
+  test("a Backend is accepted once the Secret that it names is there", async () => {
+    await cluster.apply(`
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: llm, namespace: ${namespace}}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: llm-key}}}}
+`);
+    const accepted = (status: string) =>
+      eventually(
+        () => cluster.get("backend/llm", namespace),
+        (object) => JSON.stringify(object["status"] ?? "").includes(`"status":"${status}"`),
+      );
+    expect(JSON.stringify((await accepted("False"))["status"])).toContain("does not exist");
+    await cluster.kubectl(["create", "secret", "generic", "llm-key", "-n", namespace, "--from-literal=apiKey=k"]);
+    await accepted("True");
+  });
+
   test("nothing is written while nothing changes", async () => {
     const writes = async () => {
       const text = await (await fetch(controller?.metrics ?? "")).text();

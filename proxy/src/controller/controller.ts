@@ -114,7 +114,7 @@ export class Controller {
     this.#options.onSynced();
     if (!this.#election.isLeader) return;
     const { resources, rejected } = this.#configuration;
-    const plan = planFor(resources, rejected, this.#options.defaults);
+    const plan = planFor(this.#configuration, this.#options.defaults);
     const faults = await this.#provisioner.reconcile(plan.provision);
     const statuses = clusterStatuses(plan, {
       resources,

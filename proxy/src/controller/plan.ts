@@ -4,12 +4,13 @@
  */
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
-import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
+import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-source.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
 import { policySummary } from "../status/policy-summary.ts";
+import { withRejected } from "../status/rejected-resources.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayScope } from "../translate/gateway-scope.ts";
 import { type NamedObject, namedObjects } from "../translate/references.ts";
@@ -20,7 +21,6 @@ import { type Parameters, parametersOf, refOf } from "./provision/parameters.ts"
 import type { Provision } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
 import { type ProxyDefaults, type Tenant, tenantName, workloadOf } from "./provision/workload.ts";
-import { withRejected } from "./rejected-statuses.ts";
 import { supportedFeatures } from "./supported-features.ts";
 
 export interface Plan {
@@ -41,29 +41,37 @@ export function controllerObjects(resources: ResourceSet): readonly NamedObject[
   return [...namedObjects(resources), ...parameters];
 }
 
-export function planFor(resources: ResourceSet, rejected: readonly RejectedResource[], defaults: ProxyDefaults): Plan {
+export function planFor(
+  { resources, rejected, unreadable }: Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">,
+  defaults: ProxyDefaults,
+): Plan {
   const judgeParameters = (owner: Gateway | GatewayClass) => {
     const read = parametersOf(owner, resources.ConfigMap);
     return read.kind === "fault" ? read.message : undefined;
   };
-  const { statuses } = translate(resources, { environment: clusterEnvironment(judgeParameters) });
+  const { statuses: judged } = translate(resources, {
+    environment: clusterEnvironment(judgeParameters),
+    unreadable,
+  });
+  const statuses = withRejected(judged, rejected);
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
   const wanted: Provision["wanted"][number][] = [];
-  const frozen = new Set<string>();
-  for (const status of statuses.gateways) {
+  // What the parser refuses is there all the same, and what runs for it stays.
+  const refused = statuses.gateways.map(keyOf).filter((key) => !byName.has(key));
+  const frozen = new Set(refused);
+  for (const status of judged.gateways) {
     const gateway = byName.get(keyOf(status));
-    const tenant = gateway && tenantOf(gateway, status, statuses, resources, defaults);
+    const tenant = gateway && tenantOf(gateway, status, judged, resources, defaults);
     if (tenant === undefined) frozen.add(keyOf(status));
     else {
       const named = namedObjects(gatewayScope(resources, tenant.gateway.metadata));
       wanted.push(...rolesOf(tenant, named), ...workloadOf(tenant));
     }
   }
-  const ours = new Set(statuses.gateways.map(keyOf));
   return {
-    statuses: withRejected(statuses, rejected, ours),
+    statuses,
     gateways: byName,
-    provision: { wanted, present: new Set(byName.keys()), frozen },
+    provision: { wanted, present: new Set([...byName.keys(), ...refused]), frozen },
   };
 }
 
@@ -128,7 +136,8 @@ export function clusterStatuses({ statuses, gateways, provision }: Plan, observe
   const programmed = new Set<string>();
   const told = statuses.gateways.flatMap((status) => {
     const gateway = gateways.get(keyOf(status));
-    if (gateway === undefined) return [];
+    // The parser refuses it.
+    if (gateway === undefined) return [{ ...status, addresses: [] }];
     const fault = provision.frozen.has(keyOf(status)) ? undefined : faultOf(gateway, provision, observed);
     const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);

@@ -6,14 +6,14 @@ import type { StandingObject, StandingObjects } from "../status/writer.ts";
 
 /** A refused object stands in the place of its last sound version, whose status is old. */
 export function standingObjects(resources: ResourceSet, rejected: readonly RejectedResource[]): StandingObjects {
-  const { GatewayClass, Gateway, ListenerSet, HTTPRoute, BackendTLSPolicy, ProxyPolicy } = resources;
   return {
-    GatewayClass,
-    Gateway,
-    ListenerSet,
-    BackendTLSPolicy,
-    HTTPRoute: withRefused(HTTPRoute, rejected, "HTTPRoute"),
-    ProxyPolicy: withRefused(ProxyPolicy, rejected, "ProxyPolicy"),
+    GatewayClass: resources.GatewayClass,
+    Gateway: withRefused(resources.Gateway, rejected, "Gateway"),
+    ListenerSet: withRefused(resources.ListenerSet, rejected, "ListenerSet"),
+    HTTPRoute: withRefused(resources.HTTPRoute, rejected, "HTTPRoute"),
+    BackendTLSPolicy: withRefused(resources.BackendTLSPolicy, rejected, "BackendTLSPolicy"),
+    ProxyPolicy: withRefused(resources.ProxyPolicy, rejected, "ProxyPolicy"),
+    Backend: withRefused(resources.Backend, rejected, "Backend"),
   };
 }
 

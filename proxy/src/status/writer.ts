@@ -42,6 +42,7 @@ const ownedTypes = {
   GatewayClass: ["Accepted"],
   Gateway: ["Accepted", "Programmed", "ResolvedRefs", "InsecureFrontendValidationMode"],
   ListenerSet: ["Accepted", "Programmed"],
+  Backend: ["Accepted"],
 } as const;
 
 const gatewayApi = (plural: string): ResourceType => ({ apiVersion: `${gatewayGroup}/v1`, plural });
@@ -53,6 +54,7 @@ const types = {
   HTTPRoute: gatewayApi("httproutes"),
   BackendTLSPolicy: gatewayApi("backendtlspolicies"),
   ProxyPolicy: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "proxypolicies" },
+  Backend: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "backends" },
 };
 
 interface ObjectName {
@@ -94,6 +96,9 @@ export class StatusWriter {
         policyEntries(statuses.backendTlsPolicies),
       ),
       ...this.#sharedTasks("ProxyPolicy", policyAncestors, standing.ProxyPolicy, policyEntries(statuses.proxyPolicies)),
+      ...statuses.backends.flatMap(({ namespace, name, conditions }) =>
+        this.#ownTask("Backend", standing.Backend, { namespace, name }, { conditions, fields: {} }),
+      ),
     ];
     const outcomes = await runParallel(tasks);
     return outcomes.every(Boolean);
