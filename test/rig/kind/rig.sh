@@ -3,7 +3,7 @@
 # packages and npm, once, into a cache. `scripts/kind-up.sh --offline` calls it.
 #
 # usage: rig.sh COMMAND
-#   check    says what would have to be built, with status 1 if there is anything
+#   check    says what is missing for a cluster within some minutes, with status 1 if there is anything
 #   prepare  docker, the programs, the node image, the base image and the image of Redis; what is there is left alone
 #   tests    the images of other programs that the end-to-end tests run: Envoy and the reference rate limit service
 #   env      variables for kind-up.sh and for a shell: eval "$(rig.sh env)"
@@ -20,12 +20,29 @@ source "$rig/images.sh"
 # Of Debian's docker.io, which has no buildx.
 export DOCKER_BUILDKIT=0
 
-programs() {
-  "$rig/../build.sh" "$@" control-plane && "$rig/build.sh" "$@"
+# What keeps a cluster from being up within some minutes: one line for each thing, and status 1 if there is any.
+check() {
+  local name missing=0
+  tell() {
+    echo "$*"
+    missing=1
+  }
+  for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kubeadm kube-proxy containerd \
+    containerd-shim-runc-v2 ctr coredns pause kind helm; do
+    [ -x "$bin/$name" ] || tell "$name is not built"
+  done
+  for name in docker debootstrap redis-server; do
+    command -v "$name" >/dev/null || tell "$name is not installed"
+  done
+  if ! docker info >/dev/null 2>&1 && ! is_running dockerd; then
+    [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null || tell "docker does not run and cannot be started"
+  fi
+  return "$missing"
 }
 
 prepare() {
-  programs
+  "$rig/../build.sh" control-plane
+  "$rig/build.sh"
   docker_up
   if ! has_image "$node_image"; then
     check_privileged >"$logs/privileged.log" 2>&1 || die "$(tail -n 3 "$logs/privileged.log")"
@@ -53,7 +70,7 @@ print_env() {
 }
 
 case ${1-} in
-  check) programs --check ;;
+  check) check ;;
   prepare) prepare ;;
   tests)
     docker_up
