@@ -59,7 +59,8 @@ install_images() {
 install_chart() {
   local redis=()
   if [ -n "${REDIS_IMAGE:-}" ]; then
-    redis=(--set "redis.image=$REDIS_IMAGE" --set redis.command=null)
+    # Of an image of the rig the entry point is the program.
+    redis=(--set "redis.image=$REDIS_IMAGE" --set-json 'redis.command=[]')
   fi
   progress "install the chart"
   kube create namespace "$namespace" --dry-run=client -o yaml | run_quietly kube apply -f -
@@ -73,8 +74,8 @@ install_chart() {
 
 install_examples() {
   progress "install the examples"
-  run_quietly kube apply -k "$repository/examples/kind"
-  run_quietly kube set image deployment/mock-llm "mock-llm=$image_registry/mock-llm:$(image_tag mock-llm)"
+  kubectl kustomize "$repository/examples/kind" |
+    sed "s|image: .*/mock-llm:dev|image: $image_registry/mock-llm:$(image_tag mock-llm)|" | run_quietly kube apply -f -
   run_quietly kube rollout status deployment/mock-llm --timeout=120s
   run_quietly kube wait gateway/quickstart --for=condition=Programmed --timeout=120s
 }

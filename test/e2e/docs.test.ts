@@ -75,7 +75,7 @@ describe("README.md", () => {
   const blocks = blocksOf("README.md", "In a cluster");
 
   test("tells how to get a cluster", () => {
-    expect(blocks.map(({ commands }) => commands)).toContain("scripts/kind-up.sh");
+    expect(blocks[0]?.commands).toMatch(/^scripts\/kind-up\.sh$/m);
   });
 
   test.each(blocks)("works: $commands", async (block) => {

@@ -41,7 +41,7 @@ interface Program {
   readonly args?: readonly string[];
   readonly command?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Files by name, below /etc/NAME. */
+  /** Files by name, below /etc/NAME/config. */
   readonly files?: Readonly<Record<string, string>>;
   readonly nodePort?: number;
 }
@@ -69,7 +69,7 @@ function program({
     readinessProbe: { tcpSocket: { port }, periodSeconds: 1 },
     securityContext: containerSecurity,
     volumeMounts: [
-      { name: "files", mountPath: `/etc/${name}` },
+      { name: "files", mountPath: `/etc/${name}/config` },
       { name: "tmp", mountPath: "/tmp" },
     ],
   };
@@ -174,7 +174,7 @@ function envoyConfig(): string {
 }
 
 test("a real Envoy keeps its place, and asks our service", async () => {
-  const args = ["--config-path", "/etc/envoy/envoy.yaml", "--concurrency", "1", "--use-dynamic-base-id"];
+  const args = ["--config-path", "/etc/envoy/config/envoy.yaml", "--concurrency", "1", "--use-dynamic-base-id"];
   const files = { "envoy.yaml": envoyConfig() };
   await apply(
     namespace,
@@ -202,8 +202,6 @@ test("envoyproxy/ratelimit keeps its place, and our proxy comes in front", async
     REDIS_URL: "counters:6379",
     RUNTIME_ROOT: "/etc",
     RUNTIME_SUBDIRECTORY: "ratelimit",
-    RUNTIME_APPDIRECTORY: "",
-    RUNTIME_WATCH_ROOT: "false",
     RUNTIME_IGNOREDOTFILES: "true",
     USE_STATSD: "false",
   };

@@ -1,7 +1,6 @@
 /** The cluster under test: kubectl, namespaces that go away, and waiting for what the cluster does in its own time. */
 import { execFile } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
-import { stringify } from "yaml";
 
 /** The context of kubectl that kind has made. */
 export const context = `kind-${process.env["KIND_CLUSTER"] ?? "gateway-proxy"}`;
@@ -70,7 +69,10 @@ export async function list(...args: readonly string[]): Promise<readonly KubeObj
 
 /** Applies manifests to a namespace. */
 export async function apply(namespace: string, ...manifests: readonly object[]): Promise<void> {
-  await kubectl(["apply", "--namespace", namespace, "-f", "-"], manifests.map((each) => stringify(each)).join("---\n"));
+  await kubectl(
+    ["apply", "--namespace", namespace, "-f", "-"],
+    manifests.map((each) => JSON.stringify(each)).join("\n---\n"),
+  );
 }
 
 /**
@@ -112,7 +114,11 @@ export async function createNamespace(name: string): Promise<AsyncDisposable & {
   return {
     name,
     async [Symbol.asyncDispose]() {
-      await kubectl(["delete", "namespace", name, "--wait"]);
+      await kubectl(["delete", "namespace", name, "--wait=false"]);
+      // Pods take their time to end. The next test may come in by the same port once nobody has it.
+      await eventually("its node port is free", async () =>
+        (await list("services", "-n", name)).length === 0 ? true : undefined,
+      );
     },
   };
 }

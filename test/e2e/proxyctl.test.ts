@@ -1,0 +1,68 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { attempt, context } from "./support/cluster.ts";
+
+const program = join(import.meta.dirname, "../../proxyctl/src/main.ts");
+
+/** Runs proxyctl on the Gateway of examples/kind; resolves with its standard output. */
+async function proxyctl(...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await attempt(process.execPath, [program, ...args]);
+  expect(code, stderr).toBe(0);
+  return stdout;
+}
+
+const onCluster = ["gateway/quickstart", "-n", "default", "--context", context] as const;
+
+describe("proxyctl in a cluster", () => {
+  test("shows all that the proxies of a Gateway have loaded", async () => {
+    const all: unknown = parse(await proxyctl("config", "all", ...onCluster, "-o", "yaml"));
+    expect(all).toMatchObject({
+      proxy: { mode: "kubernetes" },
+      listeners: [{ name: "default/quickstart/http" }],
+      routes: [{ name: "chat" }, { name: "team" }],
+      policies: [
+        { name: "chat-limits", targets: [{ target: "HTTPRoute/default/chat", attached: true }] },
+        { name: "team-limits", targets: [{ target: "HTTPRoute/default/team", attached: true }] },
+      ],
+    });
+  });
+
+  test("lists backends and Services with the endpoints behind them", async () => {
+    const [head = "", ...rows] = (await proxyctl("config", "backends", ...onCluster)).trim().split("\n");
+    expect(head.split(/\s+/)).toEqual(["TYPE", "NAME", "NAMESPACE", "ENDPOINT", "HEALTH", "REQUESTS", "LATENCY"]);
+    const columns = rows.map((row) => row.split(/\s+/).slice(0, 3).join(" "));
+    expect(columns).toEqual([
+      "Backend llm default",
+      "Service gateway-proxy-ratelimit-service gateway-proxy-system",
+      "Service gateway-proxy-ratelimit-service gateway-proxy-system",
+    ]);
+  });
+
+  test("follows a request that it sends, and tells the limits that it met", async () => {
+    const output = await proxyctl(
+      "trace",
+      ...onCluster,
+      "--port",
+      "8080",
+      "--raw",
+      "--",
+      "http://example/team/v1/models",
+    );
+    const events = output
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { readonly message: { readonly type: string } });
+    const types = events.map(({ message }) => message.type);
+    expect(types[0]).toBe("requestStarted");
+    expect(types.at(-1)).toBe("requestFinished");
+    expect(types).toContain("routeSelection");
+    expect(types).toContain("policy");
+  });
+
+  test("changes the log level of a running proxy and back", async () => {
+    expect(await proxyctl("logging", ...onCluster, "debug")).toBe("debug\n");
+    expect(await proxyctl("logging", ...onCluster)).toBe("debug\n");
+    expect(await proxyctl("logging", ...onCluster, "info")).toBe("info\n");
+  });
+});
