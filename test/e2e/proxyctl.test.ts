@@ -60,6 +60,19 @@ describe("proxyctl in a cluster", () => {
     expect(types).toContain("policy");
   });
 
+  test("examines a proxy and what it depends on", async () => {
+    const { stdout } = await attempt(process.execPath, [program, "doctor", ...onCluster]);
+    expect(stdout).toMatch(/^ok +proxy pods +2 ready/m);
+    expect(stdout).toMatch(/^ok +policies +2, all attached$/m);
+    expect(stdout).toMatch(/^ok +rate limit services/m);
+  });
+
+  test("shows the counters that are nearest to their limit", async () => {
+    expect(await proxyctl("limits", "top", ...onCluster)).toMatch(
+      /^POLICY +TARGET +KEY +COUNTS +LIMIT +USED +REMAINING/m,
+    );
+  });
+
   test("changes the log level of a running proxy and back", async () => {
     expect(await proxyctl("logging", ...onCluster, "debug")).toBe("debug\n");
     expect(await proxyctl("logging", ...onCluster)).toBe("debug\n");
