@@ -14,7 +14,7 @@ export interface NamedObjects<T> {
   absence(name: string): string;
 }
 
-const notPermitted = "may not be read: that takes the verbs get, list and watch";
+const notPermitted = "may not be read: that takes the verbs list and watch";
 
 export function namedSecrets({ Secret, unreadable }: ReadableResources): NamedObjects<ResourceSet["Secret"][number]> {
   return byName("Secret", Secret, unreadable);

@@ -189,7 +189,7 @@ function resourcesOf(watches: Iterable<ResourceWatch>): readonly Resource[] {
 function watchProblems(what: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {
   switch (state.kind) {
     case "forbidden":
-      return [{ message: `cannot read ${what}, which needs the verbs get, list and watch: ${state.message}` }];
+      return [{ message: `cannot read ${what}, which needs the verbs list and watch: ${state.message}` }];
     case "absent":
       if (!isExpected) return [];
       return [{ message: `the API server does not know the kind ${what}: its CustomResourceDefinition is missing` }];
