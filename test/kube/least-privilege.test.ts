@@ -207,6 +207,11 @@ metadata: {name: all, namespace: tenant}
 spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: tls, port: 443}]}]}
 ---
 apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: elsewhere, namespace: tenant}
+spec: {static: {host: elsewhere.test, port: 443, tls: {}}}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
 kind: ProxyPolicy
 metadata: {name: limits, namespace: tenant}
 spec:

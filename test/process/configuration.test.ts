@@ -1,4 +1,5 @@
 /** The folder of manifests as an operator meets it: first start, edits while requests come, and mistakes. */
+import { createServer } from "node:net";
 import { Agent, request } from "undici";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
@@ -130,4 +131,28 @@ describe("a first start that cannot serve", () => {
     expect(proxy.stderr()).toMatch(/--workers: "none" is not a whole number/);
     expect(proxy.stderr()).toMatch(/--colour: unknown option/);
   });
+});
+
+test("an address that somebody else holds is opened when it is free, and no other waits for it", async () => {
+  const holder = createServer();
+  const held = await freePort();
+  await new Promise<void>((resolve) => holder.listen(held, "127.0.0.1", resolve));
+  const [port, backend] = [await freePort(), await startBackend(answering(200))];
+  const proxy = await startProxy({
+    "all.yaml": manifests(
+      gatewayManifest(port),
+      gatewayManifest(held).replace("name: web", "name: other"),
+      backendManifest("b", backend.port),
+      routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+    ),
+  });
+  const page = async (): Promise<string> => await (await fetch(`${proxy.readiness}/healthz/ready`)).text();
+  expect((await fetch(`http://127.0.0.1:${port}`)).status).toBe(200);
+  expect(await page()).toMatch(
+    new RegExp(`^ready\ncannot open [^ ]*:${held}: listen EADDRINUSE.*; it is tried again\n$`),
+  );
+  await new Promise((resolve) => holder.close(resolve));
+  await proxy.logged(({ msg, port: opened }) => msg === "listens now" && opened === held);
+  expect(await page()).toBe("ready\n");
+  expect((await fetch(`http://127.0.0.1:${held}`)).status).toBe(404);
 });
