@@ -33,8 +33,15 @@ const service = z.object({
     .describe("Open on some worker: that worker's requests do not wait for the service."),
   openOn: count.describe("Workers whose breaker is open."),
   workers: count.describe("Workers that use the service."),
+  since: timestamp.describe("When the breaker took this state: open on its first worker, or closed on its last."),
   cause: z.string().optional().describe("The failure that opened it."),
+  lastError: z
+    .object({ message: z.string(), at: timestamp })
+    .optional()
+    .describe("How the last call went that failed, also of a service that is back; absent where none has."),
   chargesBuffered: count.describe("Charges that wait for the service, of all workers."),
+  refusalsRemembered: count.describe("Refusals that need no call while they last; each worker counts its own."),
+  limitsLearned: count.describe("Limits that the service has reported; each worker counts its own."),
 });
 
 const learned = z.object({

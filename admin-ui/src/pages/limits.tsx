@@ -85,21 +85,46 @@ function Services({ services }: { services: readonly RateLimitService[] }) {
     <section aria-label="Rate limit services">
       <h3>Rate limit services</h3>
       <ul>
-        {services.map(({ service, breaker, openOn, workers, cause, chargesBuffered }) => (
-          <li key={service}>
-            <code>{service}</code>{" "}
-            {breaker === "closed" ? (
-              <span class="good">answers</span>
-            ) : (
-              <span class="bad">
-                is away for {openOn} of {workers} workers, so local counters decide{cause !== undefined && `: ${cause}`}
-              </span>
-            )}
-            {chargesBuffered > 0 && `; ${chargesBuffered.toLocaleString("en")} charges wait for it`}
+        {services.map((each) => (
+          <li key={each.service}>
+            <Service service={each} />
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+function Service({ service }: { service: RateLimitService }) {
+  const { breaker, openOn, workers, since, cause, lastError } = service;
+  const kept = [
+    [service.chargesBuffered, "charges wait for it"],
+    [service.refusalsRemembered, "refusals remembered"],
+    [service.limitsLearned, "limits learned"],
+  ] as const;
+  return (
+    <>
+      <code>{service.service}</code>{" "}
+      {breaker === "closed" ? (
+        <span class="good">answers</span>
+      ) : (
+        <span class="bad">
+          is away for {openOn} of {workers} workers, so local counters decide{cause !== undefined && `: ${cause}`}
+        </span>
+      )}{" "}
+      <span class="note">
+        since <time dateTime={since}>{since}</time>
+      </span>
+      {kept.map(([count, what]) => count > 0 && `; ${count.toLocaleString("en")} ${what}`)}
+      {lastError !== undefined && (
+        <>
+          <br />
+          <span class="note">
+            last error at <time dateTime={lastError.at}>{lastError.at}</time>: {lastError.message}
+          </span>
+        </>
+      )}
+    </>
   );
 }
 

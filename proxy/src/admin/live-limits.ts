@@ -77,16 +77,39 @@ export function mergeLearned(limits: readonly LearnedLimit[]): readonly LearnedL
 /** One row per service. @param workers what each worker says. */
 export function mergeServices(workers: readonly (readonly ServiceState[])[]): readonly RateLimitService[] {
   const byService = Map.groupBy(workers.flat(), ({ service }) => service);
-  return Array.from(byService, ([service, states]) => {
-    const open = states.filter(({ breaker }) => breaker === "open");
-    const cause = open.find((state) => state.cause !== undefined)?.cause;
-    return {
-      service,
-      breaker: open.length === 0 ? ("closed" as const) : ("open" as const),
-      openOn: open.length,
-      workers: states.length,
-      ...(cause !== undefined && { cause }),
-      chargesBuffered: states.reduce((sum, { chargesBuffered }) => sum + chargesBuffered, 0),
-    };
-  }).sort((a, b) => (a.service < b.service ? -1 : 1));
+  return Array.from(byService, ([service, states]) => mergeService(service, states)).sort((a, b) =>
+    a.service < b.service ? -1 : 1,
+  );
+}
+
+/** @param states of at least one worker. */
+function mergeService(service: string, states: readonly ServiceState[]): RateLimitService {
+  const open = states.filter(({ breaker }) => breaker === "open");
+  const cause = open.find((state) => state.cause !== undefined)?.cause;
+  const errors = states.flatMap(({ lastError }) => (lastError === undefined ? [] : [lastError]));
+  const lastError = errors.toSorted((a, b) => b.atMs - a.atMs)[0];
+  const sum = (of: (state: ServiceState) => number): number => states.reduce((total, state) => total + of(state), 0);
+  return {
+    service,
+    breaker: open.length === 0 ? "closed" : "open",
+    openOn: open.length,
+    workers: states.length,
+    since: iso(sinceMs(states, open)),
+    ...(cause !== undefined && { cause }),
+    ...(lastError !== undefined && { lastError: { message: lastError.message, at: iso(lastError.atMs) } }),
+    chargesBuffered: sum(({ chargesBuffered }) => chargesBuffered),
+    refusalsRemembered: sum(({ refusalsRemembered }) => refusalsRemembered),
+    limitsLearned: sum(({ limitsLearned }) => limitsLearned),
+  };
+}
+
+/** It is away since the first worker has said so, and back since the last has. */
+function sinceMs(states: readonly ServiceState[], open: readonly ServiceState[]): number {
+  return open.length > 0
+    ? Math.min(...open.map((state) => state.sinceMs))
+    : Math.max(...states.map((state) => state.sinceMs));
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
 }

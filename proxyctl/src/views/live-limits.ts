@@ -1,5 +1,5 @@
 /** What `proxyctl limits top` shows: counters whose window is open, and the rate limit services. */
-import type { LimitCounter, Limits } from "@gatewayproxy/admin-api/limits";
+import type { LimitCounter, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { ShownText } from "@gatewayproxy/admin-api/shape";
 import type { Styles } from "../output/style.ts";
 import { type Column, renderTable, withoutControls } from "../output/table.ts";
@@ -52,11 +52,18 @@ function renderServices(proxies: readonly LiveLimits[]): string {
   const columns: readonly Column<(typeof rows)[number]>[] = [
     { head: "SERVICE", cell: ({ service }) => service.service },
     { head: "BREAKER", cell: ({ service }) => `${service.breaker} (${service.openOn} of ${service.workers} workers)` },
-    { head: "BUFFERED", cell: ({ service }) => String(service.chargesBuffered) },
-    { head: "CAUSE", cell: ({ service }) => withoutControls(service.cause ?? none) },
+    { head: "SINCE", cell: ({ service }) => service.since },
+    { head: "BUFFERED", align: "right", cell: ({ service }) => String(service.chargesBuffered) },
+    { head: "REFUSALS", align: "right", cell: ({ service }) => String(service.refusalsRemembered) },
+    { head: "LEARNED", align: "right", cell: ({ service }) => String(service.limitsLearned) },
+    { head: "LAST ERROR", cell: ({ service }) => describeLastError(service) },
   ];
   const pod: Column<(typeof rows)[number]> = { head: "POD", cell: ({ from }) => from };
   return renderTable(proxies.length === 1 ? columns : [pod, ...columns], rows);
+}
+
+function describeLastError({ lastError }: RateLimitService): string {
+  return lastError === undefined ? none : withoutControls(`${lastError.message}, at ${lastError.at}`);
 }
 
 function shareLeft({ remaining, limit }: LimitCounter): number {

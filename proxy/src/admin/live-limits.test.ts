@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
+import { mergeServices } from "./live-limits.ts";
+
+const healthy: ServiceState = {
+  service: "address/rl:8081",
+  breaker: "closed",
+  sinceMs: Date.UTC(2026, 10, 21, 10),
+  chargesBuffered: 0,
+  refusalsRemembered: 2,
+  limitsLearned: 1,
+};
+
+function away(minute: number): ServiceState {
+  const atMs = Date.UTC(2026, 10, 21, 10, minute);
+  return { ...healthy, breaker: "open", sinceMs: atMs, cause: "away", lastError: { message: `error ${minute}`, atMs } };
+}
+
+test("a service is away since its first worker has said so, with the newest error and the sums of all workers", () => {
+  expect(mergeServices([[healthy], [away(7)], [away(3)]])).toEqual([
+    {
+      service: "address/rl:8081",
+      breaker: "open",
+      openOn: 2,
+      workers: 3,
+      since: "2026-11-21T10:03:00.000Z",
+      cause: "away",
+      lastError: { message: "error 7", at: "2026-11-21T10:07:00.000Z" },
+      chargesBuffered: 0,
+      refusalsRemembered: 6,
+      limitsLearned: 3,
+    },
+  ]);
+});
+
+test("a service is back since its last worker has said so, and its last error stays known", () => {
+  const { sinceMs, lastError } = away(9);
+  const back: ServiceState = { ...healthy, sinceMs, ...(lastError !== undefined && { lastError }) };
+  expect(mergeServices([[healthy, { ...healthy, service: "address/a:1" }], [back]])).toMatchObject([
+    { service: "address/a:1", workers: 1, since: "2026-11-21T10:00:00.000Z" },
+    {
+      breaker: "closed",
+      openOn: 0,
+      since: "2026-11-21T10:09:00.000Z",
+      lastError: { message: "error 9", at: "2026-11-21T10:09:00.000Z" },
+    },
+  ]);
+});

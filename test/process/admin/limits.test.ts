@@ -1,0 +1,129 @@
+/** `/limits` and `/limits/decisions` of global limits, and what `proxyctl` makes of them. */
+import { status } from "@grpc/grpc-js";
+import { decisionsSchema } from "@gatewayproxy/admin-api/decisions";
+import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
+import { expect, test, vi } from "vitest";
+import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
+import { askAdmin } from "../../support/admin-proxy.ts";
+import { answering, startBackend } from "../../support/backend.ts";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
+import { freePort, startProxy } from "../../support/proxy-process.ts";
+import { type ScriptedAnswer, startScriptedService } from "../../support/rate-limit-service.ts";
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+const away: ScriptedAnswer = { code: status.UNAVAILABLE, details: "away" };
+
+/** Two a minute, of which one is left or none. */
+function limited(code: "OK" | "OVER_LIMIT"): ScriptedAnswer {
+  const currentLimit = { requestsPerUnit: 2, unit: "MINUTE" } as const;
+  return { overallCode: code, statuses: [{ code, currentLimit, durationUntilReset: { seconds: 50 } }] };
+}
+
+/** A route on `/NAME` under a global limit of the domain NAME; `fields` adds to it. */
+function limitedRoute(name: string, servicePort: number, fields = ""): readonly string[] {
+  const route = routeManifest(name, [
+    `{ matches: [{ path: { value: /${name} } }], backendRefs: [${backendRef("app")}] }`,
+  ]);
+  const policy = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: ${name}, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: ${name} }]
+  traffic:
+    rateLimit:
+      global:
+        domain: ${name}
+        address: 127.0.0.1:${servicePort}
+        timeout: 5s
+        descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]
+        ${fields}
+`;
+  return [route, policy];
+}
+
+test("global refusals are explained by who decided them; services and learned limits are told", async () => {
+  const answering200 = await startBackend(answering(200));
+  let isAway = false;
+  const service = await startScriptedService(({ request: { domain } }) => {
+    if (domain === "fallback" || domain === "closed" || isAway) return away;
+    return limited(domain === "service" ? "OVER_LIMIT" : "OK");
+  });
+  const port = await freePort();
+  const all = manifests(
+    gatewayManifest(port),
+    backendManifest("app", answering200.port),
+    ...limitedRoute("service", service.port),
+    ...limitedRoute("learned", service.port),
+    ...limitedRoute("fallback", service.port, "fallback: [{ requests: 1, unit: Hours }]"),
+    ...limitedRoute("closed", service.port, "failureMode: Closed"),
+  );
+  const proxy = await startProxy({ "all.yaml": all }, ["--workers", "1"]);
+  const send = async (name: string): Promise<readonly [status: number, id: string]> => {
+    const response = await fetch(`http://127.0.0.1:${port}/${name}`, { headers: { "x-user": "ada" } });
+    await response.text();
+    return [response.status, response.headers.get("x-request-id") ?? ""];
+  };
+  const refused = async (name: string): Promise<string> => {
+    const [code, id] = await send(name);
+    expect([name, code]).toEqual([name, name === "closed" ? 503 : 429]);
+    return id;
+  };
+  const limits = async (): Promise<Limits> =>
+    limitsSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/limits`)).text));
+  const address = proxy.admin.slice("http://".length);
+
+  const [byService, byCache] = [await refused("service"), await refused("service")];
+  expect((await send("learned"))[0]).toBe(200);
+  const known = await limits();
+  expect(known.learned).toHaveLength(2);
+  expect(known.learned).toContainEqual({
+    policy: "default/learned",
+    target: "HTTPRoute/default/learned",
+    service: `address/127.0.0.1:${service.port}`,
+    descriptor: [{ key: "user", value: { text: "ada", isSecret: false } }],
+    counts: "requests",
+    limit: 2,
+    windowSeconds: 60,
+  });
+  expect(known.services).toMatchObject([{ breaker: "closed", refusalsRemembered: 1, limitsLearned: 2 }]);
+  expect(known.services[0]).not.toHaveProperty("lastError");
+
+  expect((await send("fallback"))[0]).toBe(200);
+  const byFallback = await refused("fallback");
+  const byFailureMode = await refused("closed");
+  isAway = true;
+  for (let admitted = 0; admitted < 2; admitted++) expect((await send("learned"))[0]).toBe(200);
+  const byLearned = await refused("learned");
+  const [told] = (await limits()).services;
+  expect(told).toMatchObject({
+    breaker: "open",
+    openOn: 1,
+    workers: 1,
+    lastError: { message: "gRPC status 14: away" },
+  });
+  expect(Date.parse(told?.since ?? "")).toBeGreaterThan(Date.parse(known.services[0]?.since ?? ""));
+  const top = await proxyctl(["limits", "top", "--address", address]);
+  expect(top.stdout).toMatch(
+    /^address\/127\.0\.0\.1:\d+ +open \(1 of 1 workers\) +\S+Z +0 +1 +2 +gRPC status 14: away, at /m,
+  );
+
+  const explanations = [
+    [byService, "service", "the rate limit service"],
+    [byCache, "cache", "an earlier answer of the service, which still holds"],
+    [byFallback, "fallback", "the policy's fallback, while the service is away"],
+    [byLearned, "learned", "the limit that the service reported last, while it is away"],
+    [byFailureMode, "failureMode", "failureMode Closed, because the service failed"],
+  ] as const;
+  for (const [id, by, words] of explanations) {
+    const answer = await askAdmin(`${proxy.admin}/limits/decisions?id=${id}`);
+    expect(decisionsSchema.parse(JSON.parse(answer.text)).decisions).toMatchObject([{ kind: "global", by }]);
+    const { exitCode, stdout } = await proxyctl(["limits", "explain", id, "--address", address]);
+    expect([by, exitCode]).toEqual([by, 0]);
+    expect(stdout).toContain(`decided by   ${words}\n`);
+    // Nobody has said anything of a descriptor when the service fails.
+    expect(/^descriptor +user=ada/m.test(stdout)).toBe(by !== "failureMode");
+  }
+});
