@@ -13,7 +13,9 @@ case ${1-} in
 esac
 if [ "$offline" = true ]; then eval "$("$repository/test/rig/kind/rig.sh" env)"; fi
 
-if command -v kind >/dev/null && docker info >/dev/null 2>&1; then
+need kind "without it there is nothing that could remove a cluster"
+# Without docker there is no cluster either.
+if docker info >/dev/null 2>&1; then
   if cluster_exists; then
     progress "delete cluster $cluster"
     run_quietly kind delete cluster --name "$cluster"

@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { attempt, context } from "./support/cluster.ts";
+import { askMany, examplePort } from "./support/client.ts";
+import { attempt, context, eventually } from "./support/cluster.ts";
 
 const program = join(import.meta.dirname, "../../proxyctl/src/main.ts");
 
@@ -13,6 +14,15 @@ async function proxyctl(...args: readonly string[]): Promise<string> {
 }
 
 const onCluster = ["gateway/quickstart", "-n", "default", "--context", context] as const;
+
+/** Something to look at: counters that run, and calls of the rate limit service, which close a breaker that is open. */
+async function ask(): Promise<void> {
+  const headers = { "x-user": `proxyctl-${Date.now()}` };
+  await askMany(8, { path: "/team/v1/models", port: examplePort, headers });
+  await askMany(4, { path: "/v1/models", port: examplePort });
+}
+
+beforeAll(ask);
 
 describe("proxyctl in a cluster", () => {
   test("shows all that the proxies of a Gateway have loaded", async () => {
@@ -61,10 +71,13 @@ describe("proxyctl in a cluster", () => {
   });
 
   test("examines a proxy and what it depends on", async () => {
-    const { stdout } = await attempt(process.execPath, [program, "doctor", ...onCluster]);
+    const stdout = await eventually("the rate limit service is found to answer", async () => {
+      await ask();
+      const outcome = await attempt(process.execPath, [program, "doctor", ...onCluster]);
+      return /^ok +rate limit services/m.test(outcome.stdout) ? outcome.stdout : undefined;
+    });
     expect(stdout).toMatch(/^ok +proxy pods +2 ready/m);
     expect(stdout).toMatch(/^ok +policies +2, all attached$/m);
-    expect(stdout).toMatch(/^ok +rate limit services/m);
   });
 
   test("shows the counters that are nearest to their limit", async () => {
