@@ -64,10 +64,11 @@ export class Controller {
     const api = new KubeApi(connection);
     this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile() });
     const onChange = () => this.#changes.poke();
+    const isLeader = () => this.#election.isLeader;
     const { onWritten } = options;
-    this.#writer = new StatusWriter({ api, clock, log: logs.logger("controller::status"), onWritten });
+    this.#writer = new StatusWriter({ api, clock, log: logs.logger("controller::status"), isLeader, onWritten });
     const log = logs.logger("controller::provision");
-    this.#provisioner = new Provisioner({ connection, api, clock, random, log, onChange });
+    this.#provisioner = new Provisioner({ connection, api, clock, random, log, isLeader, onChange });
     this.#source = openKubernetesSource({
       ...{ connection, clock, random, keepsStatus: true },
       log: logs.logger("controller::source"),

@@ -27,6 +27,8 @@ export interface StatusWriterOptions {
   readonly api: Pick<KubeApi, "get" | "apply" | "merge">;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Asked before each write: who has lost the lead leaves the rest to its successor. */
+  readonly isLeader: () => boolean;
   /** Tells each object whose status was written, and each that could not be. */
   readonly onWritten?: (outcome: "written" | "failed") => void;
 }
@@ -100,7 +102,7 @@ export class StatusWriter {
         this.#ownTask("Backend", standing.Backend, { namespace, name }, { conditions, fields: {} }),
       ),
     ];
-    const outcomes = await runParallel(tasks);
+    const outcomes = await runParallel(tasks, this.#options.isLeader);
     return outcomes.every(Boolean);
   }
 
@@ -270,11 +272,12 @@ function isSame(a: ObjectName, b: ObjectName): boolean {
   return a.name === b.name && a.namespace === b.namespace;
 }
 
-async function runParallel(tasks: readonly Task[]): Promise<readonly boolean[]> {
+/** The outcomes; of tasks that are not begun, because nothing may be done any more, false. */
+async function runParallel(tasks: readonly Task[], mayBegin: () => boolean): Promise<readonly boolean[]> {
   const outcomes: boolean[] = [];
   const waiting = tasks.values();
   const lane = async () => {
-    for (const task of waiting) outcomes.push(await task());
+    for (const task of waiting) outcomes.push(mayBegin() && (await task()));
   };
   await Promise.all(Array.from({ length: parallel }, lane));
   return outcomes;

@@ -28,6 +28,8 @@ export interface ProvisionerOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
+  /** Asked before each change: who has lost the lead leaves the rest to its successor. */
+  readonly isLeader: () => boolean;
   /** Some object of ours, or what we know of it, has changed. */
   readonly onChange: () => void;
 }
@@ -98,6 +100,7 @@ export class Provisioner {
   }
 
   async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<string | undefined> {
+    if (!this.#options.isLeader()) return undefined;
     try {
       return await act();
     } catch (error) {

@@ -1,0 +1,182 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, test } from "vitest";
+import { controllerName } from "../api/names.ts";
+import type { RouteStatus } from "../api/status.ts";
+import { ApiFailure } from "../kube/api-failure.ts";
+import { isObject, type KubeObject } from "../kube/object.ts";
+import type { ClusterStatuses } from "./cluster-statuses.ts";
+import { type StandingObject, type StandingObjects, StatusWriter } from "./writer.ts";
+
+const silent = () => undefined;
+const log = { error: silent, warn: silent, info: silent, debug: silent, trace: silent, isLevelEnabled: () => false };
+
+const routePath = "/apis/gateway.networking.k8s.io/v1/namespaces/infra/httproutes/chat";
+const gatewayPath = "/apis/gateway.networking.k8s.io/v1/namespaces/infra/gateways/web";
+
+/** Objects of an API server by path, with their versions, and what was written to it. */
+class StatusServer {
+  readonly objects = new Map<string, KubeObject>();
+  readonly writes: { readonly path: string; readonly body: KubeObject }[] = [];
+  /** Called before a write is looked at, once for each in the list. */
+  readonly interference: (() => void)[] = [];
+  #version = 0;
+
+  put(path: string, status: unknown): void {
+    this.#version++;
+    this.objects.set(path, { metadata: { resourceVersion: String(this.#version) }, status });
+  }
+
+  get(path: string): Promise<KubeObject | undefined> {
+    return Promise.resolve(this.objects.get(path));
+  }
+
+  apply(path: string, body: KubeObject): Promise<KubeObject> {
+    return this.#write(path, body);
+  }
+
+  merge(path: string, body: KubeObject): Promise<KubeObject> {
+    return this.#write(path, body);
+  }
+
+  async #write(path: string, body: KubeObject): Promise<KubeObject> {
+    this.interference.shift()?.();
+    this.writes.push({ path, body });
+    const object = path.replace(/\/status$/, "");
+    const before = this.objects.get(object);
+    if (before === undefined) throw new ApiFailure(404, "not found");
+    const asked = isObject(body["metadata"]) ? body["metadata"]["resourceVersion"] : undefined;
+    const is = isObject(before["metadata"]) ? before["metadata"]["resourceVersion"] : undefined;
+    if (asked !== undefined && asked !== is) throw new ApiFailure(409, "it has been changed");
+    this.put(object, { ...(isObject(before["status"]) && before["status"]), ...(body["status"] as object) });
+    return Promise.resolve(this.objects.get(object) ?? {});
+  }
+}
+
+const none: ClusterStatuses = {
+  ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], backendTlsPolicies: [] },
+  ...{ proxyPolicies: [], backends: [] },
+};
+const nothing: StandingObjects = {
+  ...{ GatewayClass: [], Gateway: [], ListenerSet: [], HTTPRoute: [], BackendTLSPolicy: [], ProxyPolicy: [] },
+  Backend: [],
+};
+
+const parentRef = { group: "gateway.networking.k8s.io", kind: "Gateway", name: "web" };
+const route: RouteStatus = {
+  ...{ namespace: "infra", name: "chat" },
+  parents: [
+    {
+      ...{ parentRef, controllerName },
+      conditions: [{ type: "Accepted", status: "True", reason: "Accepted", message: "" }],
+    },
+  ],
+};
+const gateway: ClusterStatuses["gateways"][number] = {
+  ...{ namespace: "infra", name: "web", listeners: [], addresses: [{ type: "IPAddress", value: "10.0.0.1" }] },
+  conditions: [{ type: "Accepted", status: "True", reason: "Accepted", message: "" }],
+};
+const theirs = { parentRef, controllerName: "example.com/other", conditions: [] };
+
+function writerTo(server: StatusServer, isLeader = () => true) {
+  const told: string[] = [];
+  const writer = new StatusWriter({
+    ...{ api: server, clock: new FakeClock(), log, isLeader },
+    onWritten: (outcome) => told.push(outcome),
+  });
+  return { writer, told };
+}
+
+const routeWith = (status?: unknown): StandingObject => ({ metadata: { namespace: "infra", name: "chat" }, status });
+const onlyRoute = (status?: unknown): StandingObjects => ({ ...nothing, HTTPRoute: [routeWith(status)] });
+
+describe("a list that controllers share", () => {
+  test("gets our entries beside those that others have written meanwhile", async () => {
+    const server = new StatusServer();
+    // The source has not seen their entry yet.
+    server.put(routePath, { parents: [theirs] });
+    const { writer, told } = writerTo(server);
+    expect(await writer.write({ ...none, httpRoutes: [route] }, onlyRoute())).toBe(true);
+    expect(server.objects.get(routePath)?.["status"]).toEqual({
+      parents: [
+        theirs,
+        {
+          ...{ parentRef, controllerName },
+          conditions: [expect.objectContaining({ lastTransitionTime: "2023-11-14T22:13:20Z" })],
+        },
+      ],
+    });
+    expect(told).toEqual(["written"]);
+  });
+
+  test("is read again where somebody else was quicker", async () => {
+    const server = new StatusServer();
+    server.put(routePath, {});
+    server.interference.push(() => server.put(routePath, { parents: [theirs] }));
+    const { writer } = writerTo(server);
+    expect(await writer.write({ ...none, httpRoutes: [route] }, onlyRoute())).toBe(true);
+    expect(server.writes).toHaveLength(2);
+    expect(server.objects.get(routePath)?.["status"]).toMatchObject({ parents: [theirs, { controllerName }] });
+  });
+
+  test("is left for a later attempt where somebody else is quicker every time", async () => {
+    const server = new StatusServer();
+    server.put(routePath, {});
+    server.interference.push(...Array.from({ length: 9 }, () => () => server.put(routePath, {})));
+    const { writer, told } = writerTo(server);
+    expect(await writer.write({ ...none, httpRoutes: [route] }, onlyRoute())).toBe(false);
+    expect(server.writes).toHaveLength(5);
+    expect(told).toEqual(["failed"]);
+  });
+
+  test("loses our entries where the object is ours no more", async () => {
+    const server = new StatusServer();
+    const status = { parents: [theirs, { parentRef, controllerName, conditions: [] }] };
+    server.put(routePath, status);
+    const { writer } = writerTo(server);
+    await writer.write(none, onlyRoute(status));
+    expect(server.objects.get(routePath)?.["status"]).toEqual({ parents: [theirs] });
+  });
+});
+
+describe("a status", () => {
+  test("is written once, though the source has not seen it yet when all is planned anew", async () => {
+    const server = new StatusServer();
+    server.put(routePath, undefined);
+    server.put(gatewayPath, undefined);
+    const { writer } = writerTo(server);
+    const statuses = { ...none, httpRoutes: [route], gateways: [gateway] };
+    const standing = { ...onlyRoute(), Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
+    await writer.write(statuses, standing);
+    expect(server.writes.map(({ path }) => path)).toEqual([`${gatewayPath}/status`, `${routePath}/status`]);
+    await writer.write(statuses, standing);
+    expect(server.writes).toHaveLength(2);
+  });
+
+  test("is written again where the source sees that somebody else has changed it", async () => {
+    const server = new StatusServer();
+    server.put(routePath, undefined);
+    const { writer } = writerTo(server);
+    await writer.write({ ...none, httpRoutes: [route] }, onlyRoute());
+    server.put(routePath, { parents: [] });
+    await writer.write({ ...none, httpRoutes: [route] }, onlyRoute({ parents: [] }));
+    expect(server.objects.get(routePath)?.["status"]).toMatchObject({ parents: [{ controllerName }] });
+  });
+
+  test("of an object that is gone is no failure", async () => {
+    const server = new StatusServer();
+    const { writer } = writerTo(server);
+    const standing = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
+    expect(await writer.write({ ...none, gateways: [gateway] }, standing)).toBe(true);
+    expect(server.writes).toHaveLength(1);
+  });
+
+  test("is left to our successor once we have lost the lead", async () => {
+    const server = new StatusServer();
+    const { writer } = writerTo(server, () => server.writes.length < 8);
+    const names = Array.from({ length: 30 }, (_, index) => `gateway-${index}`);
+    const gateways = names.map((name) => ({ ...gateway, name }));
+    const Gateway = names.map((name) => ({ metadata: { namespace: "infra", name } }));
+    expect(await writer.write({ ...none, gateways }, { ...nothing, Gateway })).toBe(false);
+    expect(server.writes).toHaveLength(8);
+  });
+});
