@@ -166,3 +166,50 @@ test("a refused ProxyPolicy is attached to nothing", () => {
 test("what is not refused keeps its status", () => {
   expect(withRejected(statuses, [])).toEqual(statuses);
 });
+
+describe("a policy", () => {
+  const policyOn = (target: string, reason: "Attached" | "TargetNotFound"): Statuses["proxyPolicies"][number] => ({
+    ...{ namespace: "default", name: "limits" },
+    ancestors: [
+      {
+        ancestorRef: { group: gatewayGroup, kind: "HTTPRoute", namespace: "default", name: target },
+        controllerName,
+        conditions: [
+          { type: "Accepted", status: "True", reason: "Valid", message: "" },
+          {
+            type: "Attached",
+            status: reason === "Attached" ? "True" : "False",
+            reason,
+            message: "",
+            observedGeneration: 2,
+          },
+        ],
+      },
+    ],
+  });
+  const withPolicy = (policy: Statuses["proxyPolicies"][number]) => ({ ...statuses, proxyPolicies: [policy] });
+
+  test("on a route that is refused waits for it, instead of not finding it", () => {
+    const route = refused("HTTPRoute", "new", { parentRefs: [web] });
+    const [policy] = withRejected(withPolicy(policyOn("new", "TargetNotFound")), [route]).proxyPolicies;
+    expect(policy?.ancestors[0]?.conditions).toEqual([
+      { type: "Accepted", status: "True", reason: "Valid", message: "" },
+      {
+        ...{ type: "Attached", status: "False", reason: "Pending", observedGeneration: 2 },
+        message: "HTTPRoute new is refused: spec.x: not so",
+      },
+    ]);
+  });
+
+  test.each([
+    ["that is not there", policyOn("nowhere", "TargetNotFound"), refused("HTTPRoute", "new", {})],
+    ["of another kind than the refused object", policyOn("new", "TargetNotFound"), refused("Gateway", "new", {})],
+    [
+      "whose last sound version is served",
+      policyOn("chat", "Attached"),
+      refused("HTTPRoute", "chat", {}, "lastSoundVersion"),
+    ],
+  ])("on a target %s stays as it is judged", (_, policy, object) => {
+    expect(withRejected(withPolicy(policy), [object]).proxyPolicies).toEqual([policy]);
+  });
+});

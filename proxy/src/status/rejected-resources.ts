@@ -15,6 +15,7 @@ import type {
   RouteStatus,
   Statuses,
 } from "../api/status.ts";
+import { withRefusedTargets } from "./refused-targets.ts";
 import { identityOf, listOf, mapOf, type Named, nameOf, observedBy } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
 
@@ -39,7 +40,10 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
       routeStatus(each, before, parents),
     ),
     backendTlsPolicies: replaced(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
-    proxyPolicies: replaced(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
+    proxyPolicies: withRefusedTargets(
+      replaced(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
+      rejected,
+    ),
     backends: replaced(statuses.backends, ofKind("Backend"), backendStatus),
   };
 }
