@@ -171,7 +171,14 @@ spec:
   parentRefs: [{name: web}]
   rules: [${rules}]
 ---`;
-    await cluster.apply(route("no-rule", `{${lookahead}}`) + route("one-rule", `{${lookahead}}, {}`));
+    await cluster.apply(`${route("no-rule", `{${lookahead}}`)}${route("one-rule", `{${lookahead}}, {}`)}
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: on-refused-route, namespace: ${namespace}}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: no-rule}]
+  traffic: {rateLimit: {local: [{requests: 1, unit: Minutes}]}}
+`);
     const conditionsOf = async (name: string) => {
       const entries = () => entriesOf(cluster, `httproute/${name}`, namespace, "parents");
       const [entry] = await eventually(entries, (found) => found.length > 0);
@@ -186,6 +193,54 @@ spec:
       { type: "ResolvedRefs" },
       { type: "PartiallyInvalid", status: "True", reason: "UnsupportedValue", message },
     ]);
+    const isPending = (entries: readonly Entry[]) =>
+      entries.some((entry) => outcomeOf(entry, "Attached") === "False Pending");
+    await eventually(() => entriesOf(cluster, "proxypolicy/on-refused-route", namespace, "ancestors"), isPending);
+  });
+
+  test("a Gateway that only the parser can refuse is not accepted, with the reason", async () => {
+    const address = "{type: example.test/name, value: same}";
+    await cluster.apply(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: refused, namespace: ${namespace}}
+spec:
+  gatewayClassName: matrix
+  addresses: [${address}, ${address}]
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+`);
+    const { status } = await eventually(
+      () => cluster.get("gateway/refused", namespace),
+      (gateway) => JSON.stringify(gateway["status"] ?? "").includes("named twice"),
+    );
+    expect(status).toMatchObject({
+      conditions: [
+        { type: "Accepted", status: "False", reason: "Invalid", observedGeneration: 1 },
+        { type: "Programmed", status: "False", reason: "Invalid", observedGeneration: 1 },
+      ],
+    });
+  });
+
+  test.each([
+    ["on-route", "HTTPRoute/on-route", "1 requests/Minute", "True", "True"],
+    ["tokens", "HTTPRoute/tokens", "10 tokens/Minute", "True", "True"],
+    ["missing-route", "HTTPRoute/nowhere", "1 requests/Minute", "True", "False"],
+    ["one-of-two-targets", "HTTPRoute/one-of-two, HTTPRoute/nowhere", "1 requests/Minute", "True", "1/2"],
+    // Nothing but its targets can be read of it.
+    ["refused", "HTTPRoute/plain", "", "False", "False"],
+  ])("kubectl shows of %s what it names, what it admits and what became of it", async (name, ...expected) => {
+    const table = await eventually(
+      () => cluster.kubectl(["get", "ppol", name, "-n", namespace]),
+      (text) => text.includes(expected[0]),
+    );
+    const [head = "", row = ""] = table.split("\n");
+    // kubectl aligns values with their headings; some values have spaces, and some are empty.
+    const columns = ["NAME", "TARGET", "LIMITS", "ACCEPTED", "ATTACHED", "AGE"];
+    expect(head.split(/ +/)).toEqual(columns);
+    const starts = columns.map((column) => head.indexOf(column));
+    const values = starts.map((start, index) => row.slice(start, starts[index + 1]).trimEnd());
+    expect(values.slice(0, -1)).toEqual([name, ...expected]);
+    expect(values.at(-1)).toMatch(/^\d+[smh]/);
   });
 
   test("a Backend is accepted once the Secret that it names is there", async () => {

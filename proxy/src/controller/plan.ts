@@ -158,10 +158,10 @@ export function clusterStatuses({ statuses, gateways, provision }: Plan, observe
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: told,
-    proxyPolicies: statuses.proxyPolicies.map((status) => {
-      const policy = policies.get(keyOf(status));
-      return policy === undefined ? status : { ...status, summary: policySummary(policy, status) };
-    }),
+    proxyPolicies: statuses.proxyPolicies.map((status) => ({
+      ...status,
+      summary: policySummary(policies.get(keyOf(status)), status),
+    })),
     listenerSets: statuses.listenerSets.map((status) =>
       setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
     ),

@@ -13,6 +13,5 @@ export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gate
     readonly supportedFeatures: readonly { readonly name: string }[];
   })[];
   readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
-  /** Without a summary where the policy was refused before it could be read. */
-  readonly proxyPolicies: readonly (PolicyStatus & { readonly summary?: PolicySummary })[];
+  readonly proxyPolicies: readonly (PolicyStatus & { readonly summary: PolicySummary })[];
 }

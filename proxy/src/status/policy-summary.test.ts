@@ -44,4 +44,16 @@ describe("policySummary()", () => {
     });
     expect(summaryOf(nowhere)).toMatchObject({ attached: "False" });
   });
+
+  test("tells of a policy that cannot be read what it names, and no limits", () => {
+    const ancestorRef = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "default", name: "chat" };
+    const refused = { type: "Accepted", status: "False", reason: "Invalid", message: "" } as const;
+    const status = {
+      ...{ namespace: "default", name: "limits" },
+      ancestors: [{ ancestorRef, controllerName: "gatewayproxy.dev/controller", conditions: [refused] }],
+    };
+    expect(policySummary(undefined, status)).toEqual({
+      ...{ target: "HTTPRoute/chat", limits: "", accepted: "False", attached: "False" },
+    });
+  });
 });

@@ -5,7 +5,7 @@ import type { PolicyStatus } from "../api/status.ts";
 export interface PolicySummary {
   /** `HTTPRoute/chat, Gateway/web` */
   readonly target: string;
-  /** `10 requests/Minute, global` */
+  /** `10 requests/Minute, global`; empty where no sound version of the policy is known. */
   readonly limits: string;
   readonly accepted: string;
   /** `True`, `False`, or `1/2` where some targets are not enforced. */
@@ -15,24 +15,31 @@ export interface PolicySummary {
 /** What the API takes of a text. */
 const longest = 1024;
 
-export function policySummary({ spec }: ProxyPolicy, { ancestors }: PolicyStatus): PolicySummary {
-  const { local, global } = spec.traffic.rateLimit;
-  const entries = local.map((entry) => {
-    const amount = entry.tokens === undefined ? `${entry.requests ?? 0} requests` : `${entry.tokens} tokens`;
-    return `${amount}/${entry.unit.replace(/s$/, "")}`;
-  });
+/** @param policy undefined where the parser refuses it and no earlier version is known. */
+export function policySummary(policy: ProxyPolicy | undefined, { ancestors }: PolicyStatus): PolicySummary {
   const holds = (type: string) =>
     ancestors.filter(({ conditions }) => conditions.some((each) => each.type === type && each.status === "True"))
       .length;
   const attached = holds("Attached");
   const isPartly = attached > 0 && attached < ancestors.length;
   return {
-    target: spec.targetRefs
-      .map(({ kind, name, sectionName }) => `${kind}/${name}${sectionName === undefined ? "" : `#${sectionName}`}`)
+    target: ancestors
+      .map(({ ancestorRef: { kind, name, sectionName } }) =>
+        sectionName === undefined ? `${kind}/${name}` : `${kind}/${name}#${sectionName}`,
+      )
       .join(", ")
       .slice(0, longest),
-    limits: [...entries, ...(global === undefined ? [] : ["global"])].join(", ").slice(0, longest),
+    limits: policy === undefined ? "" : limitsOf(policy).slice(0, longest),
     accepted: holds("Accepted") > 0 ? "True" : "False",
     attached: isPartly ? `${attached}/${ancestors.length}` : attached > 0 ? "True" : "False",
   };
+}
+
+function limitsOf({ spec }: ProxyPolicy): string {
+  const { local, global } = spec.traffic.rateLimit;
+  const entries = local.map((entry) => {
+    const amount = entry.tokens === undefined ? `${entry.requests ?? 0} requests` : `${entry.tokens} tokens`;
+    return `${amount}/${entry.unit.replace(/s$/, "")}`;
+  });
+  return [...entries, ...(global === undefined ? [] : ["global"])].join(", ");
 }
