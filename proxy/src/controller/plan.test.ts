@@ -1,0 +1,214 @@
+import { describe, expect, test } from "vitest";
+import { parseManifests } from "../api/parse-manifests.ts";
+import type { RejectedResource } from "../api/rejected-resource.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import type { KubeObject } from "../kube/object.ts";
+import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
+import { ownedKey } from "./provision/owned-object.ts";
+import type { ProxyDefaults } from "./provision/workload.ts";
+import { supportedFeatures } from "./supported-features.ts";
+
+const defaults: ProxyDefaults = {
+  image: "proxy:1",
+  imagePullPolicy: "IfNotPresent",
+  replicas: 2,
+  serviceType: "ClusterIP",
+  clusterRole: "gateway-proxy-proxy",
+  hasNetworkPolicy: false,
+};
+
+const gatewayClass = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: ours}
+spec: {controllerName: gatewayproxy.dev/controller}
+---`;
+
+interface GatewayFields {
+  readonly className?: string;
+  readonly listeners?: string;
+  readonly infrastructure?: string;
+  readonly more?: string;
+}
+
+const http = "{name: http, port: 80, protocol: HTTP}";
+
+function gateway(name: string, fields: GatewayFields = {}): string {
+  const { className = "ours", listeners = http, infrastructure = "{}", more = "" } = fields;
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ${name}, namespace: infra, uid: uid-of-${name}}
+spec: {gatewayClassName: ${className}, listeners: [${listeners}], infrastructure: ${infrastructure}, ${more}}
+---`;
+}
+
+function resourcesOf(...manifests: readonly string[]): ResourceSet {
+  const { resources, problems } = parseManifests([{ path: "a.yaml", text: manifests.join("\n") }]);
+  if (problems.length > 0) throw new Error(JSON.stringify(problems));
+  return resources;
+}
+
+const plan = (resources: ResourceSet, rejected: readonly RejectedResource[] = []): Plan =>
+  planFor({ resources, rejected, unreadable: new Set() }, defaults);
+
+const keys = ({ provision }: Plan) => provision.wanted.map(ownedKey);
+
+function portsOf({ provision }: Plan): unknown {
+  const service = provision.wanted.find(({ kind }) => kind === "Service");
+  return (service?.body["spec"] as { ports?: { port: number }[] } | undefined)?.ports?.map(({ port }) => port);
+}
+
+describe("what is to be made", () => {
+  test("are the objects of each Gateway of ours, and of no other", () => {
+    const resources = resourcesOf(gatewayClass, gateway("web"), gateway("foreign", { className: "theirs" }));
+    expect(keys(plan(resources))).toEqual([
+      "ClusterRoleBinding infra-web-ours-proxy",
+      "ServiceAccount infra/web-ours",
+      "Service infra/web-ours",
+      "Deployment infra/web-ours",
+      "PodDisruptionBudget infra/web-ours",
+    ]);
+  });
+
+  test("leaves the objects of a Gateway alone that is refused or serves nothing yet", () => {
+    const waiting = `{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}}`;
+    const unknown = `{parametersRef: {group: example.com, kind: Shape, name: s}}`;
+    const resources = resourcesOf(
+      gatewayClass,
+      gateway("waiting", { listeners: waiting }),
+      gateway("refused", { infrastructure: unknown }),
+    );
+    const { provision } = plan(resources);
+    expect(provision.wanted).toEqual([]);
+    expect(provision.frozen).toEqual(new Set(["infra/waiting", "infra/refused"]));
+    expect(provision.present).toEqual(new Set(["infra/waiting", "infra/refused"]));
+  });
+
+  test("leaves the objects of a Gateway alone that the parser refuses", () => {
+    const object = {
+      kind: "Gateway",
+      metadata: { namespace: "infra", name: "broken", generation: 3 },
+      spec: { gatewayClassName: "ours" },
+    };
+    const faults = [{ path: ["spec", "addresses"], message: "not so", isUnknownField: false }];
+    const { provision, statuses } = plan(resourcesOf(gatewayClass), [{ object, faults, inForce: "nothing" }]);
+    expect(provision.frozen).toEqual(new Set(["infra/broken"]));
+    expect(provision.present).toEqual(new Set(["infra/broken"]));
+    expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ type: "Accepted", status: "False", reason: "Invalid" });
+  });
+
+  test("opens a port for each listener that is accepted, also for one that lacks its certificate", () => {
+    const listeners = [
+      http,
+      "{name: more, port: 80, protocol: HTTP, hostname: more.test}",
+      "{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}}",
+      "{name: unknown, port: 9000, protocol: UDP}",
+    ];
+    expect(portsOf(plan(resourcesOf(gatewayClass, gateway("web", { listeners: listeners.join(", ") }))))).toEqual([
+      80, 443,
+    ]);
+  });
+
+  test("opens the ports of ListenerSets that the Gateway allows", () => {
+    const set = (name: string, namespace: string, port: number) => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: ${name}, namespace: ${namespace}}
+spec:
+  parentRef: {name: web, namespace: infra}
+  listeners: [{name: http, port: ${port}, protocol: HTTP}]
+---`;
+    const more = "allowedListeners: {namespaces: {from: Same}}";
+    const resources = resourcesOf(
+      gatewayClass,
+      gateway("web", { more }),
+      set("near", "infra", 8080),
+      set("far", "team", 9090),
+    );
+    expect(portsOf(plan(resources))).toEqual([80, 8080]);
+  });
+
+  test("gives proxies the right to read the Secrets that their Gateway names", () => {
+    const listeners = `${http}, {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: cert}]}}`;
+    const { provision } = plan(resourcesOf(gatewayClass, gateway("web", { listeners })));
+    const role = provision.wanted.find(({ kind }) => kind === "Role");
+    expect(role?.body["rules"]).toMatchObject([{ resources: ["secrets"], resourceNames: ["cert"] }]);
+  });
+
+  test("takes the shape that the class and the Gateway ask for", () => {
+    const shape = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: shape, namespace: infra}
+data: {deployment: "spec: {replicas: 7}"}
+---`;
+    const infrastructure = `{parametersRef: {group: "", kind: ConfigMap, name: shape}}`;
+    const resources = resourcesOf(gatewayClass, shape, gateway("web", { infrastructure }));
+    const deployment = plan(resources).provision.wanted.find(({ kind }) => kind === "Deployment");
+    expect(deployment?.body["spec"]).toMatchObject({ replicas: 7 });
+    expect(controllerObjects(resources)).toContainEqual({ kind: "ConfigMap", namespace: "infra", name: "shape" });
+  });
+});
+
+describe("statuses", () => {
+  const service: KubeObject = {
+    metadata: { name: "web-ours", namespace: "infra" },
+    spec: { type: "ClusterIP", clusterIP: "10.96.0.7" },
+  };
+  const slice = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s, namespace: infra, labels: {kubernetes.io/service-name: web-ours}}
+addressType: IPv4
+ports: [{port: 80}]
+endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
+---`;
+  const policyOn = (targets: string) => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: limits, namespace: infra}
+spec:
+  targetRefs: [${targets}]
+  traffic: {rateLimit: {local: [{requests: 10, unit: Minutes}]}}
+---`;
+
+  function told(resources: ResourceSet, faults: ReadonlyMap<string, string> = new Map()) {
+    return clusterStatuses(plan(resources), { resources, faults, serviceOf: () => service });
+  }
+
+  test("of a class claim the features that we have", () => {
+    const [status] = told(resourcesOf(gatewayClass)).gatewayClasses;
+    expect(status?.supportedFeatures).toEqual(supportedFeatures.map((name) => ({ name })));
+  });
+
+  test("of a Gateway say that it is programmed once a proxy answers at an address", () => {
+    const [status] = told(resourcesOf(gatewayClass, gateway("web"), slice)).gateways;
+    expect(status?.addresses).toEqual([{ type: "IPAddress", value: "10.96.0.7" }]);
+    expect(status?.conditions).toContainEqual(expect.objectContaining({ type: "Programmed", status: "True" }));
+  });
+
+  test("of a Gateway tell why what it needs cannot be made", () => {
+    const faults = new Map([
+      ["Deployment infra/web-ours", "quota exceeded"],
+      ["Deployment infra/other-ours", "of another Gateway"],
+    ]);
+    const [status] = told(resourcesOf(gatewayClass, gateway("web"), slice), faults).gateways;
+    expect(status?.conditions).toContainEqual(
+      expect.objectContaining({
+        type: "Programmed",
+        status: "False",
+        reason: "NoResources",
+        message: "quota exceeded",
+      }),
+    );
+  });
+
+  test("of a policy sum it up", () => {
+    const targets = "{group: gateway.networking.k8s.io, kind: Gateway, name: web}";
+    const [status] = told(resourcesOf(gatewayClass, gateway("web"), policyOn(targets))).proxyPolicies;
+    expect(status?.summary).toEqual({
+      ...{ target: "Gateway/web", limits: "10 requests/Minute", accepted: "True", attached: "True" },
+    });
+  });
+});
