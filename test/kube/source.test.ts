@@ -7,61 +7,67 @@ import { createServer, get as httpGet } from "node:http";
 import { get as httpsGet } from "node:https";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:tls";
-import { expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { freePort, type ProxyProcess, spawnClusterProxy } from "../support/proxy-process.ts";
-import { eventually } from "./support/cluster.ts";
+import { describeCluster, eventually } from "./support/cluster.ts";
 import { applyDefinitions } from "./support/global-setup.ts";
 
 const endpoint = "10.77.0.1";
-const isPossible = inject("kubeconfig") !== undefined && process.getuid?.() === 0;
+const isRoot = process.getuid?.() === 0;
 
-test("a proxy serves a Gateway of a cluster through changes, rotations and the cluster's absence", {
-  skip: !isPossible,
-  timeout: 180_000,
-}, async () => {
-  const plane = await startControlPlane();
-  onTestFinished(() => plane.stop());
-  await applyDefinitions(plane.kubeconfig);
-  const [http, https] = [await freePort(), await freePort()];
-  await createCertificate(plane, "first");
-  await apply(plane, manifests(http, https, await openBackend()));
+describeCluster("a proxy with a cluster of its own", () => {
+  // Named at the end of the run like a program that is missing.
+  describe("on a machine whose addresses may be added to", {
+    skip: !isRoot,
+    meta: { missingPrograms: isRoot ? [] : ["root"] },
+  }, () => {
+    test("serves a Gateway of a cluster through changes, rotations and the cluster's absence", {
+      timeout: 180_000,
+    }, async () => {
+      const plane = await startControlPlane();
+      onTestFinished(() => plane.stop());
+      await applyDefinitions(plane.kubeconfig);
+      const [http, https] = [await freePort(), await freePort()];
+      await createCertificate(plane, "first");
+      await apply(plane, manifests(http, https, await openBackend()));
 
-  const proxy = await spawnClusterProxy(plane.kubeconfig, "default/web", ["--workers", "1"]);
-  await proxy.logged(({ msg }) => msg === "ready");
-  expect(await statusOf(http)).toBe(200);
-  expect(await commonNameAt(https)).toBe("first");
+      const proxy = await spawnClusterProxy(plane.kubeconfig, "default/web", ["--workers", "1"]);
+      await proxy.logged(({ msg }) => msg === "ready");
+      expect(await statusOf(http)).toBe(200);
+      expect(await commonNameAt(https)).toBe("first");
 
-  await apply(plane, policy);
-  await expectWithin(2_000, async () => (await statusOf(http)) === 429);
+      await apply(plane, policy);
+      await expectWithin(2_000, async () => (await statusOf(http)) === 429);
 
-  await createCertificate(plane, "second");
-  await expectWithin(5_000, async () => (await commonNameAt(https)) === "second");
+      await createCertificate(plane, "second");
+      await expectWithin(5_000, async () => (await commonNameAt(https)) === "second");
 
-  await plane.killApi();
-  expect(await statusOf(https, "https")).toBe(429);
-  await plane.startApi();
-  await plane.kubectl(["delete", "proxypolicy", "limit"]);
-  await expectWithin(20_000, async () => (await statusOf(http)) === 200);
-  expect(errorsOf(proxy)).toEqual([]);
-});
+      await plane.killApi();
+      expect(await statusOf(https, "https")).toBe(429);
+      await plane.startApi();
+      await plane.kubectl(["delete", "proxypolicy", "limit"]);
+      await expectWithin(20_000, async () => (await statusOf(http)) === 200);
+      expect(errorsOf(proxy)).toEqual([]);
+    });
 
-test("a proxy whose Gateway does not exist waits for it and is not ready", {
-  skip: !isPossible,
-  timeout: 120_000,
-}, async () => {
-  const plane = await startControlPlane();
-  onTestFinished(() => plane.stop());
-  const [http, https] = [await freePort(), await freePort()];
-  const proxy = await spawnClusterProxy(plane.kubeconfig, "default/web", ["--workers", "1"]);
-  // Its cluster does not even know the kinds.
-  await proxy.logged(({ msg }) => String(msg).includes("the API server does not know the kind Gateway"));
-  expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(503);
-  await applyDefinitions(plane.kubeconfig);
-  await createCertificate(plane, "first");
-  await apply(plane, manifests(http, https, await openBackend()));
-  await proxy.logged(({ msg }) => msg === "ready");
-  await expectWithin(15_000, async () => (await statusOf(http)) === 200);
+    test("waits for a Gateway that does not exist, and is not ready meanwhile", {
+      timeout: 120_000,
+    }, async () => {
+      const plane = await startControlPlane();
+      onTestFinished(() => plane.stop());
+      const [http, https] = [await freePort(), await freePort()];
+      const proxy = await spawnClusterProxy(plane.kubeconfig, "default/web", ["--workers", "1"]);
+      // Its cluster does not even know the kinds.
+      await proxy.logged(({ msg }) => String(msg).includes("the API server does not know the kind Gateway"));
+      expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(503);
+      await applyDefinitions(plane.kubeconfig);
+      await createCertificate(plane, "first");
+      await apply(plane, manifests(http, https, await openBackend()));
+      await proxy.logged(({ msg }) => msg === "ready");
+      await expectWithin(15_000, async () => (await statusOf(http)) === 200);
+    });
+  });
 });
 
 const policy = `
