@@ -1,6 +1,7 @@
 /** HTTP/2 with prior knowledge on the port that speaks HTTP/1.1 too. */
+import type { ServerResponse } from "node:http";
 import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from "node:http2";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { answering, type Echo, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -11,6 +12,7 @@ import {
   routeManifest,
   startGateway,
 } from "../support/gateway.ts";
+import { endHeaders, endStream, frame, frameType, framesOf, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
 
 function open(url: string): ClientHttp2Session {
   const session = connect(url);
@@ -91,6 +93,34 @@ test("trailers pass", async () => {
   });
   const { body, trailers } = await ask(open((await startGateway(route(port))).url()));
   expect([body, trailers["x-checksum"]]).toEqual(["body", "abc"]);
+});
+
+describe.each([
+  ["a whole request", [frame(frameType.headers, endHeaders | endStream, 1, rootRequest)]],
+  [
+    "a request that is still coming",
+    [frame(frameType.headers, endHeaders, 1, rootRequest), frame(frameType.data, 0, 1, Buffer.from("begun"))],
+  ],
+])("the answer to %s ends its stream, which tells the client that nothing is missing", (_request, request) => {
+  test.each([
+    ["in one piece", (response: ServerResponse) => void response.end("all")],
+    [
+      "in pieces",
+      (response: ServerResponse) => {
+        response.write("some");
+        setTimeout(() => response.end(), 20);
+      },
+    ],
+  ])("%s", async (_pieces, answer) => {
+    const gateway = await startGateway(route((await startBackend((_, response) => answer(response))).port));
+    const { socket, received } = openRawHttp2(gateway.url());
+    socket.write(Buffer.concat(request));
+    await expect.poll(() => gateway.records).toMatchObject([{ status: 200, reason: undefined }]);
+    const last = framesOf(received()).find(
+      ({ type, flags, stream }) => stream === 1 && (type === frameType.rstStream || (flags & endStream) !== 0),
+    );
+    expect(last?.type).toBe(frameType.data);
+  });
 });
 
 test("an answer that breaks off in the middle resets the stream and spares the connection", async () => {

@@ -1,7 +1,6 @@
 /** What one HTTP/2 client can do for nothing is bounded: raw frames, and another client that must not notice. */
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
-import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import {
@@ -13,24 +12,17 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import {
+  endHeaders,
+  endStream,
+  frame,
+  frameType,
+  framesOf,
+  openRawHttp2,
+  type RawHttp2,
+  rootRequest,
+} from "../support/raw-http2.ts";
 import { askHttp2 } from "../support/tls.ts";
-
-/** RFC 9113 §6 */
-const frameType = { headers: 1, rstStream: 3, settings: 4, ping: 6, goaway: 7, continuation: 9 };
-const endStream = 1;
-const endHeaders = 4;
-
-function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-/** `GET / http` from HPACK's static table (RFC 7541 §A), and `:authority: a` as a literal. */
-const request = Buffer.from([0x82, 0x84, 0x86, 0x41, 0x01, 0x61]);
 
 async function start(): Promise<TestGateway> {
   const { port } = await startBackend(answering(200, "ok"));
@@ -39,44 +31,21 @@ async function start(): Promise<TestGateway> {
   );
 }
 
-interface RawClient {
-  readonly socket: Socket;
-  /** All that the server has sent. */
-  readonly received: () => Buffer;
-}
-
-function open(gateway: TestGateway): RawClient {
-  const socket = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
-  const chunks: Buffer[] = [];
-  socket.on("data", (chunk: Buffer) => chunks.push(chunk));
-  // The server closes while we write.
-  socket.on("error", () => undefined);
-  onTestFinished(() => void socket.destroy());
-  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-  socket.write(frame(frameType.settings, 0, 0));
-  return { socket, received: () => Buffer.concat(chunks) };
-}
-
 /** RST_STREAM frames that say REFUSED_STREAM. */
 function refusals(bytes: Buffer): number {
-  let count = 0;
-  for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3)) {
-    if (bytes.readUInt8(at + 3) === frameType.rstStream && bytes.readUInt32BE(at + 9) === 7) count++;
-  }
-  return count;
+  return framesOf(bytes).filter(({ type, payload }) => type === frameType.rstStream && payload.readUInt32BE() === 7)
+    .length;
 }
 
 /** Error codes of the GOAWAY frames among the bytes (RFC 9113 §7). */
 function goaways(bytes: Buffer): readonly number[] {
-  const codes: number[] = [];
-  for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3)) {
-    if (bytes.readUInt8(at + 3) === frameType.goaway) codes.push(bytes.readUInt32BE(at + 13));
-  }
-  return codes;
+  return framesOf(bytes)
+    .filter(({ type }) => type === frameType.goaway)
+    .map(({ payload }) => payload.readUInt32BE(4));
 }
 
 /** Writes until the server has had enough, at most `times`. */
-async function flood({ socket }: RawClient, times: number, piece: (index: number) => Buffer): Promise<void> {
+async function flood({ socket }: RawHttp2, times: number, piece: (index: number) => Buffer): Promise<void> {
   const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   for (let index = 0; index < times && !socket.destroyed; index++) {
     if (socket.write(piece(index))) continue;
@@ -92,12 +61,12 @@ test("a client that resets every stream that it opens is sent away, and another 
   const gateway = await start();
   const session = connectHttp2(gateway.url());
   onTestFinished(() => session.destroy());
-  const attacker = open(gateway);
+  const attacker = openRawHttp2(gateway.url());
   const flooding = flood(attacker, 20_000, (index) => {
     const stream = 2 * index + 1;
     const cancel = Buffer.from([0, 0, 0, 8]);
     return Buffer.concat([
-      frame(frameType.headers, endStream | endHeaders, stream, request),
+      frame(frameType.headers, endStream | endHeaders, stream, rootRequest),
       frame(frameType.rstStream, 0, stream, cancel),
     ]);
   });
@@ -111,10 +80,10 @@ test("a client that resets every stream that it opens is sent away, and another 
 });
 
 test("a head without end is not read to the end", async () => {
-  const attacker = open(await start());
+  const attacker = openRawHttp2((await start()).url());
   const piece = Buffer.alloc(1_024);
   await flood(attacker, 100_000, (index) =>
-    index === 0 ? frame(frameType.headers, endStream, 1, request) : frame(frameType.continuation, 0, 1, piece),
+    index === 0 ? frame(frameType.headers, endStream, 1, rootRequest) : frame(frameType.continuation, 0, 1, piece),
   );
   expect(attacker.socket.bytesWritten).toBeLessThan(50 * 1024 * 1024);
 });
@@ -123,7 +92,7 @@ test.each([
   ["SETTINGS", frame(frameType.settings, 0, 0, Buffer.from([0, 3, 0, 0, 0, 100]))],
   ["PING", frame(frameType.ping, 0, 0, Buffer.alloc(8))],
 ])("a client that sends %s without end and reads nothing is let go before it fills our memory", async (_, piece) => {
-  const attacker = open(await start());
+  const attacker = openRawHttp2((await start()).url());
   attacker.socket.pause();
   const before = process.memoryUsage().rss;
   const many = Buffer.concat(Array.from({ length: 1_000 }, () => piece));
@@ -137,11 +106,11 @@ test("streams beyond those that are allowed at once are refused, and the others 
   const gateway = await startGateway(
     manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
   );
-  const client = open(gateway);
+  const client = openRawHttp2(gateway.url());
   await once(client.socket, "data");
   // Before the client has acknowledged the settings; one that has, and goes on, breaks the protocol and is sent away.
   const streams = Array.from({ length: 110 }, (_, index) =>
-    frame(frameType.headers, endStream | endHeaders, 2 * index + 1, request),
+    frame(frameType.headers, endStream | endHeaders, 2 * index + 1, rootRequest),
   );
   client.socket.write(Buffer.concat(streams));
   await expect.poll(() => refusals(client.received())).toBe(10);

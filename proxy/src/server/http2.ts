@@ -54,6 +54,7 @@ export class Http2Downstream implements Downstream {
     this.#stream.respond([":status", String(status), ...headers], { endStream: body.length === 0 });
     if (body.length > 0) this.#stream.end(body);
     this.#isEnded = true;
+    this.#refuseRest();
   }
 
   start(status: number, headers: string[]): void {
@@ -86,9 +87,16 @@ export class Http2Downstream implements Downstream {
     this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   }
 
+  /** Also without any: of none, Node makes the empty frame that ends the stream, where closing it would be a reset. */
   #sendTrailers(): void {
-    if (this.#trailers.length === 0) this.#stream.close();
-    else this.#stream.sendTrailers(grouped(this.#trailers));
+    this.#stream.sendTrailers(grouped(this.#trailers));
+    this.#refuseRest();
+  }
+
+  /** The answer is whole; what is still to come of the request is not wanted any more (RFC 9113 §8.1). */
+  #refuseRest(): void {
+    // A reset overtakes what Node is about to send in this turn.
+    if (this.body?.readableEnded === false) setImmediate(() => this.#stream.close());
   }
 }
 

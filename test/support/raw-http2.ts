@@ -1,0 +1,63 @@
+/** HTTP/2 without a client in between: sends the frames it is given and keeps what comes back. */
+import { connect, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** RFC 9113 §6 */
+export const frameType = { data: 0, headers: 1, rstStream: 3, settings: 4, ping: 6, goaway: 7, continuation: 9 };
+/** Flag of DATA and HEADERS. */
+export const endStream = 1;
+/** Flag of HEADERS and CONTINUATION. */
+export const endHeaders = 4;
+
+/** `GET / http` from HPACK's static table (RFC 7541 §A), and `:authority: a` as a literal. */
+export const rootRequest = Buffer.from([0x82, 0x84, 0x86, 0x41, 0x01, 0x61]);
+
+/** A frame as bytes (RFC 9113 §4.1). */
+export function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+export interface Frame {
+  readonly type: number;
+  readonly flags: number;
+  readonly stream: number;
+  readonly payload: Buffer;
+}
+
+/** The frames that have come whole. */
+export function framesOf(bytes: Buffer): readonly Frame[] {
+  const frames: Frame[] = [];
+  for (let at = 0; at + 9 <= bytes.length; ) {
+    const end = at + 9 + bytes.readUIntBE(at, 3);
+    if (end > bytes.length) break;
+    const [type, flags] = [bytes.readUInt8(at + 3), bytes.readUInt8(at + 4)];
+    frames.push({ type, flags, stream: bytes.readUInt32BE(at + 5), payload: bytes.subarray(at + 9, end) });
+    at = end;
+  }
+  return frames;
+}
+
+export interface RawHttp2 {
+  readonly socket: Socket;
+  /** All that the server has sent. */
+  readonly received: () => Buffer;
+}
+
+/** Connects to an `http://host:port` and says hello (RFC 9113 §3.4); the end of the test closes the connection. */
+export function openRawHttp2(url: string): RawHttp2 {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const chunks: Buffer[] = [];
+  socket.on("data", (chunk: Buffer) => chunks.push(chunk));
+  // The server closes while we write.
+  socket.on("error", () => undefined);
+  onTestFinished(() => void socket.destroy());
+  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  socket.write(frame(frameType.settings, 0, 0));
+  return { socket, received: () => Buffer.concat(chunks) };
+}
