@@ -1,5 +1,5 @@
 /** Client certificates on HTTPS listeners (Gateway API `spec.tls.frontend`), with real handshakes. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -92,6 +92,17 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     for (const client of [pick(ofFirst), pick(ofSecond), {}]) {
       expect((await askTls(gateway, "a.example", { ...trust(), ...client })).status).toBe(200);
     }
+  });
+
+  test("AllowInsecureFallback takes a certificate that only claims to be of the trusted authority", async () => {
+    mkdirSync(join(directory, "forged"));
+    const forger = new TestAuthority(openssl, join(directory, "forged"), "first");
+    const frontend = `tls: { frontend: { default: ${validation(["first"], "AllowInsecureFallback")} } }`;
+    const { gateway } = await start(tlsGatewayManifest(ports, frontend));
+    const forged = pick(forger.issueByName("client", "DNS:client"));
+    // A client that knows the real authority would send its certificate along.
+    const client = { ...forged, rejectUnauthorized: false };
+    expect((await askTls(gateway, "a.example", client)).status).toBe(200);
   });
 
   test("a session that is resumed proves nothing: no tickets are given", async () => {

@@ -30,6 +30,11 @@ export class TestAuthority {
     return this.#issue(file, ecdsa, altNames);
   }
 
+  /** Like `issue`; nothing but the issuer's name, which others may bear too, says who has signed it. */
+  issueByName(file: string, ...altNames: readonly string[]): Certificate {
+    return this.#issue(file, [...ecdsa, "-addext", "authorityKeyIdentifier=none"], altNames);
+  }
+
   /** Like `issue`, with an RSA key. */
   issueRsa(file: string, ...altNames: readonly string[]): Certificate {
     return this.#issue(file, ["-newkey", "rsa:2048"], altNames);

@@ -9,7 +9,7 @@
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createSecureContext, createServer, type SecureContext, type Server, type TLSSocket } from "node:tls";
-import type { Certificate, Listener, ListenerTls, TlsVersion } from "../ir/snapshot.ts";
+import type { Certificate, ClientValidation, Listener, ListenerTls, TlsVersion } from "../ir/snapshot.ts";
 import { HostTable } from "../routing/host-table.ts";
 import type { TlsSession } from "./connection.ts";
 
@@ -108,9 +108,18 @@ function contextOptions({ ciphers, clientValidation }: ListenerTls, { chain, pri
   return {
     cert: chain,
     key: privateKey.secret,
-    ...(clientValidation !== undefined && { ca: clientValidation.authorities }),
+    ...(clientValidation !== undefined && { ca: authoritiesOf(clientValidation) }),
     ciphers: `${tls13Ciphers}:${ciphers ?? tls12Ciphers}`,
   };
+}
+
+/**
+ * What OpenSSL judges client certificates by. Where every client is taken that is nothing: a certificate of an unknown
+ * authority is let pass, while one with the name of a known authority and another's signature leaves an error behind in
+ * OpenSSL, on which Node closes the connection.
+ */
+function authoritiesOf({ authorities, mode }: ClientValidation): string | string[] {
+  return mode === "AllowValidOnly" ? authorities : [];
 }
 
 /** Forward secrecy and authenticated encryption; of the others HTTP/2 forbids most (RFC 9113 §9.2.2). */
