@@ -28,6 +28,11 @@ export function rigHome(env: NodeJS.ProcessEnv = process.env): string {
   return env["KUBE_RIG_HOME"] ?? join(env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "kube-rig");
 }
 
+/** The folder with the CRDs of a channel of the Gateway API, in the version of the conformance suite. */
+export function gatewayApiCrds(channel: "standard" | "experimental"): string {
+  return join(rigHome(), channel === "standard" ? "gateway-api-crds" : "gateway-api-crds-experimental");
+}
+
 /** The path of a program, or undefined where it is not built. KUBEBUILDER_ASSETS wins. */
 export function findRigProgram(name: RigProgram, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const folders = [env["KUBEBUILDER_ASSETS"] ?? "", join(rigHome(env), "bin")].filter((folder) => folder !== "");

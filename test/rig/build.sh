@@ -15,6 +15,7 @@ readonly home="${KUBE_RIG_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/kube-rig}"
 readonly bin="$home/bin"
 readonly kubernetes_version=v1.36.3
 readonly crds="$home/gateway-api-crds"
+readonly experimental_crds="$home/gateway-api-crds-experimental"
 PATH="$PATH:/usr/local/go/bin"
 
 # group, binary, module, package
@@ -68,22 +69,32 @@ build() { # NAME MODULE PACKAGE
   if [ "$name" = fakekubelet ]; then source_digest >"$bin/.fakekubelet.source"; fi
 }
 
-# The CRDs of the Gateway API's standard channel, in the version of the conformance suite.
+# The CRDs of the Gateway API, the standard channel's and the experimental one's, in the version of the conformance suite.
 copy_crds() {
-  local module version
+  local module version channel to
   module=$(cd "$here/modules/conformance" && go mod download -json sigs.k8s.io/gateway-api)
   version=$(sed -n 's/^\t"Version": "\(.*\)",$/\1/p' <<<"$module")
   module=$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$module")
-  rm -rf "$crds.new"
-  mkdir -p "$crds.new"
-  cp "$module"/config/crd/standard/*.yaml "$crds.new"
-  chmod -R u+w "$crds.new"
-  rm -rf "$crds"
-  mv "$crds.new" "$crds"
-  echo "$version" >"$crds/VERSION"
+  for channel in standard experimental; do
+    to=$crds
+    if [ "$channel" = experimental ]; then to=$experimental_crds; fi
+    rm -rf "$to.new"
+    mkdir -p "$to.new"
+    cp "$module/config/crd/$channel"/gateway.networking*.yaml "$to.new"
+    chmod -R u+w "$to.new"
+    rm -rf "$to"
+    mv "$to.new" "$to"
+    echo "$version" >"$to/VERSION"
+  done
 }
 
-has_crds() { [ "v$(sed -n 's/.*sigs.k8s.io\/gateway-api v//p' "$here/modules/conformance/go.mod")" = "$(cat "$crds/VERSION" 2>/dev/null)" ]; }
+has_crds() {
+  local version folder
+  version="v$(sed -n 's/.*sigs.k8s.io\/gateway-api v//p' "$here/modules/conformance/go.mod")"
+  for folder in "$crds" "$experimental_crds"; do
+    [ "$version" = "$(cat "$folder/VERSION" 2>/dev/null)" ] || return 1
+  done
+}
 
 need_go() { # WHAT
   if ! command -v go >/dev/null; then

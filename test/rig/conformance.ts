@@ -4,8 +4,9 @@
  * of the fake node, which has no Service addresses: the Services are headless and Gateways tell their pods' addresses.
  *
  * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, all that `supported-features.ts` claims
- * is run, and the official report is written into docs/conformance. `--keep` leaves the cluster up afterwards. Needs
- * root and Linux. Logs are kept in the folder that is told at the start.
+ * is run, and the official report is written into docs/conformance. `--experimental` takes the CRDs and features of the
+ * API's experimental channel; `--keep` leaves the cluster up afterwards. Needs root and Linux. Logs are kept in the
+ * folder that is told at the start.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,14 +14,13 @@ import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
-import { requireRigProgram, rigHome } from "./binaries.ts";
+import { experimentalFeatures, supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
+import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
 import { nodeAddress, startFakeNode } from "./fake-node.ts";
 
 const repository = join(import.meta.dirname, "..", "..");
-const report = join(repository, "docs", "conformance", "gateway-http-report.yaml");
 const namespace = "gateway-proxy-system";
 const image = "gatewayproxy/gateway-proxy";
 
@@ -50,8 +50,12 @@ data:
 /** Pods' addresses; another rig on this machine needs others. */
 const podPrefix = process.env["KUBE_RIG_POD_PREFIX"] ?? "10.243";
 
+const ownFlags = ["--keep", "--experimental"];
 const isKept = process.argv.includes("--keep");
-process.exitCode = await main(process.argv.slice(2).filter((argument) => argument !== "--keep"));
+const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
+const features = channel === "standard" ? supportedFeatures : [...supportedFeatures, ...experimentalFeatures];
+const report = join(repository, "docs", "conformance", `gateway-http-${channel}-report.yaml`);
+process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 
 async function main(args: readonly string[]): Promise<number> {
   const logs = mkdtempSync(join(tmpdir(), "conformance-"));
@@ -83,7 +87,7 @@ function suiteImages(): Readonly<Record<string, string>> {
 }
 
 async function install(plane: ControlPlane): Promise<void> {
-  const files = [join(rigHome(), "gateway-api-crds"), join(repository, "deploy", "crds")];
+  const files = [gatewayApiCrds(channel), join(repository, "deploy", "crds")];
   await plane.kubectl(["apply", "--server-side", ...files.flatMap((file) => ["-f", file])]);
   await plane.kubectl(["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
   await plane.kubectl(["apply", "--server-side", "-f", "-"], installation);
@@ -118,7 +122,7 @@ function endAtSignal(kill: () => void): void {
 async function runSuite(plane: ControlPlane, args: readonly string[], logs: string): Promise<number> {
   mkdirSync(join(repository, "docs", "conformance"), { recursive: true });
   const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
-  const whole = ["-conformance-profiles", "GATEWAY-HTTP", `-supported-features=${supportedFeatures.join(",")}`];
+  const whole = ["-conformance-profiles", "GATEWAY-HTTP", `-supported-features=${features.join(",")}`];
   const named = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
   const suite = [
     ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],

@@ -41,3 +41,13 @@ export const supportedFeatures: readonly string[] = [
   "ListenerSet",
   "ReferenceGrant",
 ];
+
+/**
+ * What more is supported where the API server knows the fields, which are in the experimental channel's CRDs only. Not
+ * claimed in a GatewayClass: most clusters have the standard channel, whose API server drops such fields unsaid.
+ */
+export const experimentalFeatures: readonly string[] = [
+  "HTTPRouteRetry",
+  "HTTPRouteRetryBackendTimeout",
+  "HTTPRouteRetryConnectionError",
+];
