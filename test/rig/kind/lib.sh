@@ -62,11 +62,16 @@ has_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
 # start_daemon NAME COMMAND...: in the background, its process id recorded.
 start_daemon() {
-  local name=$1
+  local name=$1 waited
   shift
   if is_running "$name"; then return; fi
   setsid "$@" >"$logs/$name.log" 2>&1 </dev/null &
   echo $! >"$run/$name.pid"
+  # Until the program has taken the place of the shell, nobody would know the process for ours.
+  for ((waited = 0; waited < 50; waited++)); do
+    if is_running "$name"; then return; fi
+    sleep 0.1
+  done
 }
 
 # True when the recorded process is still one that was started from this home; process ids are used again.
