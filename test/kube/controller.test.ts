@@ -118,14 +118,14 @@ describeCluster("an API server that goes away", () => {
       await new Promise((resolve) => setTimeout(resolve, 5_000));
       await plane.startApi();
       await cluster.apply(route("tenant", "after"));
-      await isAccepted(cluster, "tenant", "after", 30_000);
+      await isAccepted(cluster, "tenant", "after", 60_000);
       // One line for each of the kinds and each lost renewal, and no loop.
       expect(controller.log.length - before).toBeLessThan(80);
     } finally {
       for (const controller of running.splice(0)) await controller.stop("SIGKILL");
       await plane.stop();
     }
-  }, 90_000);
+  }, 150_000);
 });
 
 describeCluster("a thousand routes", (cluster) => {

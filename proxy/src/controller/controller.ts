@@ -56,6 +56,7 @@ export class Controller {
   #configuration: KubernetesConfiguration | undefined;
   #told: ReadonlySet<string> = new Set();
   #retry: Timer | undefined;
+  #isClosed = false;
 
   /** Begins at once; what cannot be reached is tried again for ever. */
   constructor(options: ControllerOptions) {
@@ -64,7 +65,7 @@ export class Controller {
     const api = new KubeApi(connection);
     this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile() });
     const onChange = () => this.#changes.poke();
-    const isLeader = () => this.#election.isLeader;
+    const isLeader = () => this.#isLeader;
     const { onWritten } = options;
     this.#writer = new StatusWriter({ api, clock, log: logs.logger("controller::status"), isLeader, onWritten });
     const log = logs.logger("controller::provision");
@@ -87,13 +88,18 @@ export class Controller {
     this.#election.start();
   }
 
-  /** Finishes what is being written, and gives the lead to another replica. */
+  /** Finishes the requests under way, leaves the rest to another replica and gives it the lead. */
   async close(): Promise<void> {
-    this.#retry?.cancel();
+    this.#isClosed = true;
     await this.#source.close();
     this.#provisioner.close();
     await this.#changes.close();
+    this.#retry?.cancel();
     await this.#election.close();
+  }
+
+  get #isLeader(): boolean {
+    return !this.#isClosed && this.#election.isLeader;
   }
 
   #take(configuration: KubernetesConfiguration): void {
@@ -113,7 +119,7 @@ export class Controller {
   async #reconcile(): Promise<void> {
     if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
     this.#options.onSynced();
-    if (!this.#election.isLeader) return;
+    if (!this.#isLeader) return;
     const { resources, rejected } = this.#configuration;
     const plan = planFor(this.#configuration, this.#options.defaults);
     const faults = await this.#provisioner.reconcile(plan.provision);
