@@ -139,6 +139,12 @@ describe("our entries in a list that controllers share", () => {
     ]);
   });
 
+  test("lose a condition that holds no more", () => {
+    const partly = at(before, { type: "PartiallyInvalid", status: "True", reason: "UnsupportedValue", message: "" });
+    const parents = [{ ...ours, conditions: [...ours.conditions, partly] }];
+    expect(desiredSharedList([entry], { parents }, routeParents, now)).toEqual([ours]);
+  });
+
   test("are taken away where there are none any more, and nothing else is", () => {
     expect(desiredSharedList([], { parents: [ours, theirs] }, routeParents, now)).toEqual([theirs]);
     expect(desiredSharedList([], { parents: [theirs] }, routeParents, now)).toBeUndefined();

@@ -82,7 +82,7 @@ export function desiredSharedList(
   const own = before.filter((entry) => entry["controllerName"] === controllerName);
   const ours = entries.slice(0, Math.max(0, max - foreign.length)).map((entry) => {
     const last = own.find((other) => isDeepStrictEqual(other[ref], entry.ref));
-    // Types that are not in our list are another writer's, even in our entry.
+    // An entry is its controller's alone, so every condition in ours is ours.
     const all = conditionsOf(last?.["conditions"]).map(({ type }) => type);
     return { [ref]: entry.ref, controllerName, conditions: timed(entry.conditions, last?.["conditions"], all, now) };
   });
