@@ -52,8 +52,8 @@ export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs:
   return builder.encode(durationMs);
 }
 
-/** Bytes that were allocated while the profile ran and are still in use, by stack. */
-export function encodeHeapProfile(profiles: readonly ThreadProfile[], durationMs: number): Buffer {
+/** Bytes that were allocated while V8 sampled and are still in use, by stack. @param durationMs 0 for since the start. */
+export function encodeHeapProfile(profiles: readonly ThreadProfile[], durationMs = 0): Buffer {
   const builder = new PprofBuilder(["inuse_space", "bytes"]);
   for (const { thread, json } of profiles) {
     // V8 wrote it in this very form.

@@ -21,7 +21,7 @@ interface RunningProfile {
 export class Profiler {
   readonly #clock: Clock;
   readonly #workers: () => readonly Worker[];
-  #isBusy = false;
+  #running: { readonly kind: ProfileKind; readonly sinceMs: number } | undefined;
 
   /** Belongs to the main thread; `workers` tells the threads that run now. */
   constructor(clock: Clock, workers: () => readonly Worker[]) {
@@ -29,10 +29,15 @@ export class Profiler {
     this.#workers = workers;
   }
 
+  /** What is being taken, and since when; wall time, ms. */
+  get running(): { readonly kind: ProfileKind; readonly sinceMs: number } | undefined {
+    return this.#running;
+  }
+
   /** Takes a profile for `durationMs`, or until `signal` aborts, whichever is first. */
   async take(kind: ProfileKind, durationMs: number, signal: AbortSignal): Promise<ProfileOutcome> {
-    if (this.#isBusy) return { kind: "busy" };
-    this.#isBusy = true;
+    if (this.#running !== undefined) return { kind: "busy" };
+    this.#running = { kind, sinceMs: this.#clock.nowMs() };
     try {
       const running = await this.#start(kind);
       await this.#wait(durationMs, signal);
@@ -42,7 +47,7 @@ export class Profiler {
       const encode = kind === "cpu" ? encodeCpuProfile : encodeHeapProfile;
       return { kind: "profile", bytes: encode(profiles, durationMs) };
     } finally {
-      this.#isBusy = false;
+      this.#running = undefined;
     }
   }
 

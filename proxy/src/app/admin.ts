@@ -8,8 +8,10 @@ import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
 import type { Task, TaskTree } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { decisionCapacity } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
@@ -49,7 +51,6 @@ export interface AdminParts {
 export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
   const { clock, pool, logs, watches, quit } = parts;
   const profiler = new Profiler(clock, () => pool.threads);
-  const take: Profiler["take"] = (...request) => profiler.take(...request);
   const endpoints = [
     configDump(parts),
     loggingEndpoint(logLevels(logs, pool)),
@@ -57,9 +58,9 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
     traceEndpoint((options) => watches.watch(pool, clock.nowMs(), options), clock),
     limitsEndpoint((max) => collectLimits(parts, max)),
     decisionsEndpoint((id) => findDecisions(pool, id)),
-    cpuProfileEndpoint(take),
-    heapProfileEndpoint(take),
-    tasksEndpoint(() => collectTasks(parts)),
+    cpuProfileEndpoint((durationMs, signal) => profiler.take("cpu", durationMs, signal)),
+    heapProfileEndpoint(() => collectHeap(pool)),
+    tasksEndpoint(() => collectTasks(parts, profiler)),
     quitEndpoint(quit),
   ];
   return [indexEndpoint(endpoints), ...endpoints];
@@ -153,14 +154,23 @@ async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<
   };
 }
 
-async function collectTasks({ pool, watches, clock, settings }: AdminParts): Promise<TaskTree> {
+async function collectHeap(pool: WorkerPool): Promise<Buffer> {
+  const workers = await pool.ask("heapSamples", undefined);
+  const threads = workers.map(({ worker, answer }) => ({ thread: `worker ${worker}`, json: answer }));
+  return encodeHeapProfile([{ thread: "main", json: readHeapSamples() }, ...threads]);
+}
+
+async function collectTasks({ pool, watches, clock, settings }: AdminParts, { running }: Profiler): Promise<TaskTree> {
   const workers = await pool.ask("tasks", undefined);
   const nowMs = clock.nowMs();
   const traces = watches.list().map(({ sinceMs, expression = "any request" }): Task => {
     return { kind: "trace", name: expression, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
   });
   const source: Task = { kind: "watch", name: sourceName(settings), children: [] };
-  return { threads: [threadTasks("main", [source, ...traces]), ...workers.map(({ answer }) => answer)] };
+  const profiles = (running === undefined ? [] : [running]).map(({ kind, sinceMs }): Task => {
+    return { kind: "profile", name: kind, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
+  });
+  return { threads: [threadTasks("main", [source, ...traces, ...profiles]), ...workers.map(({ answer }) => answer)] };
 }
 
 async function collectMemory({ pool, counters, counterBytes, clock }: AdminParts): Promise<Memory> {

@@ -34,6 +34,8 @@ export interface WorkerQueries {
   /** A filter in the syntax of RUST_LOG. */
   readonly setLogFilter: Query<string, undefined>;
   readonly memory: Query<undefined, ThreadMemory>;
+  /** As `readHeapSamples`. */
+  readonly heapSamples: Query<undefined, string>;
   /** The generation that it serves. */
   readonly generation: Query<undefined, number>;
   /** To watch for a request. The answer comes when the worker does. */

@@ -79,6 +79,7 @@ export class Proxy {
         this.#metrics.workerRestarted();
         this.#watches.workerDied(worker);
       },
+      waiting: () => this.#watches.waiting(),
       onTraced: (watch, event) => this.#watches.take(watch, event),
     });
     this.#undo.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });

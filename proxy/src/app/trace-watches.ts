@@ -4,6 +4,7 @@
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { WatchOptions } from "../admin/endpoints/trace.ts";
+import type { WatchOrder } from "./messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 interface Watch extends WatchOptions {
@@ -39,6 +40,13 @@ export class TraceWatches {
   /** Ends what a worker that died had taken. */
   workerDied(worker: number): void {
     for (const { claim, onEnd } of this.#watches.values()) if (Atomics.load(claim, 0) === worker) onEnd();
+  }
+
+  /** Those whose request has not come yet. */
+  waiting(): readonly WatchOrder[] {
+    return Array.from(this.#watches, ([id, { claim, expression }]) => ({ id, claim, expression })).filter(
+      ({ claim }) => Atomics.load(claim, 0) === 0,
+    );
   }
 
   /** Since when each is waiting or watching; wall time, ms. */

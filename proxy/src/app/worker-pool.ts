@@ -10,7 +10,16 @@ import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BindFailure } from "../server/data-plane.ts";
-import type { AnswerOf, AskOf, FromWorker, QueryMessage, QueryName, ToWorker, WorkerStart } from "./messages.ts";
+import type {
+  AnswerOf,
+  AskOf,
+  FromWorker,
+  QueryMessage,
+  QueryName,
+  ToWorker,
+  WatchOrder,
+  WorkerStart,
+} from "./messages.ts";
 
 export interface WorkerPoolOptions {
   /** At least 1. */
@@ -22,6 +31,8 @@ export interface WorkerPoolOptions {
   readonly log: Logger;
   /** A worker died, and another will take its place. */
   readonly onRestart: (worker: number) => void;
+  /** Those who wait for a request, of whom a worker that starts is told. */
+  readonly waiting: () => readonly WatchOrder[];
   /** Hears of a request that is watched. */
   readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
 }
@@ -82,7 +93,7 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { log, clock, counters, onRestart, onTraced } = this.#options;
+    const { log, clock, counters, onRestart, onTraced, waiting } = this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       counters.releaseLocksOf(number);
@@ -93,6 +104,8 @@ export class WorkerPool {
     };
     const thread = new WorkerThread(this.#startOf(number), { onDeath, onTraced });
     this.#workers.set(number, thread);
+    // Before it serves, so that none of its requests is missed.
+    for (const order of waiting()) void thread.query("watch", order);
     if (this.#snapshot !== undefined) void thread.apply(this.#snapshot);
   }
 

@@ -4,6 +4,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
@@ -19,6 +20,8 @@ import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceWatch } from "../telemetry/trace/tracer.ts";
 import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
+
+startHeapSampling();
 
 // The only writer of workerData is WorkerPool.
 const start = workerData as WorkerStart;
@@ -84,6 +87,7 @@ const answers: QueryAnswers = {
     logs.setFilter(readLogFilter(text));
   },
   memory: () => readThreadMemory(`worker ${start.worker}`),
+  heapSamples: () => readHeapSamples(),
   generation: () => generation,
   watch: ({ id, claim, expression }) => {
     const sink = (event: TraceEvent | undefined): void => say({ kind: "traced", watch: id, event });
@@ -107,7 +111,7 @@ function serviceTasks(): readonly Task[] {
 
 /** Whether a request meets a condition in CEL, which the main thread has found sound. */
 function conditionOf(source: string | undefined): TraceWatch["matches"] {
-  if (source === undefined) return () => true;
+  if (source === undefined) return undefined;
   const parsed = parseExpression(source, { phase: "head", gives: "condition" });
   if (!parsed.ok) throw new Error(`the main thread gave a condition that does not parse: ${source}`);
   return (view) => parsed.value.evaluate(view) === "true";

@@ -31,6 +31,7 @@ import type { RequestHead } from "./request-head.ts";
 import { misdirected } from "./own-answers.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
+import { requestFinished, requestStarted, severityOfStatus } from "./trace-messages.ts";
 
 /** Counts and logs; `bind` is `address:port`, with `*` for every address. */
 export interface DataPlaneObserver {
@@ -265,8 +266,22 @@ function serve({ routes, services }: OpenBind, downstream: Downstream): Downstre
 function tellRefused(services: ExchangeServices, refused: RefusedRequest): void {
   const { connection, method, target, rawHeaders, fault } = refused;
   const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };
+  const record: RequestRecord = {
+    ...newRecord(services, { ...refused, head }),
+    status: fault.status,
+    reason: "BadRequest",
+  };
   services.started();
-  services.finished({ ...newRecord(services, { ...refused, head }), status: fault.status, reason: "BadRequest" });
+  if (services.tracer.isWatching) traceRefused(services, record, head);
+  services.finished(record);
+}
+
+function traceRefused({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {
+  const trace = tracer.claim(undefined, clock.monotonicMs());
+  if (trace === undefined) return;
+  trace.emit(requestStarted(record, head, tracer.worker));
+  trace.emit(requestFinished(record), severityOfStatus(record.status, record.reason));
+  trace.end();
 }
 
 /**

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { memorySchema } from "@gatewayproxy/admin-api/memory";
+import { taskTreeSchema } from "@gatewayproxy/admin-api/tasks";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
@@ -67,10 +68,27 @@ test("profiles name the functions of the sources and open in go tool pprof", asy
   const report = pprofTop(Buffer.from(await answer.arrayBuffer()));
   expect(report).toContain("Type: cpu");
   expect(report).toMatch(/\.ts/);
+});
 
-  const heap = await fetch(`${proxy.admin}/debug/pprof/heap`);
-  expect(heap.status).toBe(200);
-  expect(pprofTop(Buffer.from(await heap.arrayBuffer()))).toContain("Type: inuse_space");
+test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a CPU profile while it is taken", async () => {
+  const { proxy } = await start();
+  for (let taken = 0; taken < 2; taken++) {
+    const heap = await fetch(`${proxy.admin}/debug/pprof/heap`);
+    expect(heap.status).toBe(200);
+    const report = pprofTop(Buffer.from(await heap.arrayBuffer()));
+    expect(report).toContain("Type: inuse_space");
+    expect(report).toMatch(/proxy\/src\/\S+\.ts/);
+  }
+  const left = new AbortController();
+  const profile = fetch(`${proxy.admin}/debug/pprof/profile?seconds=300`, { signal: left.signal });
+  const profiles = async (): Promise<unknown[]> =>
+    taskTreeSchema
+      .parse(JSON.parse((await askAdmin(`${proxy.admin}/debug/tasks`)).text))
+      .threads.flatMap(({ tasks }) => tasks.filter(({ kind }) => kind === "profile").map(({ name }) => name));
+  await expect.poll(profiles, { timeout: 15_000 }).toEqual(["cpu"]);
+  left.abort();
+  await expect(profile).rejects.toThrow("aborted");
+  await expect.poll(profiles, { timeout: 15_000 }).toEqual([]);
 });
 
 test("of ten profiles asked for at once one is taken and nine are told to come back; none takes seconds out of range", async () => {

@@ -4,6 +4,7 @@ import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { policyManifest } from "../../support/gateway.ts";
+import { rawHttp } from "../../support/raw-http.ts";
 import { messagesOf, openTrace } from "../../support/trace-stream.ts";
 
 // Processes start slowly on a busy machine.
@@ -121,4 +122,22 @@ test("follows a stream to its end; a watcher who leaves takes nothing along", as
   const [started, finished] = [events.find(({ message }) => message.type === "backendCallResult"), events.at(-1)];
   expect(finished?.message).toMatchObject({ type: "requestFinished", status: 200 });
   expect((finished?.eventEnd ?? 0) - (started?.eventEnd ?? 0)).toBeGreaterThan(2_000_000);
+});
+
+test("a request whose head cannot be accepted is told to who waits for any, not to who waits for a certain one", async () => {
+  const { proxy, url } = await startAdminProxy((await startBackend()).port);
+  const certain = await openTrace(proxy.admin, `?expression=${encodeURIComponent('request.method == "GET"')}`);
+  const any = await openTrace(proxy.admin);
+  expect((await rawHttp(url, "GET /a#b HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\n\r\n")).status).toBe(400);
+  const events = await any.ended;
+  expect(events.map(({ message }) => message)).toMatchObject([
+    { type: "requestStarted", method: "GET", path: "/a#b" },
+    { type: "requestFinished", status: 400, reason: "BadRequest", calls: 0 },
+  ]);
+
+  const unread = await openTrace(proxy.admin);
+  expect((await rawHttp(url, "no request\r\n\r\n")).status).toBe(400);
+  expect(messagesOf(await unread.ended, "requestFinished")).toMatchObject([{ status: 400, reason: "BadRequest" }]);
+  expect(certain.events).toEqual([]);
+  certain.close();
 });

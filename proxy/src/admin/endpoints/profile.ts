@@ -3,35 +3,31 @@ import type { ProfileKind, ProfileOutcome } from "@gatewayproxy/runtime/profiler
 import { type AdminAnswer, type AdminEndpoint, type AdminRequest, refuse } from "../endpoint.ts";
 import { readInteger } from "../parameters.ts";
 
-export type TakeProfile = (kind: ProfileKind, durationMs: number, signal: AbortSignal) => Promise<ProfileOutcome>;
+export type TakeCpuProfile = (durationMs: number, signal: AbortSignal) => Promise<ProfileOutcome>;
 
-export function cpuProfileEndpoint(take: TakeProfile): AdminEndpoint {
+export function cpuProfileEndpoint(take: TakeCpuProfile): AdminEndpoint {
   return {
     path: "/debug/pprof/profile",
     query: ["seconds=N"],
     summary: "CPU profile of all threads over N seconds (1 to 300, 10 where absent), as gzip'd pprof.",
-    methods: { GET: (request) => answerProfile(take, "cpu", request, { fallback: 10 }) },
+    methods: { GET: (request) => answerCpuProfile(take, request) },
   };
 }
 
-export function heapProfileEndpoint(take: TakeProfile): AdminEndpoint {
+/** @param collect reads the samples of all threads. */
+export function heapProfileEndpoint(collect: () => Promise<Buffer>): AdminEndpoint {
   return {
     path: "/debug/pprof/heap",
-    query: ["seconds=N"],
-    summary: "Where the memory in use was allocated during N seconds (1 to 300, 1 where absent), as gzip'd pprof.",
-    methods: { GET: (request) => answerProfile(take, "heap", request, { fallback: 1 }) },
+    query: [],
+    summary: "What is alive in the heaps of all threads, by where it was allocated, as gzip'd pprof.",
+    methods: { GET: async () => profileFile("heap", await collect()) },
   };
 }
 
-async function answerProfile(
-  take: TakeProfile,
-  kind: ProfileKind,
-  { query, signal }: AdminRequest,
-  { fallback }: { readonly fallback: number },
-): Promise<AdminAnswer> {
-  const seconds = readInteger(query, "seconds", { min: 1, max: 300, fallback });
+async function answerCpuProfile(take: TakeCpuProfile, { query, signal }: AdminRequest): Promise<AdminAnswer> {
+  const seconds = readInteger(query, "seconds", { min: 1, max: 300, fallback: 10 });
   if (typeof seconds !== "number") return seconds;
-  const outcome = await take(kind, seconds * 1_000, signal);
+  const outcome = await take(seconds * 1_000, signal);
   if (outcome.kind === "busy") {
     return refuse(
       429,
@@ -39,5 +35,9 @@ async function answerProfile(
       "one at a time: two would measure each other; ask again later",
     );
   }
-  return { kind: "file", bytes: outcome.bytes, contentType: "application/octet-stream", name: `${kind}.pb.gz` };
+  return profileFile("cpu", outcome.bytes);
+}
+
+function profileFile(kind: ProfileKind, bytes: Buffer): AdminAnswer {
+  return { kind: "file", bytes, contentType: "application/octet-stream", name: `${kind}.pb.gz` };
 }

@@ -10,7 +10,8 @@ export interface TraceWatch {
   readonly id: number;
   /** One for all workers: 0, or the worker that has found the request. */
   readonly claim: Int32Array;
-  readonly matches: (view: RequestView) => boolean;
+  /** Absent: any request. */
+  readonly matches: ((view: RequestView) => boolean) | undefined;
   readonly sink: TraceSink;
 }
 
@@ -41,14 +42,19 @@ export class Tracer {
     this.#set(this.#watches.filter((watch) => watch.id !== id));
   }
 
-  /** Gives a request to the watch that waits for it longest. @param startMs when it began; monotonic. */
-  claim(view: RequestView, startMs: number): RequestTrace | undefined {
-    for (const watch of this.#watches) {
-      if (!watch.matches(view)) continue;
-      this.remove(watch.id);
+  /**
+   * Gives a request to the watch that waits for it longest.
+   *
+   * @param view undefined where the head could not be accepted: nothing can be asked of it, so no condition is met.
+   * @param startMs when it began; monotonic.
+   */
+  claim(view: RequestView | undefined, startMs: number): RequestTrace | undefined {
+    for (const { id, claim, matches, sink } of this.#watches) {
+      if (matches !== undefined && (view === undefined || !matches(view))) continue;
+      this.remove(id);
       // Another worker may have been first; it has not told us yet.
-      if (Atomics.compareExchange(watch.claim, 0, 0, this.#worker) !== 0) continue;
-      return new RequestTrace(this.#clock, startMs, watch.sink);
+      if (Atomics.compareExchange(claim, 0, 0, this.#worker) !== 0) continue;
+      return new RequestTrace(this.#clock, startMs, sink);
     }
     return undefined;
   }

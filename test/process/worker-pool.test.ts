@@ -1,0 +1,72 @@
+/** The worker threads as the main thread sees them, real ones, on a clock that stands still. */
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import { Logs } from "@gatewayproxy/runtime/log";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
+import { TraceWatches } from "../../proxy/src/app/trace-watches.ts";
+import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
+import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { translate } from "../../proxy/src/translate/translate.ts";
+import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
+import { answering, startBackend } from "../support/backend.ts";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
+import { freePort } from "../support/proxy-process.ts";
+
+// Threads start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+function startPool(clock: FakeClock, watches: TraceWatches): WorkerPool {
+  const counters = createCounterMemory(1_024);
+  const filter = { level: "off", modules: new Map() } as const;
+  const pool = new WorkerPool({
+    workers: 1,
+    start: {
+      counters,
+      listenAddress: "127.0.0.1",
+      trustedHops: 0,
+      upstream: defaultUpstream,
+      expectsProxyHeader: false,
+      logFilter: "off",
+      accessLog: "off",
+    },
+    counters: new CounterTable(counters, 2),
+    clock,
+    log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
+    onRestart: (worker) => watches.workerDied(worker),
+    waiting: () => watches.waiting(),
+    onTraced: (watch, event) => watches.take(watch, event),
+  });
+  onTestFinished(() => pool.drain(AbortSignal.abort()));
+  return pool;
+}
+
+test("a worker in the place of one that died knows who waits for a request", async () => {
+  const backend = await startBackend(answering(200));
+  const port = await freePort();
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const text = manifests(gatewayManifest(port), backendManifest("b", backend.port), route);
+  const { resources } = parseManifests([{ path: "all.yaml", text }]);
+  const clock = new FakeClock();
+  const watches = new TraceWatches();
+  const pool = startPool(clock, watches);
+  await pool.apply({ generation: 1, ...translate(resources) });
+  const events: TraceEvent[] = [];
+  const ended = Promise.withResolvers<undefined>();
+  const condition = 'request.path == "/chosen"';
+  const onEnd = (): void => ended.resolve(undefined);
+  await watches.watch(pool, 0, { expression: condition, onEvent: (event) => events.push(event), onEnd });
+
+  await pool.threads[0]?.terminate();
+  await expect.poll(() => pool.size).toBe(0);
+  clock.advance(1_000);
+  // Its answer comes when it serves.
+  await pool.apply({ generation: 2, ...translate(resources) });
+  for (const path of ["/other", "/chosen"]) await (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+  await ended.promise;
+  expect(events.map(({ message }) => message)).toContainEqual(
+    expect.objectContaining({ type: "requestStarted", path: "/chosen" }),
+  );
+  expect(events.at(-1)?.message).toMatchObject({ type: "requestFinished", status: 200 });
+});
