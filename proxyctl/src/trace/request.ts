@@ -10,9 +10,17 @@ export interface TraceRequest {
   /** In the order to send, `host` first. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer | undefined;
-  /** Whether the certificate of an https listener must be valid for the URL's host. */
-  readonly verifiesCertificate: boolean;
+  readonly trust: CertificateTrust;
 }
+
+/** Whose certificates for the URL's host are taken from an https listener. */
+export type CertificateTrust =
+  /** Of the authorities that Node.js knows. */
+  | { readonly kind: "known" }
+  /** Of these, as PEM text. */
+  | { readonly kind: "authorities"; readonly pem: Buffer }
+  /** Anybody's, for any host. */
+  | { readonly kind: "any" };
 
 /** curl's flags that are understood, as commander gives them. */
 interface RequestFlags {
@@ -23,9 +31,10 @@ interface RequestFlags {
   readonly dataBinary: readonly string[];
   readonly json: readonly string[];
   readonly insecure?: true;
+  readonly cacert?: string;
 }
 
-const form = "http://HOST/PATH, with -X, -H, -d, --json and -k as curl has them";
+const form = "http://HOST/PATH, with -X, -H, -d, --json, -k and --cacert as curl has them";
 
 /** Adds curl's flags; those that change nothing here are taken so that a curl command can be pasted. */
 function requestCommand(): Command {
@@ -39,6 +48,7 @@ function requestCommand(): Command {
     .option("--data-binary <text>", "", collect, [])
     .option("--json <text>", "", collect, [])
     .option("-k, --insecure")
+    .option("--cacert <file>")
     .option("-s, --silent")
     .option("-S, --show-error")
     .option("-i, --include")
@@ -79,8 +89,19 @@ export async function parseRequest(
     method: flags.request ?? (body === undefined ? "GET" : "POST"),
     headers: [...implied.filter(([name]) => !named.has(name)), ...given],
     body,
-    verifiesCertificate: flags.insecure !== true,
+    trust: await trustOf(flags),
   };
+}
+
+/** As curl: with `-k` nothing is verified, whatever else is said. */
+async function trustOf({ insecure, cacert }: RequestFlags): Promise<CertificateTrust> {
+  if (insecure === true) return { kind: "any" };
+  if (cacert === undefined) return { kind: "known" };
+  try {
+    return { kind: "authorities", pem: await readFile(cacert) };
+  } catch (error) {
+    throw usage(`the file of --cacert cannot be read: ${textOf(error)}`);
+  }
 }
 
 /** Value of a field that is sent once. */

@@ -1,5 +1,6 @@
 /** Sends the request of a trace to a listener of the proxy, and follows the answer to its last byte. */
 import { once } from "node:events";
+import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as startTls } from "node:tls";
 import { exchange } from "../admin/exchange.ts";
@@ -44,11 +45,15 @@ export async function sendRequest(
   }
 }
 
-async function secure(connection: Duplex, { url, verifiesCertificate }: TraceRequest): Promise<Duplex> {
+async function secure(connection: Duplex, { url, trust }: TraceRequest): Promise<Duplex> {
+  const host = url.hostname.replaceAll(/[[\]]/g, "");
   const tls = startTls({
     socket: connection,
-    servername: url.hostname,
-    rejectUnauthorized: verifiesCertificate,
+    host,
+    // An address is verified as well, but is no name to ask for (RFC 6066 §3).
+    ...(isIP(host) === 0 && { servername: host }),
+    rejectUnauthorized: trust.kind !== "any",
+    ...(trust.kind === "authorities" && { ca: trust.pem }),
     ALPNProtocols: ["http/1.1"],
   });
   await once(tls, "secureConnect");
@@ -58,7 +63,10 @@ async function secure(connection: Duplex, { url, verifiesCertificate }: TraceReq
 function adviceFor(error: unknown, url: URL): readonly string[] {
   const text = textOf(error);
   if (/certificate|altnames|self-signed/i.test(text))
-    return ["send it without looking at the certificate: -k behind --"];
+    return [
+      "name the authority that has issued it, behind --: --cacert FILE",
+      "send it without looking at the certificate, behind --: -k",
+    ];
   if (/wrong version number|packet length/i.test(text)) return ["the listener speaks plain HTTP: use an http:// URL"];
   if (url.protocol === "http:")
     return ["see which listeners there are: proxyctl config all", "an HTTPS listener needs an https:// URL"];

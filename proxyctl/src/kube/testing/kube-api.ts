@@ -41,8 +41,8 @@ export interface KubeScript {
   readonly forbidden?: readonly RegExp[];
   /** Who has no other credentials gets 401. */
   readonly token?: string;
-  /** Serves HTTPS with this certificate, which the kubeconfig trusts. */
-  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Serves HTTPS with this certificate; the kubeconfig trusts the authority alone. All in PEM. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly authority: string };
   /** Namespace of the kubeconfig's context. */
   readonly namespace?: string;
 }
@@ -86,7 +86,8 @@ export async function startKubeApi(script: KubeScript): Promise<KubeApi> {
 }
 
 function kubeconfigOf(server: string, { token, tls, namespace }: KubeScript): object {
-  const authority = tls === undefined ? {} : { "certificate-authority-data": Buffer.from(tls.cert).toString("base64") };
+  const authority =
+    tls === undefined ? {} : { "certificate-authority-data": Buffer.from(tls.authority).toString("base64") };
   return {
     apiVersion: "v1",
     kind: "Config",
