@@ -96,6 +96,13 @@ describe("limits test", () => {
     });
   });
 
+  test("takes a request of less than a millisecond to begin after the one that its client waited for", async () => {
+    const first = logLine(0, { time: "2026-11-21T10:00:00.718Z", durationMs: 20.25, totalTokens: 1200 });
+    const next = logLine(0, { time: "2026-11-21T10:00:00.718Z", durationMs: 0.4 });
+    const later = logLine(0, { time: "2026-11-21T10:00:00.719Z", durationMs: 1.4 });
+    expect(await replayed(policy, [first, next, later])).toMatchObject({ admitted: 1, denied: 2 });
+  });
+
   test("takes a request that was refused when it was logged to cost what the others did", async () => {
     const log = [logLine(0, { totalTokens: 600 }), logLine(1, { status: 429 }), logLine(2)];
     const run = await limitsTest(policy, log);

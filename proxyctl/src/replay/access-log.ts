@@ -47,7 +47,9 @@ function parseLine(line: string): ReplayedRequest | undefined {
   const endMs = Date.parse(time);
   const agent = userAgent === undefined ? [] : ["user-agent", userAgent];
   return {
-    startMs: endMs - durationMs,
+    // The time is in whole milliseconds, cut off: by the fraction of the duration a request would begin before the end
+    // of the one whose answer its client had waited for.
+    startMs: Math.ceil(endMs - durationMs),
     endMs,
     listener,
     rule,
