@@ -53,7 +53,8 @@ async function startQuickstart(): Promise<{ readonly proxy: ProxyProcess; readon
       return [name, text.replace("port: 8080", `port: ${port}`).replace("port: 8089", `port: ${llmPort}`)] as const;
     }),
   );
-  const proxy = await startProxy(Object.fromEntries(files), ["--workers", "2"]);
+  // Of one worker the log is in order: the line of the last request is the last.
+  const proxy = await startProxy(Object.fromEntries(files), ["--workers", "1"]);
   return { proxy, port };
 }
 
