@@ -67,7 +67,7 @@ describeWith(["tmux"], "the trace on a terminal", ({ tmux }) => {
   test.each(["q", "C-c", "Escape"])("gives the screen back on %s, with exit code 0", async (key) => {
     const { screen, press } = await openTrace(80, 24);
     press(key);
-    await expect.poll(screen, patience).toContain("exit 0");
+    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
     expect(screen().join("\n")).not.toContain("│");
     expect(screen().join("")).toContain("ready>");
   });
@@ -83,7 +83,7 @@ describeWith(["tmux"], "a live trace", ({ tmux }) => {
     });
     const command = `${process.execPath} ${main} trace --address ${admin.address}; echo "exit $?"`;
     const { screen } = openTerminal(tmux, command, { columns: 100, rows: 24 });
-    await expect.poll(screen, patience).toContain("exit 2");
+    await expect.poll(() => screen().join("\n"), patience).toContain("exit 2\n");
     expect(screen().join("\n")).toContain("error: ");
     expect(screen().join("\n")).not.toContain("│");
   });
@@ -94,7 +94,7 @@ describeWith(["tmux"], "a live trace", ({ tmux }) => {
     const { screen, press } = openTerminal(tmux, command, { columns: 80, rows: 24 });
     await expect.poll(() => screen().join("\n"), patience).toContain("waiting for the request");
     press("q");
-    await expect.poll(screen, patience).toContain("exit 0");
+    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
   });
 });
 
@@ -132,6 +132,6 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
     const { screen, press } = openTerminal(tmux, command, { columns: 120, rows: 24 });
     await expect.poll(() => screen().join("\n"), patience).toMatch(/requests\/minute +100 +2 +98 +30s/);
     press("q");
-    await expect.poll(screen, patience).toContain("exit 0");
+    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
   });
 });

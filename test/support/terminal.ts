@@ -14,7 +14,10 @@ export interface TestTerminal {
   readonly resize: (columns: number, rows: number) => void;
 }
 
-/** Opens a shell in a terminal without colours and types `command` into it; closed when the test ends. */
+/**
+ * Runs a shell's `command` in a terminal without colours, and a shell after it, whose prompt is `ready> `; closed when the
+ * test ends. The command is not typed: what is typed before the shell reads it stays on the screen as it was echoed.
+ */
 export function openTerminal(
   tmux: string,
   command: string,
@@ -27,13 +30,13 @@ export function openTerminal(
     return execFileSync(tmux, ["-S", socket, "-f", "/dev/null", ...args], { encoding: "utf8" });
   };
   const size = ["-x", String(columns), "-y", String(rows)];
-  run("new-session", "-d", "-s", session, ...size, "env", "PS1=ready> ", "NO_COLOR=1", "bash", "--norc", "--noprofile");
+  const environment = ["env", "NO_COLOR=1", `COMMAND=${command}`];
+  const script = 'eval "$COMMAND"; exec env PS1="ready> " bash --norc --noprofile';
+  run("new-session", "-d", "-s", session, ...size, ...environment, "bash", "-c", script);
   onTestFinished(() => {
     run("kill-server");
     rmSync(directory, { recursive: true, force: true });
   });
-  run("send-keys", "-t", session, "-l", command);
-  run("send-keys", "-t", session, "Enter");
   return {
     screen: () => run("capture-pane", "-p", "-t", session).split("\n").slice(0, -1),
     press: (...keys) => void run("send-keys", "-t", session, ...keys),
