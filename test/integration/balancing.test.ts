@@ -1,4 +1,5 @@
 /** Endpoints that fail are left out for a while and come back; what is known of each can be read. */
+import type { RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
 import { answering, startBackend, type TestBackend } from "../support/backend.ts";
 import {
@@ -38,11 +39,15 @@ function stateOf(gateway: TestGateway, { port }: TestBackend) {
   return gateway.dataPlane.endpoints().find(({ address }) => address === `127.0.0.1:${port}`);
 }
 
-/** One endpoint that fails until it is told not to, and one that is well. */
+/** One endpoint that fails until it is told not to, and one that is well; the first is drawn first. */
 async function startPair() {
   let status = 503;
-  const ill = await startBackend((request, response) => answering(status)(request, response));
-  const well = await startBackend(answering(200));
+  const serve: RequestListener = (request, response) => {
+    answering(request.socket.localPort === ill.port ? status : 200)(request, response);
+  };
+  const [one, other] = [await startBackend(serve), await startBackend(serve)];
+  // Endpoints stand in the order of their addresses.
+  const [ill, well] = String(one.port) < String(other.port) ? [one, other] : [other, one];
   const gateway = await startGateway(serviceOn(ill, well), { random: inTurn() });
   return { ill, well, gateway, heal: () => (status = 200) };
 }

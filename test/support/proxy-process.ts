@@ -3,8 +3,9 @@
  * output read line by line. Everything listens on free ports of 127.0.0.1; the process is stopped when the test ends.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -92,12 +93,18 @@ export async function startProxy(...args: Parameters<typeof spawnProxy>): Promis
   return proxy;
 }
 
-/** A port that was free a moment ago. */
+/**
+ * A port of 127.0.0.1 that was free a moment ago. Of those that the kernel gives to nobody by itself (on Linux they begin
+ * at 32768), so that no connection of another test takes it before the program that it is for.
+ */
 export async function freePort(): Promise<number> {
+  const port = randomInt(12_000, 32_000);
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // A TCP server that listens has such an address.
-  const { port } = server.address() as AddressInfo;
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => resolve(true));
+  });
+  if (!isFree) return freePort();
   await new Promise((resolve) => server.close(resolve));
   return port;
 }
