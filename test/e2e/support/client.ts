@@ -75,8 +75,9 @@ export async function askMany(count: number, question: Question, width = 4): Pro
 }
 
 /**
- * Sends the same request until `refusals` answers are 429, and resolves with those that a limit governed: all that carry
- * its header. What was answered before a policy was in force is left out, so nothing has to be waited for before.
+ * Sends the same request until `refusals` answers in a row are 429, so that every replica must have refused, and resolves
+ * with those that a limit governed: all that carry its header. What a replica answered before it had the policy is left
+ * out, so nothing has to be waited for before.
  */
 export async function askUntilRefused(
   question: Question,
@@ -84,11 +85,14 @@ export async function askUntilRefused(
 ): Promise<readonly Answer[]> {
   const governed: Answer[] = [];
   const deadline = performance.now() + 30_000;
-  while ((tally(governed)[429] ?? 0) < refusals) {
+  let inRow = 0;
+  while (inRow < refusals) {
     if (performance.now() > deadline)
-      throw new Error(`no ${refusals} refusals within 30 s: ${JSON.stringify(tally(governed))}`);
-    const answers = await askMany(width, question, width);
-    governed.push(...answers.filter(({ headers, status }) => status !== 200 || "x-ratelimit-limit" in headers));
+      throw new Error(`no ${refusals} refusals in a row within 30 s: ${JSON.stringify(tally(governed))}`);
+    for (const answer of await askMany(width, question, width)) {
+      inRow = answer.status === 429 ? inRow + 1 : 0;
+      if (answer.status !== 200 || "x-ratelimit-limit" in answer.headers) governed.push(answer);
+    }
   }
   return governed;
 }
