@@ -19,9 +19,14 @@ beforeAll(async () => {
   await eventually("both proxies serve", async () =>
     (await readyProxies(namespace, "limits")).length === 2 ? true : undefined,
   );
-  await eventually("both answer", async () => {
+  // A pod is ready before the node sends it a share of what comes in.
+  await eventually("both are asked", async () => {
     const answers = await askMany(16, chat);
-    return answers.every(({ status }) => status === 200) ? true : undefined;
+    const pods = await readyProxies(namespace, "limits");
+    const logs = await Promise.all(pods.map(({ metadata }) => kubectl(["-n", namespace, "logs", metadata.name])));
+    return answers.every(({ status }) => status === 200) && logs.every((log) => log.includes(chat.path))
+      ? true
+      : undefined;
   });
 });
 
