@@ -26,6 +26,7 @@ import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { Downstream, DownstreamEvents, RefusedRequest } from "./downstream.ts";
 import { Exchange, type ExchangeServices, newRecord } from "./exchange.ts";
+import { LinkedSet } from "./linked-set.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import type { RequestHead } from "./request-head.ts";
 import { misdirected } from "./own-answers.ts";
@@ -223,7 +224,7 @@ export class DataPlane {
       createRequestId,
       faulted,
       tracer: this.tracer,
-      live: new Set(),
+      live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),
       finished: (record) => observer.requestEnded(bind, record),

@@ -30,6 +30,7 @@ import { Admitted } from "./admission.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
+import type { Linked, LinkedSet } from "./linked-set.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
 import {
   bodyTooLarge,
@@ -64,7 +65,7 @@ export interface ExchangeServices extends MirrorServices {
   readonly trustedHops: number;
   readonly createRequestId: () => string;
   /** All exchanges that have begun and not ended. */
-  readonly live: Set<Exchange>;
+  readonly live: LinkedSet<Exchange>;
   /** Who waits for a request to watch. */
   readonly tracer: Tracer;
   /** A limit refused the request; called before the answer. */
@@ -77,7 +78,9 @@ export interface ExchangeServices extends MirrorServices {
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
-export class Exchange implements DownstreamEvents {
+export class Exchange implements DownstreamEvents, Linked<Exchange> {
+  before: Exchange | undefined;
+  after: Exchange | undefined;
   readonly #services: ExchangeServices;
   readonly #downstream: Downstream;
   readonly #record: RequestRecord;
