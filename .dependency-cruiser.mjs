@@ -30,7 +30,7 @@ const proxy = {
   telemetry: { layers: ["ir", "cel/request-view.ts"], packages: ["pino", "prom-client"] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.
   admin: {
-    layers: ["api", "ir", "cel", "status", "policy", "telemetry"],
+    layers: ["api", "ir", "cel", "status", "policy", "telemetry", "upstream/endpoint-state.ts"],
     packages: [],
     core: ["http", "net", "crypto", "fs", "path", "v8"],
   },

@@ -1,13 +1,10 @@
 /** The controller's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { exitFailure, fail, readCommandLine, readLogLevel } from "@gatewayproxy/runtime/command-line";
 import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { handleSignals, Readiness } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
-import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
-import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
-import { readSettings } from "@gatewayproxy/runtime/settings";
-import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { openPageServer } from "./app/page-server.ts";
 import { Controller } from "./controller/controller.ts";
 import { ControllerMetrics } from "./controller/metrics.ts";
@@ -15,38 +12,25 @@ import { type ControllerSettings, controllerSettings } from "./controller/settin
 import { findCluster } from "./kube/cluster.ts";
 import { ClusterConnection } from "./kube/connection.ts";
 
-/** sysexits.h EX_USAGE: the command line is wrong; 1: the command could not be carried out. */
-const exitUsage = 64;
-const exitFailure = 1;
-
 const summary = "Runs the Gateways of a Kubernetes cluster: makes their proxies and writes every status.";
 const usage = "npm run controller -- --proxy-image IMAGE [OPTIONS]";
 
-const read = readSettings(controllerSettings, { argv: process.argv.slice(2), env: process.env });
-switch (read.kind) {
-  case "help":
-    process.stdout.write(renderHelp(controllerSettings, { usage, summary }));
-    break;
-  case "invalid":
-    fail("cannot read the settings", read.problems, exitUsage);
-    break;
-  case "values":
-    await run(read.values);
-}
+const settings = readCommandLine(
+  controllerSettings,
+  { usage, summary },
+  { argv: process.argv.slice(2), env: process.env },
+);
+if (settings !== undefined) await run(settings);
 
 async function run(settings: ControllerSettings): Promise<void> {
-  const filter = parseLogFilter(settings.logLevel);
-  if (!filter.ok) {
-    const problems = filter.problems.map((problem) => ({ ...problem, path: "--log-level" }));
-    fail("cannot read the settings", problems, exitUsage);
-    return;
-  }
+  const filter = readLogLevel(settings.logLevel);
+  if (filter === undefined) return;
   const cluster = await findCluster({ env: process.env });
   if (!cluster.ok) {
     fail("cannot start", cluster.problems, exitFailure);
     return;
   }
-  const logs = new Logs({ filter: filter.value, clock: systemClock, destination: openStdout() });
+  const logs = new Logs({ filter, clock: systemClock, destination: openStdout() });
   const log = logs.logger("controller::lifecycle");
   const readiness = new Readiness(["resources"]);
   const metrics = new ControllerMetrics();
@@ -106,10 +90,4 @@ function proxyDefaults(settings: ControllerSettings) {
     clusterRole: settings.proxyClusterRole,
     hasNetworkPolicy: settings.proxyNetworkPolicy === "on",
   };
-}
-
-/** For people, on standard error; the exit code is set, not taken. */
-function fail(attempt: string, problems: readonly Problem[], code: number): void {
-  process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
-  process.exitCode = code;
 }

@@ -1,19 +1,15 @@
 /** The service's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
 import { readFileSync } from "node:fs";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { exitFailure, fail, failSettings } from "@gatewayproxy/runtime/command-line";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
-import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { createLogs } from "./app/logs.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
 import { readServiceSettings, type ServiceSettings, serviceSettings } from "./settings.ts";
-
-/** sysexits.h EX_USAGE: the command line is wrong; 1: the command could not be carried out. */
-const exitUsage = 64;
-const exitFailure = 1;
 
 const summary = "Answers Envoy's rate limit protocol; takes the files and the environment of envoyproxy/ratelimit.";
 const usage = "npm run ratelimit-service -- [OPTIONS]";
@@ -29,7 +25,7 @@ async function runCommand(): Promise<void> {
       process.stdout.write(renderHelp(serviceSettings, { usage, summary }));
       return;
     case "invalid":
-      fail("cannot read the settings", read.problems, exitUsage);
+      failSettings(read.problems);
       return;
     case "settings":
       await (read.settings.values.checkConfig === undefined
@@ -51,11 +47,7 @@ async function serve(settings: ServiceSettings): Promise<void> {
     write: (line) => output.write(line),
   });
   if (!logs.ok) {
-    fail(
-      "cannot read the settings",
-      logs.problems.map((problem) => ({ ...problem, path: "LOG_LEVEL" })),
-      exitUsage,
-    );
+    failSettings(logs.problems.map((problem) => ({ ...problem, path: "LOG_LEVEL" })));
     return;
   }
   const log = logs.value.logger("ratelimit::lifecycle");
@@ -97,10 +89,4 @@ function stopAtSignal(service: RateLimitProcess, log: Logger): void {
 function version(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
   return typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "";
-}
-
-/** For people, on standard error; the exit code is set, not taken. */
-function fail(attempt: string, problems: readonly Problem[], code: number): void {
-  process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
-  process.exitCode = code;
 }

@@ -1,5 +1,6 @@
 /** Every setting of the proxy. `docs/settings.md` and `--help` are made from this table. */
 import { availableParallelism } from "node:os";
+import { pageSettings } from "@gatewayproxy/runtime/page-settings";
 import {
   duration,
   integer,
@@ -85,20 +86,7 @@ export const proxySettings = {
     defaultText: "localhost and loopback addresses",
     help: "Further hosts by which the admin server may be asked for, so that no name of a web page's can be turned against it.",
   },
-  statsAddress: {
-    kind: socketAddress,
-    flag: "stats-address",
-    env: "STATS_ADDRESS",
-    default: ":15020",
-    help: "Where Prometheus reads GET /metrics.",
-  },
-  readinessAddress: {
-    kind: socketAddress,
-    flag: "readiness-address",
-    env: "READINESS_ADDRESS",
-    default: ":15021",
-    help: "Where a readiness probe asks GET /healthz/ready.",
-  },
+  ...pageSettings,
   trustedHops: {
     kind: integer(0, 16),
     flag: "trusted-hops",

@@ -1,6 +1,7 @@
 /** Every setting of the controller. `--help` is made from this table. */
 import { hostname } from "node:os";
-import { integer, oneOf, socketAddress, text } from "@gatewayproxy/runtime/setting-kinds";
+import { pageSettings } from "@gatewayproxy/runtime/page-settings";
+import { integer, oneOf, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 
 export const controllerSettings = {
@@ -60,20 +61,7 @@ export const controllerSettings = {
     default: "gateway-proxy-system",
     help: "Namespace of the Lease by which one replica leads.",
   },
-  statsAddress: {
-    kind: socketAddress,
-    flag: "stats-address",
-    env: "STATS_ADDRESS",
-    default: ":15020",
-    help: "Where Prometheus reads GET /metrics.",
-  },
-  readinessAddress: {
-    kind: socketAddress,
-    flag: "readiness-address",
-    env: "READINESS_ADDRESS",
-    default: ":15021",
-    help: "Where a readiness probe asks GET /healthz/ready.",
-  },
+  ...pageSettings,
   logLevel: {
     kind: text("FILTER", "a log filter such as info or info,controller::status=debug"),
     flag: "log-level",

@@ -2,7 +2,8 @@
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
 import type { Backend, Snapshot } from "../../ir/snapshot.ts";
-import type { ConfigurationState, EndpointFigures } from "./input.ts";
+import type { EndpointState as EndpointFigures } from "../../upstream/endpoint-state.ts";
+import type { ConfigurationState } from "./input.ts";
 
 export function dumpBackends({ backends }: Snapshot, figures: readonly EndpointFigures[]): readonly DumpedBackend[] {
   const byBackend = new Map<string, EndpointFigures[]>();

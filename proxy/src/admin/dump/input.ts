@@ -3,6 +3,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Statuses } from "../../api/status.ts";
 import type { Snapshot } from "../../ir/snapshot.ts";
+import type { EndpointState } from "../../upstream/endpoint-state.ts";
 
 export interface DumpInput {
   readonly process: ProcessFacts;
@@ -10,7 +11,7 @@ export interface DumpInput {
   /** The generation that each worker serves. */
   readonly workers: readonly { readonly worker: number; readonly generation: number }[];
   /** Of every worker; an endpoint comes once per worker. */
-  readonly endpoints: readonly EndpointFigures[];
+  readonly endpoints: readonly EndpointState[];
 }
 
 /** What does not change while the process runs. */
@@ -50,23 +51,4 @@ export interface RejectedConfiguration {
   readonly problems: readonly Problem[];
   /** Resources whose last good version stayed in force. */
   readonly kept: readonly string[];
-}
-
-/** What one worker knows of an endpoint. */
-export interface EndpointFigures {
-  /** Of its backend. */
-  readonly backend: { readonly key: string };
-  readonly endpoint: string;
-  readonly address: string;
-  /** 0..1 */
-  readonly health: number;
-  readonly requests: number;
-  /** 0 without a call. */
-  readonly latencyMs: number;
-  readonly pending: number;
-  readonly consecutiveFailures: number;
-  readonly timesEjected: number;
-  /** 0 when it takes requests. */
-  readonly ejectedForMs: number;
-  readonly failsChecks: boolean;
 }

@@ -1,0 +1,48 @@
+/** How a command of ours begins and how it fails: what all commands that start a process have in common. */
+import { type LogFilter, parseLogFilter } from "./log-filter.ts";
+import { type Problem, renderProblem } from "./problem.ts";
+import { type Settings, type SettingSources, type SettingValues, readSettings } from "./settings.ts";
+import { renderHelp } from "./settings-text.ts";
+
+/** sysexits.h EX_USAGE: the command line is wrong. */
+export const exitUsage = 64;
+/** The command could not be carried out. */
+export const exitFailure = 1;
+
+/** Tells people, on standard error, what was attempted and what was wrong; the exit code is set, not taken. */
+export function fail(attempt: string, problems: readonly Problem[], code: number): void {
+  process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
+  process.exitCode = code;
+}
+
+/** As `fail`, for a setting that is wrong. */
+export function failSettings(problems: readonly Problem[]): void {
+  fail("cannot read the settings", problems, exitUsage);
+}
+
+/** The settings; undefined where help was asked for and printed, or where they are wrong, which has been told then. */
+export function readCommandLine<const S extends Settings>(
+  settings: S,
+  about: { readonly usage: string; readonly summary: string },
+  sources: SettingSources,
+): SettingValues<S> | undefined {
+  const read = readSettings(settings, sources);
+  switch (read.kind) {
+    case "help":
+      process.stdout.write(renderHelp(settings, about));
+      return undefined;
+    case "invalid":
+      failSettings(read.problems);
+      return undefined;
+    case "values":
+      return read.values;
+  }
+}
+
+/** The filter of `--log-level`; undefined where it is wrong, which has been told then. */
+export function readLogLevel(text: string): LogFilter | undefined {
+  const filter = parseLogFilter(text);
+  if (filter.ok) return filter.value;
+  failSettings(filter.problems.map((problem) => ({ ...problem, path: "--log-level" })));
+  return undefined;
+}
