@@ -90,11 +90,24 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
       expect(await statusWith(`${trusts("others")}, hostname: api.example.com`)).toBe(503);
     });
 
-    test("that no authority is known for is not called in the clear either", async () => {
+    test.each([
+      ["no authority is known for", (): string => `${trusts("nobody")}, hostname: api.example.com`],
+      ["the parser refuses a policy for", (): string => `${trusts("ca")}, hostname: API.example.com`],
+    ])("that %s is not called in the clear either", async (_case, validation) => {
       const { port, server: backend } = await startTlsBackend();
       let connections = 0;
       backend.on("connection", () => connections++);
-      const gateway = await start(port, policyManifest(`${trusts("nobody")}, hostname: api.example.com`));
+      const authorities = authorityManifest("ca", authority.authority);
+      const gateway = await startGateway(
+        manifests(
+          tlsGatewayManifest([http]),
+          serviceManifest("svc", [port]),
+          route,
+          authorities,
+          policyManifest(validation()),
+        ),
+        { expectsFaults: true },
+      );
       expect((await fetch(gateway.url())).status).toBe(500);
       expect(gateway.records[0]).toMatchObject({ reason: "InvalidBackend" });
       expect(connections).toBe(0);

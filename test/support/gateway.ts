@@ -31,16 +31,18 @@ export interface TestGateway {
 export interface TestGatewayOptions extends Partial<Pick<DataPlaneOptions, "upstream" | "resolveName" | "random">> {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
+  /** Serves what is sound of manifests with faults in their text. Default false. */
+  readonly expectsFaults?: boolean;
 }
 
-/** Parses and translates `manifests`, which must be without a fault, and serves them. */
+/** Parses and translates `manifests`, which must be without a fault unless one is expected, and serves them. */
 export async function startGateway(manifests: string, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const clock = new FakeClock();
   const records: RequestRecord[] = [];
   const faults: unknown[] = [];
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
-  const { expectsProxyHeader = false, ...upstream } = options;
+  const { expectsProxyHeader = false, expectsFaults = false, ...upstream } = options;
   const dataPlane = new DataPlane({
     clock,
     random: () => 0,
@@ -67,7 +69,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
 
   async function apply(text: string): Promise<Translation> {
     const parsed = parseManifests([{ path: "test.yaml", text }]);
-    if (parsed.problems.length > 0) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
+    if (parsed.problems.length > 0 && !expectsFaults) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
     const translation = translate(parsed.resources);
     const failures = await dataPlane.apply({ generation: ++generation, ...translation });
     if (failures.length > 0) throw new Error(JSON.stringify(failures));

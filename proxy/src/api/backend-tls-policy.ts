@@ -86,6 +86,52 @@ export const backendTlsPolicySchema = strictResource({
   spec: strictObject({ targetRefs, validation, options: textMap.default({}) }),
 });
 
-export type BackendTlsPolicy = Immutable<z.output<typeof backendTlsPolicySchema>>;
-export type BackendTlsValidation = BackendTlsPolicy["spec"]["validation"];
-export type BackendTlsTargetRef = BackendTlsPolicy["spec"]["targetRefs"][number];
+type SoundPolicy = Immutable<z.output<typeof backendTlsPolicySchema>>;
+export type BackendTlsValidation = SoundPolicy["spec"]["validation"];
+export type BackendTlsTargetRef = SoundPolicy["spec"]["targetRefs"][number];
+
+export interface BackendTlsPolicy extends Omit<SoundPolicy, "spec"> {
+  readonly spec: Omit<SoundPolicy["spec"], "validation"> & {
+    /** Undefined of a policy that is refused: nobody knows whom to take its servers for. */
+    readonly validation: BackendTlsValidation | undefined;
+  };
+}
+
+/**
+ * What is left of a policy that is refused: its targets. Were it forgotten as a whole, their servers would be called in
+ * the clear. A target that is not sound itself counts as what it most likely means, its port left out if need be.
+ * Undefined where the policy has no name, or names no target.
+ */
+export function refusedTlsPolicy(value: unknown): BackendTlsPolicy | undefined {
+  const policy = readableParts.safeParse(value);
+  if (!policy.success) return undefined;
+  const { metadata, spec } = policy.data;
+  const refs = spec.targetRefs.flatMap((ref) => readableRef.safeParse(ref).data ?? []);
+  if (refs.length === 0) return undefined;
+  return {
+    apiVersion: `${gatewayGroup}/v1`,
+    kind: "BackendTLSPolicy",
+    metadata,
+    spec: { targetRefs: refs, validation: undefined, options: {} },
+  };
+}
+
+const { generation, uid, creationTimestamp } = namespacedMetadata.shape;
+
+/** Only name and namespace must be sound: they tell whose Services are meant. */
+const readableParts = z.object({
+  metadata: namespacedMetadata.extend({
+    labels: textMap.catch({}),
+    generation: generation.catch(undefined),
+    uid: uid.catch(undefined),
+    creationTimestamp: creationTimestamp.catch(undefined),
+  }),
+  spec: z.object({ targetRefs: z.array(z.unknown()) }),
+});
+
+const readableRef = z.object({
+  group: group.catch(""),
+  kind: kindName.catch("Service"),
+  name: targetName,
+  sectionName: sectionName.optional().catch(undefined),
+});

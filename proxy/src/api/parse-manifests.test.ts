@@ -310,3 +310,38 @@ describe("the last good state", () => {
     expect(parsed.problems).toHaveLength(1);
   });
 });
+
+describe("a BackendTLSPolicy that is refused", () => {
+  const policy = (hostname: string) =>
+    [
+      "apiVersion: gateway.networking.k8s.io/v1",
+      "kind: BackendTLSPolicy",
+      "metadata: {name: p}",
+      "spec:",
+      '  targetRefs: [{group: "", kind: Service, name: s}]',
+      `  validation: {hostname: ${hostname}, wellKnownCACertificates: System}`,
+    ].join("\n");
+  const sound = file("a.yaml", policy("good.example"));
+  const faulty = file("a.yaml", policy("Bad.example"));
+  /** The host name of the policy in force; "refused" of one of which only the targets remain. */
+  const state = ({ resources }: ParsedManifests) =>
+    resources.BackendTLSPolicy.map(({ spec }) => spec.validation?.hostname ?? "refused");
+
+  test("remains with its targets, and is not said to be kept", () => {
+    const parsed = parseManifests([faulty]);
+    expect(parsed.resources.BackendTLSPolicy[0]?.spec).toMatchObject({ targetRefs: [{ name: "s" }] });
+    expect([state(parsed), parsed.kept, parsed.problems.length]).toEqual([["refused"], [], 1]);
+  });
+
+  test.each([
+    ["remains while its text is bad", [faulty, faulty], ["refused"]],
+    ["remains while its file is no YAML", [faulty, file("a.yaml", "x: [")], ["refused"]],
+    ["is in force once its text is good", [faulty, sound], ["good.example"]],
+    ["stays as it last was good", [sound, faulty, faulty], ["good.example"]],
+    ["goes with its text", [faulty, file("a.yaml")], []],
+  ])("%s", (_, texts, expected) => {
+    let parsed: ParsedManifests | undefined;
+    for (const text of texts) parsed = parseManifests([text], parsed);
+    expect(parsed && state(parsed)).toEqual(expected);
+  });
+});

@@ -18,6 +18,8 @@ export interface InForce {
   /** Path of its file. */
   readonly file: string;
   readonly locate: Locate;
+  /** True where the text is bad and always was: this is what remains of it (see `parseResource`). */
+  readonly isRefused: boolean;
 }
 
 export type InForceByKey = ReadonlyMap<ResourceKey, InForce>;
@@ -75,6 +77,8 @@ class GatheredEntries {
   readonly problems: Problem[] = [];
   /** Where each resource was named first, good or bad. */
   readonly #named = new Map<ResourceKey, SourceLocation>();
+  /** Of resources that are bad now. */
+  readonly #remains = new Map<ResourceKey, InForce>();
   /** Files, and folders, of which some text could not be told to be any resource's. */
   readonly #obscureFiles = new Set<string>();
 
@@ -83,22 +87,26 @@ class GatheredEntries {
       if (entry.kind === "obscure") this.#obscureFiles.add(path);
       else if (!this.#claim(entry.key, entry.location)) continue;
       if (entry.kind === "resource") {
-        this.inForce.set(entry.key, { resource: entry.resource, file: path, locate: entry.locate });
-      } else {
-        this.problems.push(...entry.problems);
+        this.inForce.set(entry.key, { resource: entry.resource, file: path, locate: entry.locate, isRefused: false });
+        continue;
       }
+      this.problems.push(...entry.problems);
+      if (entry.kind !== "rejected" || entry.remains === undefined) continue;
+      this.#remains.set(entry.key, { resource: entry.remains, file: path, locate: entry.locate, isRefused: true });
     }
   }
 
-  /** Lets stay what was good before and is bad now; tells which. */
+  /** Lets stay what was good before and is bad now, else what remains of it; tells what stays. */
   keep(before: InForceByKey): readonly ResourceKey[] {
     const kept: ResourceKey[] = [];
     for (const [key, earlier] of before) {
       if (this.inForce.has(key)) continue;
       if (!this.#named.has(key) && !this.#isObscure(earlier.file)) continue;
+      if (earlier.isRefused && this.#named.has(key)) continue;
       this.inForce.set(key, earlier);
-      kept.push(key);
+      if (!earlier.isRefused) kept.push(key);
     }
+    for (const [key, remains] of this.#remains) if (!this.inForce.has(key)) this.inForce.set(key, remains);
     return kept;
   }
 

@@ -2,6 +2,7 @@
  * Reads one object as the YAML or the API server gives it: `unknown` in, a typed resource or all its faults out. What
  * every reader of resources shares; where the text stands is `parse-manifests.ts`' business.
  */
+import { refusedTlsPolicy } from "./backend-tls-policy.ts";
 import { describeIssue, describeType, type FieldFault } from "./issue.ts";
 import { defaultNamespace, gatewayGroup, proxyGroup } from "./names.ts";
 import { type Kind, kindNames, kinds, renderKey, type Resource, type ResourceKey } from "./resource.ts";
@@ -11,8 +12,16 @@ export type ParsedResource =
   | { readonly kind: "resource"; readonly resource: Resource }
   /** A kind that does not concern us, such as a Deployment. */
   | { readonly kind: "foreign" }
-  /** `key` is absent where the faults hide whose text this is. */
-  | { readonly kind: "rejected"; readonly key: ResourceKey | undefined; readonly faults: readonly FieldFault[] };
+  | RejectedText;
+
+interface RejectedText {
+  readonly kind: "rejected";
+  /** Absent where the faults hide whose text this is. */
+  readonly key: ResourceKey | undefined;
+  readonly faults: readonly FieldFault[];
+  /** What must be in force of it where no version was ever sound, lest something be called unprotected. */
+  readonly remains: Resource | undefined;
+}
 
 /** Parses one object. A field whose value is null counts as absent, as in the Kubernetes API. Never throws. */
 export function parseResource(value: unknown): ParsedResource {
@@ -28,14 +37,15 @@ export function parseResource(value: unknown): ParsedResource {
   const parsed = kinds[known].schema.safeParse(withoutNulls(value), { reportInput: true });
   if (parsed.success) return { kind: "resource", resource: parsed.data };
   const faults = parsed.error.issues.map((issue) => describeIssue(issue, known !== "Secret"));
-  return { kind: "rejected", key: identify(known, value), faults };
+  const remains = known === "BackendTLSPolicy" ? refusedTlsPolicy(withoutNulls(value)) : undefined;
+  return { kind: "rejected", key: identify(known, value), faults, remains };
 }
 
-type Rejected = Extract<ParsedResource, { kind: "rejected" }>;
 type FieldMap = Readonly<Record<string, unknown>>;
 
-function rejectAt(path: FieldFault["path"], message: string): Rejected {
-  return { kind: "rejected", key: undefined, faults: [{ path, message, isUnknownField: false }] };
+function rejectAt(path: FieldFault["path"], message: string): RejectedText {
+  const faults = [{ path, message, isUnknownField: false }];
+  return { kind: "rejected", key: undefined, faults, remains: undefined };
 }
 
 /** Kinds of the Gateway API that manifests may well hold; said aloud, because ignoring them changes what is served. */

@@ -24,6 +24,9 @@ export type ManifestEntry =
       readonly key: ResourceKey;
       readonly location: SourceLocation;
       readonly problems: readonly Problem[];
+      /** See `parseResource`. */
+      readonly remains: Resource | undefined;
+      readonly locate: Locate;
     }
   /** Text of which the faults hide whose it is: broken YAML, a missing name, a misspelt kind. */
   | { readonly kind: "obscure"; readonly problems: readonly Problem[] };
@@ -50,13 +53,14 @@ function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
       return [{ kind: "resource", key: resourceKey(resource), resource, location, locate }];
     }
     case "rejected": {
-      const { key, faults } = parsed;
+      const { key, faults, remains } = parsed;
       const problems = faults.map(({ path, message, isUnknownField }): Problem => {
         const resource = key === undefined ? {} : { resource: key };
         const field = path.length === 0 ? {} : { path: renderPath(path) };
         return { message, ...resource, ...field, location: locate(path, isUnknownField) };
       });
-      return [key === undefined ? { kind: "obscure", problems } : { kind: "rejected", key, location, problems }];
+      if (key === undefined) return [{ kind: "obscure", problems }];
+      return [{ kind: "rejected", key, location, problems, remains, locate }];
     }
   }
 }

@@ -18,5 +18,6 @@ export function checkManifests(
 ): CheckedManifests {
   const { inForce, resources, problems } = parseManifests(files);
   const found = references ? locateProblems(translate(resources).problems, inForce) : [];
-  return { resources: inForce.size, problems: [...problems, ...found] };
+  const sound = [...inForce.values()].filter(({ isRefused }) => !isRefused);
+  return { resources: sound.length, problems: [...problems, ...found] };
 }

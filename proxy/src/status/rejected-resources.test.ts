@@ -149,6 +149,14 @@ test("a refused BackendTLSPolicy is not accepted at any ancestor of the version 
   expect(status?.ancestors[0]?.conditions).toMatchObject([{ reason: "Invalid", observedGeneration: 7 }]);
 });
 
+test("one that was never sound says that its targets are not called", () => {
+  const [status] = withRejected(statuses, [
+    refused("BackendTLSPolicy", "tls", {}, "refusedTargets"),
+  ]).backendTlsPolicies;
+  const message = "spec.x: not so; its targets are not called where no sound version is known";
+  expect(status?.ancestors[0]?.conditions).toEqual([refusal("Invalid", message)]);
+});
+
 test("a refused Backend is not accepted", () => {
   const { backends } = withRejected(statuses, [refused("Backend", "llm", {})]);
   expect(backends).toEqual([{ namespace: "default", name: "llm", conditions: [refusal("Invalid")] }]);

@@ -170,9 +170,15 @@ function refuse<C extends Condition>(conditions: readonly C[], refusal: C): read
 }
 
 function messageOf({ faults, inForce }: RejectedResource): string {
-  const kept = inForce === "lastSoundVersion" ? "; the last sound version stays in force where it is known" : "";
-  return renderFaults(faults) + kept;
+  return renderFaults(faults) + consequences[inForce];
 }
+
+const consequences: Readonly<Record<RejectedResource["inForce"], string>> = {
+  nothing: "",
+  soundRules: "",
+  lastSoundVersion: "; the last sound version stays in force where it is known",
+  refusedTargets: "; its targets are not called where no sound version is known",
+};
 
 function compareNames(a: Named, b: Named): number {
   return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);

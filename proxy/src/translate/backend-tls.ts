@@ -107,6 +107,10 @@ function judgeValidation({ metadata, spec }: BackendTlsPolicy, configMaps: Named
     message: `option ${key} has no effect`,
     path: ["spec", "options", key],
   }));
+  if (validation === undefined) {
+    const message = "this version is refused and no sound one is known: its targets are not called";
+    return { tls: undefined, refusals: [{ reason: "Invalid", message, path: ["spec"] }], unresolved: [], unserved };
+  }
   const authorities = authoritiesOf(validation, metadata.namespace, configMaps);
   const { refusals, unresolved, pem } = authorities;
   if (refusals.length > 0) return { tls: undefined, refusals, unresolved, unserved };

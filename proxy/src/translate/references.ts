@@ -88,7 +88,7 @@ function ofGateway({ kind, metadata, spec }: ResourceSet["Gateway"][number]): re
 
 function ofTlsPolicy({ kind, metadata, spec }: BackendTlsPolicy): readonly Reference[] {
   const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  return spec.validation.caCertificateRefs.map((ref) => reference(from, ref));
+  return (spec.validation?.caCertificateRefs ?? []).map((ref) => reference(from, ref));
 }
 
 function ofBackend({ kind, metadata, spec }: Backend): readonly Reference[] {

@@ -21,6 +21,18 @@ function route(parts: object) {
   return { apiVersion: "gateway.networking.k8s.io/v1", kind: "HTTPRoute", metadata, spec: {}, ...parts };
 }
 
+function tlsPolicy(hostname: string) {
+  return {
+    apiVersion: "gateway.networking.k8s.io/v1",
+    kind: "BackendTLSPolicy",
+    metadata: { name: "tls", namespace: "default", generation: 3 },
+    spec: {
+      targetRefs: [{ group: "", kind: "Service", name: "api" }],
+      validation: { hostname, wellKnownCACertificates: "System" },
+    },
+  };
+}
+
 const sound = { requests: 1, unit: "Hours" };
 const broken = { ...sound, key: "request.heders.x" };
 
@@ -34,6 +46,25 @@ describe("an object that is held", () => {
 
   test("is nothing where no version was sound", () => {
     expect(holdResource(policy(broken), undefined, options).resource).toBeUndefined();
+  });
+
+  test("of a BackendTLSPolicy keeps its targets, which are not called in the clear", () => {
+    const first = holdResource(tlsPolicy("Bad.example"), undefined, options);
+    expect(first.resource).toMatchObject({
+      metadata: { generation: 3 },
+      spec: { targetRefs: [{ name: "api" }], validation: undefined },
+    });
+    expect(first.rejected?.inForce).toBe("refusedTargets");
+    // What remains of a version is no sound version.
+    const second = holdResource(tlsPolicy("Worse.example"), first, options);
+    expect(second.rejected?.inForce).toBe("refusedTargets");
+  });
+
+  test("of a BackendTLSPolicy keeps the last sound version where there was one", () => {
+    const before = holdResource(tlsPolicy("good.example"), undefined, options);
+    const after = holdResource(tlsPolicy("Bad.example"), before, options);
+    expect(after.resource).toBe(before.resource);
+    expect(after.rejected?.inForce).toBe("lastSoundVersion");
   });
 
   test("is the same object where only its status is another", () => {

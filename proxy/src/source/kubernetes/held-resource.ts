@@ -13,7 +13,7 @@ import { isObject, type KubeObject } from "../../kube/object.ts";
 import { parseSoundRules } from "./sound-rules.ts";
 
 export interface HeldResource {
-  /** In force: this version, its sound rules, or the last one that was sound; undefined where there was none. */
+  /** In force: this version, what may be of it, or the last one that was sound; undefined where there was none. */
   readonly resource: Resource | undefined;
   /** Why this version is not in force as a whole. */
   readonly rejected: RejectedResource | undefined;
@@ -28,7 +28,8 @@ export interface HoldOptions {
 
 /** Takes a new version; gives `before` itself where nothing that concerns us has changed. */
 export function holdResource(object: KubeObject, before: HeldResource | undefined, options: HoldOptions): HeldResource {
-  const held = parseHeld(options.keepsStatus ? object : { ...object, status: undefined }, before?.resource);
+  const lastGood = before?.rejected?.inForce === "refusedTargets" ? undefined : before?.resource;
+  const held = parseHeld(options.keepsStatus ? object : { ...object, status: undefined }, lastGood);
   return before !== undefined && isDeepStrictEqual(held, before) ? before : held;
 }
 
@@ -37,7 +38,7 @@ function parseHeld(object: KubeObject, lastGood: Resource | undefined): HeldReso
   if (parsed.kind === "resource") return { resource: parsed.resource, rejected: undefined, unknownFields: [] };
   // Only kinds that are read are watched.
   if (parsed.kind === "foreign") return { resource: undefined, rejected: undefined, unknownFields: [] };
-  const { faults } = parsed;
+  const { faults, remains } = parsed;
   if (isNewerGatewayApi(object, faults)) {
     const trimmed = parseResource(faults.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
     if (trimmed.kind === "resource") return { resource: trimmed.resource, rejected: undefined, unknownFields: faults };
@@ -46,6 +47,9 @@ function parseHeld(object: KubeObject, lastGood: Resource | undefined): HeldReso
   const partly = parseSoundRules(object, faults);
   if (partly !== undefined) {
     return { resource: partly, rejected: { object, faults, inForce: "soundRules" }, unknownFields: [] };
+  }
+  if (lastGood === undefined && remains !== undefined) {
+    return { resource: remains, rejected: { object, faults, inForce: "refusedTargets" }, unknownFields: [] };
   }
   const inForce = lastGood === undefined ? "nothing" : "lastSoundVersion";
   return { resource: lastGood, rejected: { object, faults, inForce }, unknownFields: [] };
