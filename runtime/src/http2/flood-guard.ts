@@ -4,16 +4,23 @@
  * DATA, PRIORITY, WINDOW_UPDATE) reach it at once.
  */
 import type { Clock } from "../clock.ts";
+import { ConnectionError, ErrorCode } from "./frame.ts";
 
 export class FloodGuard {
+  readonly #what: string;
   readonly #clock: Clock;
   readonly #capacity: number;
   readonly #perSecond: number;
   #tokens: number;
   #filledAtMs: number;
 
-  /** Allows bursts of `capacity` and `perSecond` in the long run. */
-  constructor(clock: Clock, capacity: number, perSecond: number) {
+  /**
+   * Allows bursts of `capacity` and `perSecond` in the long run.
+   *
+   * @param what is bounded, for the message: "frames that move no request".
+   */
+  constructor(what: string, clock: Clock, capacity: number, perSecond: number) {
+    this.#what = what;
     this.#clock = clock;
     this.#capacity = capacity;
     this.#perSecond = perSecond;
@@ -21,16 +28,15 @@ export class FloodGuard {
     this.#filledAtMs = clock.monotonicMs();
   }
 
-  /** Whether one more is allowed. */
-  allows(): boolean {
+  /** Counts one more. Throws `ConnectionError` where there have been too many. */
+  count(): void {
     if (this.#tokens < 1) {
       this.#refill();
     }
     if (this.#tokens < 1) {
-      return false;
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, `too many ${this.#what}`);
     }
     this.#tokens--;
-    return true;
   }
 
   /** The peer has done something of use: a busy client pings and opens its windows as often as it calls. */

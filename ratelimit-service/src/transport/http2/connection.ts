@@ -10,24 +10,21 @@
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { BlockAssembly } from "@gatewayproxy/runtime/http2/block-assembly";
-import { demand, demandSize } from "@gatewayproxy/runtime/http2/demand";
 import { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
 import {
   ConnectionError,
   defaultWindowBytes,
   ErrorCode,
-  Flag,
   FrameReader,
-  FrameType,
   maxWindowBytes,
   Setting,
 } from "@gatewayproxy/runtime/http2/frame";
+import { FrameDispatch, type FrameHandler } from "@gatewayproxy/runtime/http2/frame-dispatch";
 import { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
 import { Greeting } from "./greeting.ts";
 import type { Http2Limits } from "./limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
-import { readSettings } from "@gatewayproxy/runtime/http2/settings";
 
 export interface ConnectionOptions<Head> {
   readonly socket: Socket;
@@ -49,7 +46,6 @@ export interface ConnectionOptions<Head> {
  */
 type Phase = "open" | "draining" | "closing" | "failed";
 
-const pingBytes = 8;
 const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
 
@@ -58,11 +54,8 @@ export class ServerConnection<Head> {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #streams: RequestStreams<Head>;
-  readonly #blocks: BlockAssembly;
   readonly #liveness: Liveness;
-  readonly #idleFrames: FloodGuard;
   #greeting: Greeting | undefined = new Greeting();
-  #isSettled = false;
   #phase: Phase = "open";
 
   /** Takes the socket over. */
@@ -71,19 +64,22 @@ export class ServerConnection<Head> {
     this.#options = options;
     // After the promise jobs at hand, so that the answers of one Redis reply leave together.
     this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(flush));
-    this.#reader = new FrameReader(this.#frame);
-    this.#idleFrames = new FloodGuard(clock, 1_000, 100);
+    const idleFrames = new FloodGuard("frames that move no request", clock, 1_000, 100);
     this.#streams = new RequestStreams({
       writer: this.#writer,
       handler,
       limits,
-      idleFrames: this.#idleFrames,
-      earlyResets: new FloodGuard(clock, 200, 20),
+      idleFrames,
+      earlyResets: new FloodGuard("requests begun and not finished", clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
     });
-    this.#blocks = new BlockAssembly(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
+    const blocks = new BlockAssembly(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
       this.#streams.headerBlock(id, endStream, buffer, start, end),
     );
+    const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
+    this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
+      if (this.#phase !== "failed") frames.take(type, flags, id, buffer, start, end);
+    });
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("drain", () => socket.resume());
@@ -211,93 +207,30 @@ export class ServerConnection<Head> {
     }
   }
 
-  readonly #frame = (type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void => {
-    if (this.#phase === "failed") {
-      return;
-    }
-    if (!this.#isSettled) {
-      demand(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
-      this.#isSettled = true;
-    }
-    const open = this.#blocks.openStreamId;
-    demand(open === undefined || (type === FrameType.Continuation && id === open), "a header block is not complete");
-    switch (type) {
-      case FrameType.Data:
-        this.#streams.data(flags, id, buffer, start, end);
-        break;
-      case FrameType.Headers:
-        this.#blocks.headers(flags, id, buffer, start, end);
-        break;
-      case FrameType.Continuation:
-        this.#blocks.continuation(flags, buffer, start, end);
-        break;
-      case FrameType.WindowUpdate:
-        this.#streams.windowUpdate(id, buffer, start, end);
-        break;
-      case FrameType.RstStream:
-        this.#streams.rstStream(id, end - start);
-        break;
-      default:
-        this.#idleFrame(type, flags, id, buffer, start, end);
-    }
-  };
-
-  /** Frames that move no request; their number is bounded. */
-  #idleFrame(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    if (!this.#idleFrames.allows()) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many frames that move no request");
-    }
-    switch (type) {
-      case FrameType.Settings:
-        demand(id === 0, "SETTINGS belongs to the connection");
-        this.#settings((flags & Flag.Ack) !== 0, buffer, start, end);
-        break;
-      case FrameType.Ping:
-        demand(id === 0, "PING belongs to the connection");
-        this.#ping((flags & Flag.Ack) !== 0, buffer, start, end);
-        break;
-      case FrameType.Priority:
-        demand(id !== 0, "PRIORITY belongs to a stream");
-        demandSize(end - start === 5, "PRIORITY");
-        demand((buffer.readUInt32BE(start) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
-        break;
-      case FrameType.GoAway:
+  #frameHandler(): FrameHandler {
+    const streams = this.#streams;
+    return {
+      data: (flags, id, buffer, start, end) => streams.data(flags, id, buffer, start, end),
+      rstStream: (id) => streams.rstStream(id),
+      windowUpdate: (id, increment) => streams.windowUpdate(id, increment),
+      settings: ({ initialWindowBytes }) => {
+        if (initialWindowBytes !== undefined) streams.changeInitialWindow(initialWindowBytes);
+      },
+      pong: (buffer, start) => this.#pong(buffer, start),
+      goAway: () => {
         // It speaks of streams that we opened, and there are none: the peer ends the connection itself.
-        demand(id === 0, "GOAWAY belongs to the connection");
-        demandSize(end - start >= 8, "GOAWAY");
-        break;
-      case FrameType.PushPromise:
-        throw new ConnectionError(ErrorCode.ProtocolError, "a client cannot push");
-      default:
-        // Unknown types are ignored (§5.5).
-        break;
-    }
+      },
+    };
   }
 
-  #settings(isAck: boolean, buffer: Buffer, start: number, end: number): void {
-    const length = end - start;
-    demandSize(isAck ? length === 0 : length % 6 === 0, "SETTINGS");
-    if (isAck) {
-      return;
-    }
-    const { initialWindowBytes } = readSettings(buffer, start, end);
-    this.#writer.settingsAck();
-    if (initialWindowBytes !== undefined) {
-      this.#streams.changeInitialWindow(initialWindowBytes);
-    }
-  }
-
-  #ping(isAck: boolean, buffer: Buffer, start: number, end: number): void {
-    demandSize(end - start === pingBytes, "PING");
-    if (!isAck) {
-      this.#writer.ping(buffer, start, true);
-    } else if (this.#phase === "draining" && drainPing.compare(buffer, start, end) === 0) {
-      this.#phase = "closing";
-      this.#streams.isClosed = true;
-      this.#writer.goAway(this.#streams.lastStreamId, ErrorCode.NoError, "");
-      if (this.#streams.active === 0) {
-        this.#endIfClosing();
-      }
+  /** The peer has heard that it should leave: what it began before has reached us. */
+  #pong(buffer: Buffer, start: number): void {
+    if (this.#phase !== "draining" || drainPing.compare(buffer, start, start + drainPing.length) !== 0) return;
+    this.#phase = "closing";
+    this.#streams.isClosed = true;
+    this.#writer.goAway(this.#streams.lastStreamId, ErrorCode.NoError, "");
+    if (this.#streams.active === 0) {
+      this.#endIfClosing();
     }
   }
 }

@@ -3,7 +3,7 @@
  * flow control. Streams in progress are bounded, cancelled ones included until their handler is done.
  */
 import type { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
-import { demand, demandSize, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
+import { demand, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -152,13 +152,13 @@ export class RequestStreams<Head> implements StreamHost {
   #open(id: number, endStream: boolean, block: RequestBlock<Head>): void {
     const { limits, handler } = this.#options;
     if (block.kind === "malformed") {
-      this.#countEarlyReset();
+      this.#options.earlyResets.count();
       this.#refuse(id, ErrorCode.ProtocolError);
       return;
     }
     if (this.#streams.size + this.#abandoned >= limits.maxConcurrentStreams) {
       // Before it has read our settings an honest client may open more than we allow.
-      this.#countIdleFrame();
+      this.#options.idleFrames.count();
       this.#refuse(id, ErrorCode.RefusedStream);
       return;
     }
@@ -204,7 +204,7 @@ export class RequestStreams<Head> implements StreamHost {
     const dataEnd = (flags & Flag.Padded) === 0 ? end : end - paddingBytes(buffer, start, end);
     const isLast = (flags & Flag.EndStream) !== 0;
     if (dataStart === dataEnd && !isLast) {
-      this.#countIdleFrame();
+      this.#options.idleFrames.count();
     }
     const stream = this.#streams.get(id);
     if (stream === undefined) {
@@ -253,12 +253,10 @@ export class RequestStreams<Head> implements StreamHost {
     }
   }
 
-  windowUpdate(id: number, buffer: Buffer, start: number, end: number): void {
-    demandSize(end - start === 4, "WINDOW_UPDATE");
-    const bytes = buffer.readUInt32BE(start) & 0x7fff_ffff;
+  windowUpdate(id: number, bytes: number): void {
     demand(id <= this.#lastStreamId, "WINDOW_UPDATE on a stream that is not open");
     if (this.#waiting.size === 0) {
-      this.#countIdleFrame();
+      this.#options.idleFrames.count();
     }
     if (id === 0) {
       demand(bytes > 0, "WINDOW_UPDATE by 0");
@@ -290,30 +288,23 @@ export class RequestStreams<Head> implements StreamHost {
     }
   }
 
-  rstStream(id: number, length: number): void {
-    demandSize(length === 4, "RST_STREAM");
-    demand(id !== 0 && id <= this.#lastStreamId, "RST_STREAM on a stream that is not open");
+  rstStream(id: number): void {
+    demand(id <= this.#lastStreamId, "RST_STREAM on a stream that is not open");
     const stream = this.#streams.get(id);
     if (stream === undefined) {
       // Our answer crossed it on the way.
-      this.#countIdleFrame();
+      this.#options.idleFrames.count();
     } else {
-      if (!stream.isRequestComplete) this.#countEarlyReset();
+      // Work for nothing; once a request is complete, a reset is how clients end waiting.
+      if (!stream.isRequestComplete) this.#options.earlyResets.count();
       this.#cancel(stream);
       this.#endWhenIdle();
     }
   }
 
-  /** Resets before a request is complete cost us work for nothing; after it they are how clients end waiting. */
-  #countEarlyReset(): void {
-    if (!this.#options.earlyResets.allows()) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many requests begun and not finished");
-    }
-  }
-
   /** A fault of the peer on one stream (§5.4.2). */
   #resetStream(stream: ServerStream, code: ErrorCode): void {
-    this.#countEarlyReset();
+    this.#options.earlyResets.count();
     this.writer.rstStream(stream.id, code);
     this.#rememberReset(stream.id);
     this.#cancel(stream);
@@ -340,12 +331,6 @@ export class RequestStreams<Head> implements StreamHost {
   #demandReset(id: number): void {
     if (!this.#resets.has(id)) {
       throw new ConnectionError(ErrorCode.StreamClosed, "a frame on a stream that is closed");
-    }
-  }
-
-  #countIdleFrame(): void {
-    if (!this.#options.idleFrames.allows()) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many frames that move no request");
     }
   }
 

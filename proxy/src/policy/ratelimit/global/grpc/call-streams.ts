@@ -3,7 +3,7 @@
  * flow control, and the calls that wait until the peer takes them.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { demand, demandSize, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
+import { demand, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
 import type { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
 import {
   ConnectionError,
@@ -206,7 +206,7 @@ export class CallStreams implements CallHost {
       call.spoil("an answer beyond its window");
       return;
     }
-    if (start === end && !isLast) this.#countIdleFrame();
+    if (start === end && !isLast) this.#options.idleFrames.count();
     if (!call.hasHead) this.#spoil(call, "an answer that begins without headers");
     else if (!call.readData(buffer, start, end)) {
       this.#reset(call, ErrorCode.Cancel);
@@ -231,7 +231,6 @@ export class CallStreams implements CallHost {
   }
 
   rstStream(id: number, code: number): void {
-    demand(id !== 0, "RST_STREAM belongs to a stream");
     const call = this.#callOf(id);
     if (call === undefined) return;
     // From here on the stream is no more, so nothing is sent on it.
@@ -240,9 +239,8 @@ export class CallStreams implements CallHost {
     else call.breakOff(`the service broke the call off with error code ${code}`);
   }
 
-  windowUpdate(id: number, buffer: Buffer, start: number, end: number): void {
-    demandSize(end - start === 4, "WINDOW_UPDATE");
-    const bytes = buffer.readUInt32BE(start) & 0x7fff_ffff;
+  windowUpdate(id: number, bytes: number): void {
+    this.#options.idleFrames.count();
     demand(bytes > 0, "WINDOW_UPDATE by 0");
     if (id === 0) {
       this.#sendWindowBytes += bytes;
@@ -276,7 +274,7 @@ export class CallStreams implements CallHost {
   #callOf(id: number): Call | undefined {
     demand(id < this.#nextStreamId && (id & 1) === 1, "a frame on a stream that we have not opened");
     const call = this.#streams.get(id);
-    if (call === undefined) this.#countIdleFrame();
+    if (call === undefined) this.#options.idleFrames.count();
     return call;
   }
 
@@ -293,11 +291,5 @@ export class CallStreams implements CallHost {
 
   #reset(call: Call, code: ErrorCode): void {
     this.#options.writer.rstStream(call.id, code);
-  }
-
-  #countIdleFrame(): void {
-    if (!this.#options.idleFrames.allows()) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many frames that move no call");
-    }
   }
 }

@@ -9,19 +9,18 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { BlockAssembly } from "@gatewayproxy/runtime/http2/block-assembly";
-import { demand, demandSize } from "@gatewayproxy/runtime/http2/demand";
+import { demand } from "@gatewayproxy/runtime/http2/demand";
 import { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
 import {
   ConnectionError,
   defaultWindowBytes,
   ErrorCode,
-  Flag,
   FrameReader,
-  FrameType,
   Setting,
 } from "@gatewayproxy/runtime/http2/frame";
+import { FrameDispatch, type FrameHandler } from "@gatewayproxy/runtime/http2/frame-dispatch";
 import { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import { readSettings } from "@gatewayproxy/runtime/http2/settings";
+import type { PeerSettings } from "@gatewayproxy/runtime/http2/settings";
 import type { Call } from "./call.ts";
 import { CallHeads } from "./call-heads.ts";
 import { CallStreams } from "./call-streams.ts";
@@ -50,7 +49,6 @@ export interface ClientConnectionOptions {
  */
 type Phase = "opening" | "open" | "leaving" | "closed";
 
-const pingBytes = 8;
 const livenessPing = Buffer.from("alive?\0\0", "latin1");
 
 export class ClientConnection {
@@ -58,8 +56,6 @@ export class ClientConnection {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #streams: CallStreams;
-  readonly #blocks: BlockAssembly;
-  readonly #idleFrames: FloodGuard;
   #phase: Phase = "opening";
   #hasLeft = false;
   /** Runs while the peer owes an answer to a ping. */
@@ -71,21 +67,25 @@ export class ClientConnection {
     this.#options = options;
     // Once in a turn of the event loop: the requests that came together ask together.
     this.#writer = new FrameWriter(socket, options.scheme === "https", (flush) => setImmediate(flush));
-    this.#reader = new FrameReader(this.#frame);
-    this.#idleFrames = new FloodGuard(clock, 10_000, 1_000);
+    const idleFrames = new FloodGuard("frames that move no call", clock, 10_000, 1_000);
     this.#streams = new CallStreams({
       writer: this.#writer,
       heads: new CallHeads(options.scheme, options.authority),
       limits,
       clock,
-      idleFrames: this.#idleFrames,
+      idleFrames,
       onIdle: () => this.#endIfLeaving(),
       onUsedUp: () => this.leave("the connection has carried as many calls as it can"),
       onTimeout: () => this.#askWhetherAlive(),
     });
-    this.#blocks = new BlockAssembly(maxHeaderListBytes, (id, endStream, buffer, start, end) =>
+    const blocks = new BlockAssembly(maxHeaderListBytes, (id, endStream, buffer, start, end) =>
       this.#streams.headerBlock(id, endStream, buffer, start, end),
     );
+    const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
+    this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
+      // Whoever heard of an answer in this very chunk may have closed the connection.
+      if (this.#phase !== "closed") frames.take(type, flags, id, buffer, start, end);
+    });
     socket.on("error", (error) => this.destroy(error.message));
     socket.on("end", () => this.destroy("the service has closed the connection"));
     socket.on("close", () => {
@@ -167,80 +167,26 @@ export class ClientConnection {
     this.#pingTimer = clock.setTimer(limits.pingTimeoutMs, () => this.destroy("the service does not answer a ping"));
   }
 
-  readonly #frame = (type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void => {
-    // Whoever heard of an answer in this very chunk may have closed the connection.
-    if (this.#phase === "closed") return;
-    if (this.#phase === "opening") {
-      demand(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
-    }
-    const open = this.#blocks.openStreamId;
-    demand(open === undefined || (type === FrameType.Continuation && id === open), "a header block is not complete");
-    switch (type) {
-      case FrameType.Data:
-        this.#streams.data(flags, id, buffer, start, end);
-        break;
-      case FrameType.Headers:
-        this.#blocks.headers(flags, id, buffer, start, end);
-        break;
-      case FrameType.Continuation:
-        this.#blocks.continuation(flags, buffer, start, end);
-        break;
-      case FrameType.RstStream:
-        demandSize(end - start === 4, "RST_STREAM");
-        this.#streams.rstStream(id, buffer.readUInt32BE(start));
-        break;
-      default:
-        this.#idleFrame(type, flags, id, buffer, start, end);
-    }
-  };
-
-  /** Frames that move no call; their number is bounded. */
-  #idleFrame(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    if (!this.#idleFrames.allows()) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, "too many frames that move no call");
-    }
-    switch (type) {
-      case FrameType.WindowUpdate:
-        this.#streams.windowUpdate(id, buffer, start, end);
-        break;
-      case FrameType.Settings:
-        demand(id === 0, "SETTINGS belongs to the connection");
-        this.#settings((flags & Flag.Ack) !== 0, buffer, start, end);
-        break;
-      case FrameType.Ping:
-        demand(id === 0, "PING belongs to the connection");
-        demandSize(end - start === pingBytes, "PING");
-        if ((flags & Flag.Ack) === 0) this.#writer.ping(buffer, start, true);
-        break;
-      case FrameType.Priority:
-        demand(id !== 0, "PRIORITY belongs to a stream");
-        demandSize(end - start === 5, "PRIORITY");
-        break;
-      case FrameType.GoAway:
-        demand(id === 0, "GOAWAY belongs to the connection");
-        demandSize(end - start >= 8, "GOAWAY");
-        this.#goAway(buffer.readUInt32BE(start) & 0x7fff_ffff, buffer.readUInt32BE(start + 4));
-        break;
-      case FrameType.PushPromise:
-        throw new ConnectionError(ErrorCode.ProtocolError, "a push that we have not allowed");
-      default:
-        // Unknown types are ignored (§5.5).
-        break;
-    }
+  #frameHandler(): FrameHandler {
+    const streams = this.#streams;
+    return {
+      data: (flags, id, buffer, start, end) => streams.data(flags, id, buffer, start, end),
+      rstStream: (id, code) => streams.rstStream(id, code),
+      windowUpdate: (id, increment) => streams.windowUpdate(id, increment),
+      settings: (settings) => this.#settings(settings),
+      pong: () => {
+        // Whatever comes proves that the peer is there.
+      },
+      goAway: (lastStreamId, code) => this.#goAway(lastStreamId, code),
+    };
   }
 
-  #settings(isAck: boolean, buffer: Buffer, start: number, end: number): void {
-    const length = end - start;
-    demandSize(isAck ? length === 0 : length % 6 === 0, "SETTINGS");
-    if (isAck) return;
-    const settings = readSettings(buffer, start, end);
+  #settings(settings: PeerSettings): void {
     demand(!settings.enablesPush, "SETTINGS: a server cannot enable push");
-    this.#writer.settingsAck();
-    if (this.#phase === "opening") {
-      this.#phase = "open";
-      this.#streams.apply(settings);
-      this.#options.onOpen();
-    } else this.#streams.apply(settings);
+    const isFirst = this.#phase === "opening";
+    if (isFirst) this.#phase = "open";
+    this.#streams.apply(settings);
+    if (isFirst) this.#options.onOpen();
   }
 
   /** The peer leaves: calls that it has not begun go elsewhere, the others finish here (§6.8). */
