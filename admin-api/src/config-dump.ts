@@ -133,6 +133,7 @@ const limitReference = z.object({
   policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
   target: z.string().describe("Where it is attached: `Gateway/default/web`, `HTTPRoute/default/chat#rule`."),
   entry: count.optional().describe("Of a local limit: its place in the policy's list; absent for the global limit."),
+  mode: z.enum(["Enforce", "Shadow"]).describe("Shadow: it counts and never refuses."),
 });
 
 const rule = z.object({

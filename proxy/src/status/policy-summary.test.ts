@@ -3,7 +3,9 @@ import { parseManifests } from "../api/parse-manifests.ts";
 import { translate } from "../translate/translate.ts";
 import { policySummary } from "./policy-summary.ts";
 
-function summaryOf(targets: string) {
+const enforced = "local: [{requests: 10, unit: Minutes}, {tokens: 500, unit: Hours}]";
+
+function summaryOf(targets: string, rateLimit = enforced) {
   const text = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -15,7 +17,7 @@ kind: ProxyPolicy
 metadata: {name: limits}
 spec:
   targetRefs: [${targets}]
-  traffic: {rateLimit: {local: [{requests: 10, unit: Minutes}, {tokens: 500, unit: Hours}]}}
+  traffic: {rateLimit: {${rateLimit}}}
 `;
   const { resources } = parseManifests([{ path: "a.yaml", text }]);
   const [policy] = resources.ProxyPolicy;
@@ -34,6 +36,15 @@ describe("policySummary()", () => {
       limits: "10 requests/Minute, 500 tokens/Hour",
       accepted: "True",
       attached: "True",
+    });
+  });
+
+  test("marks what refuses nothing", () => {
+    const global =
+      "global: {address: 'h:1', mode: Shadow, domain: d, descriptors: [{entries: [{name: a, expression: source.address}]}]}";
+    const rateLimit = `local: [{requests: 10, unit: Minutes, mode: Shadow}, {requests: 9, unit: Minutes}], ${global}`;
+    expect(summaryOf(web, rateLimit)).toMatchObject({
+      limits: "10 requests/Minute (shadow), 9 requests/Minute, global (shadow)",
     });
   });
 

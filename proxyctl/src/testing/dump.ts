@@ -127,9 +127,9 @@ export const sampleDump: ConfigDump = configDumpSchema.parse({
             { backend: "Backend/default/openai", weight: 1, filters: [] },
           ],
           limits: [
-            { policy: "default/chat-limits", target: "HTTPRoute/default/chat", entry: 0 },
-            { policy: "default/chat-limits", target: "HTTPRoute/default/chat", entry: 1 },
-            { policy: "default/ceiling", target: "Gateway/default/web" },
+            { policy: "default/chat-limits", target: "HTTPRoute/default/chat", entry: 0, mode: "Enforce" },
+            { policy: "default/chat-limits", target: "HTTPRoute/default/chat", entry: 1, mode: "Shadow" },
+            { policy: "default/ceiling", target: "Gateway/default/web", mode: "Shadow" },
           ],
         },
       ],

@@ -28,7 +28,7 @@ export function describePolicy({ local, global }: DumpedPolicy): readonly string
   return [...local.map(describeLocal), ...(global === undefined ? [] : [describeGlobal(global)])];
 }
 
-/** `default/chat#0`, or `default/chat#global`. */
-export function describeReference({ policy, entry }: DumpedRule["limits"][number]): string {
-  return `${policy}#${entry ?? "global"}`;
+/** `default/chat#0`, or `default/chat#global (shadow)`. */
+export function describeReference({ policy, entry, mode }: DumpedRule["limits"][number]): string {
+  return `${policy}#${entry ?? "global"}${mode === "Shadow" ? " (shadow)" : ""}`;
 }

@@ -111,7 +111,7 @@ test("tells what is served and what is not, refuses nobody an explanation, and l
     "default/web/http",
   ]);
   expect(dump.routes.find(({ key }) => key === "default/r")?.rules[0]?.limits).toEqual([
-    { policy: "default/keyed", target: "HTTPRoute/default/r", entry: 0 },
+    { policy: "default/keyed", target: "HTTPRoute/default/r", entry: 0, mode: "Enforce" },
   ]);
   expect(dump.routes.find(({ key }) => key === "default/llm")?.rules[0]?.filters[0]).toMatchObject({
     set: [

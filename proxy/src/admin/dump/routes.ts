@@ -69,8 +69,8 @@ function dumpBackendRef(ref: BackendRef): DumpedRule["backendRefs"][number] {
 /** Each once, in the order in which they apply. */
 function limitsOf(rules: readonly RouteRule[]): DumpedRule["limits"] {
   const all = rules.flatMap(({ limits, globalLimits = [] }) => [
-    ...limits.map(({ policy, target, entry }) => ({ policy, target, entry })),
-    ...globalLimits.map(({ policy, target }) => ({ policy, target })),
+    ...limits.map(({ policy, target, entry, mode }) => ({ policy, target, entry, mode })),
+    ...globalLimits.map(({ policy, target, mode }) => ({ policy, target, mode })),
   ]);
   return [...new Map(all.map((limit) => [JSON.stringify(limit), limit])).values()];
 }
