@@ -1,4 +1,6 @@
 /** The worker threads as the main thread sees them, real ones, on a clock that stands still. */
+import { once } from "node:events";
+import { createServer } from "node:net";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -17,7 +19,7 @@ import { freePort } from "../support/proxy-process.ts";
 // Threads start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-function startPool(clock: FakeClock, watches: TraceWatches): WorkerPool {
+function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = vi.fn()): WorkerPool {
   const counters = createCounterMemory(1_024);
   const filter = { level: "off", modules: new Map() } as const;
   const pool = new WorkerPool({
@@ -35,6 +37,7 @@ function startPool(clock: FakeClock, watches: TraceWatches): WorkerPool {
     clock,
     log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
     onRestart: (worker) => watches.workerDied(worker),
+    onUnopened,
     waiting: () => watches.waiting(),
     onTraced: (watch, event) => watches.take(watch, event),
   });
@@ -69,4 +72,29 @@ test("a worker in the place of one that died knows who waits for a request", asy
     expect.objectContaining({ type: "requestStarted", path: "/chosen" }),
   );
   expect(events.at(-1)?.message).toMatchObject({ type: "requestFinished", status: 200 });
+});
+
+test("a worker in the place of one that died tells when it cannot open an address", async () => {
+  const port = await freePort();
+  const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);
+  const clock = new FakeClock();
+  const onUnopened = vi.fn();
+  const pool = startPool(clock, undefined, onUnopened);
+  const snapshot = { generation: 1, ...translate(resources) };
+  expect(await pool.apply(snapshot)).toEqual([]);
+
+  await pool.threads[0]?.terminate();
+  await expect.poll(() => pool.size).toBe(0);
+  const squatter = createServer().listen(port, "127.0.0.1");
+  await once(squatter, "listening");
+  clock.advance(1_000);
+  await vi.waitFor(() => expect(onUnopened).toHaveBeenCalledOnce(), { timeout: 60_000 });
+  expect(await pool.apply(snapshot)).toMatchObject([
+    { port, message: expect.stringContaining("EADDRINUSE") as string },
+  ]);
+
+  squatter.close();
+  await once(squatter, "close");
+  expect(await pool.apply(snapshot)).toEqual([]);
+  expect(onUnopened).toHaveBeenCalledOnce();
 });

@@ -105,6 +105,37 @@ describe("an address that cannot be opened", () => {
     expect(lines).not.toContain("info listens now");
   });
 
+  test("is told and tried again as well when a worker loses one that was open", async () => {
+    const { configuration, clock, occupied, errors, lines, onServed } = configuring();
+    await configuration.take(gateway(80));
+    occupied.add(80);
+    await configuration.openAgain();
+    expect(configuration.state().failures).toEqual([taken(80)]);
+    expect(onServed).toHaveBeenLastCalledWith({ openBinds: 0, failures: [taken(80)] });
+    expect(errors()).toHaveLength(1);
+    occupied.clear();
+    clock.advance(200);
+    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
+    expect(lines.at(-1)).toBe("info listens now");
+  });
+
+  test("is tried again soon once it has been open", async () => {
+    const { configuration, clock, occupied, onServed } = configuring(80);
+    await configuration.take(gateway(80));
+    for (const waitMs of [200, 400]) {
+      await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
+      if (waitMs === 400) occupied.clear();
+      clock.advance(waitMs);
+    }
+    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
+    occupied.add(80);
+    await configuration.openAgain();
+    occupied.clear();
+    clock.advance(200);
+    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
+    expect(onServed).toHaveBeenCalledTimes(5);
+  });
+
   test("is not tried again after the end", async () => {
     const { configuration, clock, serve } = configuring(80);
     await configuration.take(gateway(80));

@@ -89,6 +89,11 @@ export class Configuration {
     return this.#inTurn(() => this.#take(sourced));
   }
 
+  /** Opens what some worker does not listen on any more, now and, where that fails, later. */
+  openAgain(): Promise<void> {
+    return this.#inTurn(() => this.#serveAgain());
+  }
+
   /** Opens no address any more. */
   close(): void {
     this.#isClosed = true;
@@ -144,12 +149,12 @@ export class Configuration {
     const before = this.#failures;
     this.#failures = await serve(this.#current);
     this.#tellFailures(before);
-    if (this.#failures.length === 0 || this.#isClosed) return;
-    this.#retry = clock.setTimer(this.#backoff.next(), () => void this.#inTurn(() => this.#serveAgain()));
+    if (this.#failures.length === 0) this.#backoff.reset();
+    else if (!this.#isClosed) this.#retry = clock.setTimer(this.#backoff.next(), () => void this.openAgain());
   }
 
   async #serveAgain(): Promise<void> {
-    if (this.#isClosed || this.#failures.length === 0) return;
+    if (this.#isClosed) return;
     await this.#serve();
     this.#options.onServed(this.#served());
   }

@@ -70,7 +70,7 @@ export type AnswerOf<Name extends QueryName> = WorkerQueries[Name]["answer"];
 /** How a worker answers each question. */
 export type QueryAnswers = { readonly [Name in QueryName]: (ask: AskOf<Name>) => AnswerOf<Name> };
 
-/** One question on its way; `id` is the asker's and comes back with the answer. */
+/** One question on its way; `id` is the asker's and comes back with the answer, as that of `apply` does. */
 export type QueryMessage<Name extends QueryName = QueryName> = {
   readonly [N in Name]: { readonly kind: "query"; readonly id: number; readonly name: N; readonly ask: AskOf<N> };
 }[Name];
@@ -84,14 +84,14 @@ export function answerQuery<Name extends QueryName>(
 }
 
 export type ToWorker =
-  | { readonly kind: "apply"; readonly snapshot: Snapshot }
+  | { readonly kind: "apply"; readonly id: number; readonly snapshot: Snapshot }
   | QueryMessage
   /** Finish what is under way, then exit. */
   | { readonly kind: "drain" };
 
 export type FromWorker =
   /** Answers `apply`, when every bind listens or has failed. */
-  | { readonly kind: "applied"; readonly generation: number; readonly failures: readonly BindFailure[] }
+  | { readonly kind: "applied"; readonly id: number; readonly failures: readonly BindFailure[] }
   /** Of the query's own type. */
   | { readonly kind: "answer"; readonly id: number; readonly answer: unknown }
   /** Of a request that is watched; undefined when it has ended. */

@@ -79,6 +79,7 @@ export class Proxy {
         this.#metrics.workerRestarted();
         this.#watches.workerDied(worker);
       },
+      onUnopened: () => void this.#configuration.openAgain(),
       waiting: () => this.#watches.waiting(),
       onTraced: (watch, event) => this.#watches.take(watch, event),
     });

@@ -31,6 +31,8 @@ export interface WorkerPoolOptions {
   readonly log: Logger;
   /** A worker died, and another will take its place. */
   readonly onRestart: (worker: number) => void;
+  /** That other could not open every bind; `apply` tells which, and tries again. */
+  readonly onUnopened: () => void;
   /** Those who wait for a request, of whom a worker that starts is told. */
   readonly waiting: () => readonly WatchOrder[];
   /** Hears of a request that is watched. */
@@ -93,7 +95,7 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { log, clock, counters, onRestart, onTraced, waiting } = this.#options;
+    const { log, clock, counters, onRestart, onTraced, onUnopened, waiting } = this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       counters.releaseLocksOf(number);
@@ -106,7 +108,10 @@ export class WorkerPool {
     this.#workers.set(number, thread);
     // Before it serves, so that none of its requests is missed.
     for (const order of waiting()) void thread.query("watch", order);
-    if (this.#snapshot !== undefined) void thread.apply(this.#snapshot);
+    if (this.#snapshot === undefined) return;
+    void thread.apply(this.#snapshot).then((failures) => {
+      if (failures.length > 0 && !this.#isDraining) onUnopened();
+    });
   }
 
   #startOf(worker: number): WorkerStart {
@@ -159,7 +164,8 @@ class WorkerThread {
   }
 
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    const message = await this.#ask(`applied ${snapshot.generation}`, { kind: "apply", snapshot });
+    const id = this.#requests++;
+    const message = await this.#ask(`applied ${id}`, { kind: "apply", id, snapshot });
     return message.kind === "applied" ? message.failures : [];
   }
 
@@ -207,7 +213,7 @@ class WorkerThread {
 function answerOf(message: Exclude<FromWorker, { kind: "traced" }>): string {
   switch (message.kind) {
     case "applied":
-      return `applied ${message.generation}`;
+      return `applied ${message.id}`;
     case "answer":
       return `answer ${message.id}`;
     case "drained":

@@ -130,7 +130,7 @@ async function carryOut(order: Order): Promise<void> {
     case "apply": {
       const failures = await dataPlane.apply(order.snapshot);
       generation = order.snapshot.generation;
-      say({ kind: "applied", generation, failures });
+      say({ kind: "applied", id: order.id, failures });
       return;
     }
     case "drain":
