@@ -1,6 +1,7 @@
 /** How much goes to a backend at once: connections per endpoint, requests and waiting ones per backend. */
 import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
+import type { UpstreamSettings } from "../../proxy/src/upstream/upstream-settings.ts";
 import { startBackend, type TestBackend } from "../support/backend.ts";
 import {
   gatewayManifest,
@@ -12,21 +13,22 @@ import {
 } from "../support/gateway.ts";
 
 /** A backend that answers when it is told to, and a gateway with these bounds in front of it. */
-async function start(upstream: { maxConnections?: number; maxRequests?: number; maxWaiting?: number }) {
+async function start(upstream: Partial<UpstreamSettings>, rule = "") {
   const held: ServerResponse[] = [];
   const sockets = new Set<unknown>();
   const backend = await startBackend((request, response) => {
     sockets.add(request.socket);
     held.push(response);
   });
-  const bounds = { maxConnections: 100, maxRequests: 100, maxWaiting: 100, ...upstream };
-  const gateway = await startGateway(manifestsFor(backend), { upstream: bounds });
+  const bounds = { maxConnections: 100, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000, ...upstream };
+  const gateway = await startGateway(manifestsFor([backend], rule), { upstream: bounds });
   return { backend, gateway, held, sockets };
 }
 
-function manifestsFor(...backends: readonly TestBackend[]): string {
+/** @param rule further fields of the route's rule, as flow YAML with a comma at the end */
+function manifestsFor(backends: readonly TestBackend[], rule = ""): string {
   const ports = backends.map(({ port }) => port);
-  const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
+  const route = routeManifest("r", [`{ ${rule} backendRefs: [{ name: svc, port: 80 }] }`]);
   return manifests(gatewayManifest(), serviceManifest("svc", ports), route);
 }
 
@@ -66,7 +68,7 @@ describe("connections to an endpoint", () => {
     const waiting = await ask(gateway);
     await expect.poll(() => held.length).toBe(1);
     const closed = new Promise((resolve) => backend.requests[0]?.socket.once("close", resolve));
-    await gateway.apply(manifestsFor(other));
+    await gateway.apply(manifestsFor([other]));
     expect(await (await fetch(gateway.url())).text()).toBe("other");
     held[0]?.end("first");
     expect(await (await first.answer).text()).toBe("first");
@@ -116,5 +118,57 @@ describe("requests to a backend", () => {
     await expect.poll(() => held.length).toBe(2);
     held[1]?.end();
     expect((await third.answer).status).toBe(200);
+  });
+
+  describe("that wait for a connection", () => {
+    test("are answered with 503 and a reason once they have waited as long as is set, each by its own time", async () => {
+      const { gateway, held } = await start({ maxConnections: 1 });
+      const served = await ask(gateway);
+      const early = await ask(gateway);
+      gateway.clock.advance(400);
+      const late = await ask(gateway);
+      gateway.clock.advance(600);
+      expect((await early.answer).status).toBe(503);
+      expect(gateway.records).toMatchObject([{ ...refused, durationMs: 1_000 }]);
+      await expect.poll(() => held.length).toBe(1);
+      held[0]?.end();
+      expect((await served.answer).status).toBe(200);
+      await expect.poll(() => held.length).toBe(2);
+      held[1]?.end();
+      expect((await late.answer).status).toBe(200);
+    });
+
+    test("do not stand in line again, whatever the rule says of retries", async () => {
+      const { gateway } = await start({ maxConnections: 1 }, "retry: { attempts: 3, codes: [503] },");
+      await ask(gateway);
+      const waiting = await ask(gateway);
+      gateway.clock.advance(1_000);
+      expect((await waiting.answer).status).toBe(503);
+      expect(gateway.records[0]).toMatchObject({ ...refused, calls: 1 });
+    });
+
+    test("are held against no endpoint", async () => {
+      const { gateway } = await start({ maxConnections: 1 });
+      await ask(gateway);
+      for (let i = 0; i < 6; i++) {
+        const waiting = await ask(gateway);
+        gateway.clock.advance(1_000);
+        expect((await waiting.answer).status).toBe(503);
+      }
+      expect(gateway.dataPlane.endpoints()).toMatchObject([{ health: 1, consecutiveFailures: 0, timesEjected: 0 }]);
+    });
+
+    test.each([
+      ["request", "RequestTimeout"],
+      ["backendRequest", "UpstreamTimeout"],
+    ])("are ended earlier by timeouts.%s", async (timeout, reason) => {
+      const { gateway } = await start({ maxConnections: 1 }, `timeouts: { ${timeout}: 300ms },`);
+      await ask(gateway);
+      gateway.clock.advance(100);
+      const waiting = await ask(gateway);
+      gateway.clock.advance(300);
+      expect((await waiting.answer).status).toBe(504);
+      expect(gateway.records.map((record) => record.reason)).toEqual([reason, reason]);
+    });
   });
 });

@@ -12,7 +12,7 @@ import {
 } from "../support/gateway.ts";
 
 const healthChecks = { intervalMs: 5_000, timeoutMs: 1_000, path: "/healthz" };
-const upstream = { maxConnections: 10, maxRequests: 100, maxWaiting: 10, healthChecks };
+const upstream = { maxConnections: 10, maxRequests: 100, maxWaiting: 10, maxWaitMs: 1_000, healthChecks };
 
 /** Serves clients, and answers health checks with what `health` says. */
 function serving(text: string, health: () => number): RequestListener {

@@ -257,6 +257,7 @@ function upstreamSettings(settings: ProxySettings): UpstreamSettings {
     maxConnections: settings.maxConnectionsPerEndpoint,
     maxRequests: settings.maxRequestsPerBackend,
     maxWaiting: settings.maxWaitingPerBackend,
+    maxWaitMs: settings.maxWaitForConnection,
     ...(intervalMs > 0 && { healthChecks: { intervalMs, timeoutMs, path } }),
   };
 }

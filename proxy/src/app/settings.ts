@@ -115,6 +115,13 @@ export const proxySettings = {
     default: String(defaultUpstream.maxWaiting),
     help: "Requests to one backend that wait in a worker for a connection; what comes beyond is answered with 503 (BackendOverloaded).",
   },
+  maxWaitForConnection: {
+    kind: duration(1, 3_600_000),
+    flag: "max-wait-for-connection",
+    env: "MAX_WAIT_FOR_CONNECTION",
+    default: `${defaultUpstream.maxWaitMs / 1_000}s`,
+    help: "How long a request waits for a connection while all to its endpoint are taken; then it is answered with 503 (BackendOverloaded). The timeouts of its rule may end it earlier.",
+  },
   healthCheckInterval: {
     kind: duration(0, 3_600_000),
     flag: "health-check-interval",

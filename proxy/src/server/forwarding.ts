@@ -137,7 +137,8 @@ export class Forwarding implements RelayOwner {
     if (this.#isOver) return;
     this.#options.trace?.emit({ ...this.#callResult(), error: failure.message }, "error", this.#callMs);
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) this.#callOnce();
-    else if (!this.#tryAgain()) this.#answer(failureAnswer(failure));
+    // Who has waited in vain does not stand in line again.
+    else if (failure.kind === "overloaded" || !this.#tryAgain()) this.#answer(failureAnswer(failure));
   }
 
   #callOnce(): void {

@@ -17,7 +17,7 @@ export const misdirected: OwnAnswer = { status: 421, reason: "Misdirected", body
 export const invalidBackend: OwnAnswer = { status: 500, reason: "InvalidBackend", body: "no valid backend" };
 /** Gateway API `HTTPRouteRule.backendRefs`: a Service without ready endpoints. */
 export const noReadyEndpoint: OwnAnswer = { status: 503, reason: "NoReadyEndpoint", body: "no ready endpoint" };
-/** It has as much under way, or waiting, as the settings allow. */
+/** It has as much under way, or waiting, as the settings allow, or the request has waited as long as they allow. */
 export const backendOverloaded: OwnAnswer = { status: 503, reason: "BackendOverloaded", body: "backend overloaded" };
 const connectFailure: OwnAnswer = {
   status: 503,
@@ -57,5 +57,7 @@ export function failureAnswer(failure: UpstreamFailure): OwnAnswer {
     case "reset":
     case "aborted":
       return upstreamReset;
+    case "overloaded":
+      return backendOverloaded;
   }
 }

@@ -18,7 +18,7 @@ export type FailureReason =
   | "InvalidBackend"
   /** The backend has no ready endpoint (503). */
   | "NoReadyEndpoint"
-  /** The backend has as many requests under way, or waiting, as the settings allow (503). */
+  /** The backend has as many requests under way, or waiting, as the settings allow, or this one waited too long (503). */
   | "BackendOverloaded"
   | "RateLimited"
   /** A global limit with `failureMode: Closed` whose service failed (503). */

@@ -101,6 +101,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
     this.abort();
   }
 
+  /** Ends the call. Harmless after the end. */
+  fail(failure: UpstreamFailure): void {
+    if (this.#finish(failure)) this.#sink.onFailure(failure, this);
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.#aborted) controller.abort(abortReason);
@@ -138,8 +143,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    const failure = this.#failureOf(error);
-    if (this.#finish(failure)) this.#sink.onFailure(failure, this);
+    this.fail(this.#failureOf(error));
   }
 
   #failureOf(error: Error): UpstreamFailure {

@@ -2,7 +2,6 @@
  * The connections of this worker to one endpoint, as many as are allowed, and the calls that wait for one. Connections
  * with room for a call wait on a stack, so the warmest is used first and the others age out.
  */
-import { Readable } from "node:stream";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Dispatcher } from "undici";
 import type { Endpoint } from "../ir/snapshot.ts";
@@ -19,8 +18,9 @@ import {
 import { EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
+import { WaitingLine } from "./waiting-line.ts";
 
-export interface PoolOptions extends ConnectionTimeouts, Pick<UpstreamSettings, "maxConnections"> {
+export interface PoolOptions extends ConnectionTimeouts, Pick<UpstreamSettings, "maxConnections" | "maxWaitMs"> {
   readonly clock: Clock;
 }
 
@@ -51,8 +51,7 @@ export class EndpointPool implements CallOwner {
   readonly #connections = new Set<Connection>();
   /** Those with room for a call. */
   readonly #free: Connection[] = [];
-  /** In the order in which they came. */
-  readonly #waiting = new Map<UpstreamCall, UpstreamRequest>();
+  readonly #line: WaitingLine;
   #closing = false;
   /** Calls that are on a connection or wait for one. */
   inFlight = 0;
@@ -63,6 +62,7 @@ export class EndpointPool implements CallOwner {
     this.target = target;
     this.#owner = owner;
     this.#options = options;
+    this.#line = new WaitingLine({ clock: options.clock, maxWaitMs: options.maxWaitMs, load: owner.load });
     this.#callsPerConnection = callsPerConnection(target);
     this.#servername = target.tls === undefined ? null : serverNameOf(target);
   }
@@ -79,10 +79,8 @@ export class EndpointPool implements CallOwner {
     this.#owner.load.inFlight++;
     this.health.requests++;
     const connection = this.#connectionWithRoom();
-    if (connection === undefined) {
-      this.#waiting.set(call, request);
-      this.#owner.load.waiting++;
-    } else this.#dispatch(connection, request, call);
+    if (connection === undefined) this.#line.join(call, request);
+    else this.#dispatch(connection, request, call);
     return call;
   }
 
@@ -109,26 +107,19 @@ export class EndpointPool implements CallOwner {
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void {
     this.inFlight--;
     this.#owner.load.inFlight--;
-    if (failure !== undefined && failure.kind !== "aborted") {
+    if (failure !== undefined && saysSomethingOfTheEndpoint(failure)) {
       this.health.failed(this.#options.clock.monotonicMs());
       this.#owner.onFailed(this);
     }
     const { connection } = call;
     if (connection === undefined) {
-      this.#forget(call);
+      this.#line.forget(call);
       return;
     }
     call.connection = undefined;
     this.#takeBack(connection, failure !== undefined);
     this.#serveNext();
     if (this.#closing && connection.calls === 0) this.#discard(connection);
-  }
-
-  /** The call was given up while it waited. */
-  #forget(call: UpstreamCall): void {
-    const body = this.#waiting.get(call)?.body;
-    if (body instanceof Readable) body.destroy();
-    if (this.#waiting.delete(call)) this.#owner.load.waiting--;
   }
 
   /** A stream that failed leaves the others of its connection alone, and undici opens a new socket where one broke. */
@@ -140,14 +131,12 @@ export class EndpointPool implements CallOwner {
   }
 
   #serveNext(): void {
-    const next = this.#waiting.entries().next();
-    if (next.done === true) return;
+    const next = this.#line.first;
+    if (next === undefined) return;
     const connection = this.#connectionWithRoom();
     if (connection === undefined) return;
-    const [call, request] = next.value;
-    this.#waiting.delete(call);
-    this.#owner.load.waiting--;
-    this.#dispatch(connection, request, call);
+    this.#line.leave(next.call);
+    this.#dispatch(connection, next.request, next.call);
   }
 
   /** The one on top of the stack, which is a new one where there was none. */
@@ -194,4 +183,9 @@ export class EndpointPool implements CallOwner {
       call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
     }
   }
+}
+
+/** Not where we gave up ourselves, or never got as far as to ask. */
+function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
+  return kind !== "aborted" && kind !== "overloaded";
 }

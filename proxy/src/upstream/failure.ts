@@ -12,6 +12,8 @@ export interface UpstreamFailure {
     | "timeout"
     /** We gave up ourselves, or the client broke its upload off. */
     | "aborted"
+    /** No connection became free in time: nothing was sent. */
+    | "overloaded"
     /** It cannot be written as HTTP (a method or a field that would be taken for something else): nothing was sent. */
     | "unsendable";
   /** For the log; never shown to clients. */

@@ -7,6 +7,8 @@ export interface UpstreamSettings {
   readonly maxRequests: number;
   /** Nor does one of which this many wait for a connection. */
   readonly maxWaiting: number;
+  /** Longest wait of a call for a connection. */
+  readonly maxWaitMs: number;
   /** Absent: endpoints are judged by the answers to clients alone. */
   readonly healthChecks?: HealthCheckSettings;
 }
@@ -19,4 +21,9 @@ export interface HealthCheckSettings {
   readonly path: string;
 }
 
-export const defaultUpstream: UpstreamSettings = { maxConnections: 1_024, maxRequests: 16_384, maxWaiting: 1_024 };
+export const defaultUpstream: UpstreamSettings = {
+  maxConnections: 1_024,
+  maxRequests: 16_384,
+  maxWaiting: 1_024,
+  maxWaitMs: 5_000,
+};
