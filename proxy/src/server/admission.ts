@@ -32,6 +32,11 @@ export class Admitted {
     headers.push(...chosen);
   }
 
+  /** Adds to the request, flat and in place, what a rate limit service wants the backend to be told. */
+  addBackendHeaders(headers: string[]): void {
+    this.#global?.addBackendHeaders(headers);
+  }
+
   /** Charges the tokens of the answer. */
   charge(usage: TokenUsage): void {
     this.#local?.lease.charge(usage.total, this.#clock.monotonicMs());

@@ -1,42 +1,35 @@
 /**
- * One request from its head to its last byte: route, preflight, limits, target, filters; the calls to the backend and
- * its answer are `forwarding.ts`'s. Each step either goes on or answers; the record of what happened is handed over
+ * One request from its head to its last byte: route, preflight, limits (`limit-check.ts`), target, filters; the calls to
+ * the backend and its answer are `forwarding.ts`'s. Each step either goes on or answers; the record of what happened is handed over
  * once, when the client has everything or has gone.
  */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../cel/request-view.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
-import { forwardRequestHeaders, requestIdOf } from "../filters/forwarded.ts";
+import { forwardRequestHeaders } from "../filters/forwarded.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import { clientAddress } from "../filters/client-address.ts";
-import { isName } from "../filters/hop-by-hop.ts";
 import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
-import { maxAiRequestBytes } from "../llm/ai-request.ts";
-import { type LlmRequest, readLlmRequest } from "../llm/llm-request.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
-import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
-import type { GlobalAdmission, GlobalLimitSet, GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
-import type { Admission } from "../policy/ratelimit/local-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
-import { Admitted } from "./admission.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
+import { LimitCheck, type LimitVerdict } from "./limit-check.ts";
 import type { Linked, LinkedSet } from "./linked-set.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
+import { newRecord } from "./new-record.ts";
 import {
-  bodyTooLarge,
   internalFault,
   invalidBackend,
-  limitUndecided,
   noReadyEndpoint,
   originNotAllowed,
   type OwnAnswer,
@@ -45,14 +38,11 @@ import {
 import { type OutgoingRequest, prepareProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import {
-  globalPolicy,
   llmUsage,
-  localPolicy,
   policySelection,
   requestFinished,
   requestStarted,
   routeSelection,
-  severityOf,
   severityOfStatus,
 } from "./trace-messages.ts";
 
@@ -87,10 +77,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
   readonly #startMs: number;
   #rule: CompiledRule | undefined;
   #body: RequestBody | undefined;
-  #admission: Admitted | undefined;
-  #globalPass: GlobalPass | undefined;
-  /** While global limits decide: since when; monotonic. */
-  #askedMs: number | undefined;
+  #limitCheck: LimitCheck | undefined;
   /** Of a request that someone watches. */
   #trace: RequestTrace | undefined;
   /** The client has what it gets, or has gone. */
@@ -114,8 +101,9 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
   describe(nowMs: number): Task {
     const { requestId, method, path, route, backend, endpoint, status, calls } = this.#record;
     const children: Task[] = [];
-    if (this.#askedMs !== undefined) {
-      children.push({ kind: "globalCall", name: "rate limit service", ageMs: nowMs - this.#askedMs, children: [] });
+    const askedMs = this.#limitCheck?.askedMs;
+    if (askedMs !== undefined) {
+      children.push({ kind: "globalCall", name: "rate limit service", ageMs: nowMs - askedMs, children: [] });
     }
     const callSinceMs = this.#forwarding?.callSinceMs;
     if (callSinceMs !== undefined) {
@@ -185,6 +173,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
 
   onClose(completed: boolean): void {
     this.#isClosed = true;
+    this.#limitCheck?.abandon();
     if (!completed) this.#record.reason ??= "ClientDisconnect";
     if (this.#forwarding === undefined) this.#finish();
     else this.#forwarding.close(() => this.#finish());
@@ -201,72 +190,30 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
     return true;
   }
 
-  /** Asks the limits, the local ones first: they cost nothing and give back what a global one refuses. */
   #limit(rule: CompiledRule, match: Match): void {
-    const { clock } = this.#services;
-    const view = this.#viewOf(rule);
-    const local = rule.limits.isEmpty ? undefined : rule.limits.admit(view, clock.monotonicMs());
-    if (local !== undefined) this.#record.decisions = local.decisions;
-    if (this.#trace !== undefined && local !== undefined) traceLocal(this.#trace, rule, view, local);
-    if (local?.kind === "denied") {
-      this.#services.denied(this.#record, { kind: "local", denied: local });
-      const { status, rawHeaders, body } = deniedResponse(local);
-      this.#record.reason = "RateLimited";
-      this.#respondWithCors(status, [...rawHeaders], body);
-      return;
-    }
-    this.#admission = new Admitted(clock, local, undefined);
-    if (rule.globalLimits === undefined) {
-      this.#direct(rule, match);
-      return;
-    }
-    const askedMs = clock.monotonicMs();
-    this.#askedMs = askedMs;
-    this.#askGlobal(rule.globalLimits, view, (admission) => {
-      this.#askedMs = undefined;
-      if (this.#trace !== undefined) traceGlobal(this.#trace, admission, askedMs);
-      if (this.#isClosed || !this.#passes(admission)) return;
-      this.#globalPass = admission.pass;
-      this.#admission = new Admitted(clock, local, admission.pass);
-      this.#direct(rule, match);
+    const check = new LimitCheck({
+      clock: this.#services.clock,
+      record: this.#record,
+      trace: this.#trace,
+      takeBody: () => this.#takeBody(),
+      guarded: (action) => this.#guarded(action),
+    });
+    this.#limitCheck = check;
+    check.run(rule, this.#viewOf(rule), (verdict) => {
+      if (verdict.kind === "admitted") this.#direct(rule, match);
+      else this.#decline(verdict);
     });
   }
 
-  /** Reads the body first where a limit is about what it asks for. */
-  #askGlobal(limits: GlobalLimitSet, view: RequestView, done: (admission: GlobalAdmission) => void): void {
-    if (!limits.needsBody) {
-      limits.admit(view, this.#guarded(done));
+  /** Answers where a limit lets the request go no further. */
+  #decline(verdict: Exclude<LimitVerdict, { kind: "admitted" }>): void {
+    if (verdict.denial !== undefined) this.#services.denied(this.#record, verdict.denial);
+    if (verdict.kind === "undecided") {
+      this.#answer(verdict.answer);
       return;
     }
-    const admit = this.#guarded((llm: LlmRequest) => limits.admit({ ...view, llm }, this.#guarded(done)));
-    const body = this.#takeBody();
-    if (body === undefined) {
-      admit({});
-      return;
-    }
-    body.keepUpTo(maxAiRequestBytes);
-    body.collect((whole) => {
-      // What cannot be read must not get past the limit.
-      if (whole === undefined) this.#answer(bodyTooLarge);
-      else admit(readLlmRequest(whole));
-    });
-  }
-
-  /** Answers where a global limit lets the request go no further. */
-  #passes(admission: GlobalAdmission): admission is Extract<GlobalAdmission, { kind: "allowed" }> {
-    this.#record.globalDecisions = admission.decisions;
-    if (admission.kind === "allowed") return true;
-    const { limit } = admission;
-    if (admission.kind === "undecided") {
-      this.#services.denied(this.#record, { kind: "global", limit, refused: undefined });
-      this.#answer(limitUndecided);
-      return false;
-    }
-    this.#services.denied(this.#record, { kind: "global", limit, refused: admission.refused });
     this.#record.reason = "RateLimited";
-    this.#admission?.refund();
-    this.#respondWithCors(429, [...admission.headers], admission.body);
-    return false;
+    this.#respondWithCors(429, verdict.headers, verdict.body);
   }
 
   /** What happens later than `serve` fails as well as what happens within it. */
@@ -312,7 +259,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
     const { scheme, authority, path } = this.#downstream.head;
     const { listenerPort } = rule;
     const headers = ["location", redirectLocation(redirect, { scheme, authority, path, match, listenerPort })];
-    this.#admission?.setHeaders(headers);
+    this.#limitCheck?.admitted?.setHeaders(headers);
     filters.editResponse?.(headers);
     this.#respondWithCors(redirect.statusCode, headers, "");
   }
@@ -334,7 +281,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
       target,
       timeouts: rule.timeouts,
       retry: rule.retry,
-      admission: this.#admission,
+      admission: this.#limitCheck?.admitted,
       editResponse: this.#responseEditor(rule, target),
       readsUsage: target.ai !== undefined || rule.limits.countsTokens || rule.globalLimits?.countsTokens === true,
       answer: (answer) => this.#answer(answer),
@@ -361,7 +308,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
       sourceAddress: connection.sourceAddress,
       requestId: this.#record.requestId,
     });
-    this.#globalPass?.addBackendHeaders(headers);
+    this.#limitCheck?.admitted?.addBackendHeaders(headers);
     filters.editRequest?.(headers);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
     return { method: head.method, path, headers, body: this.#takeBody(), upgrade } satisfies OutgoingRequest;
@@ -388,9 +335,10 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
 
   #answer(answer: OwnAnswer): void {
     this.#record.reason = answer.reason;
-    this.#admission?.refund();
+    const admitted = this.#limitCheck?.admitted;
+    admitted?.refund();
     const headers = ["content-type", "text/plain"];
-    this.#admission?.setHeaders(headers);
+    admitted?.setHeaders(headers);
     this.#respondWithCors(answer.status, headers, answer.body);
   }
 
@@ -416,65 +364,9 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
   }
 }
 
-function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: Admission): void {
-  for (const figures of rule.limits.figures(view)) {
-    trace.emit(localPolicy(figures, kind === "allowed"), figures.admits ? "success" : "warn");
-  }
-}
-
-function traceGlobal(trace: RequestTrace, { decisions }: GlobalAdmission, askedMs: number): void {
-  for (const decision of decisions) trace.emit(globalPolicy(decision), severityOf(decision.outcome), askedMs);
-}
-
 function endTrace(trace: RequestTrace, record: RequestRecord): void {
   const usage = llmUsage(record);
   if (usage !== undefined) trace.emit(usage);
   trace.emit(requestFinished(record), severityOfStatus(record.status, record.reason));
   trace.end();
 }
-
-/** What is known of a request when its head has come. */
-export function newRecord(
-  services: ExchangeServices,
-  { head, httpVersion, connection }: Pick<Downstream, "head" | "httpVersion" | "connection">,
-): RequestRecord {
-  return {
-    requestId: requestIdOf(head.rawHeaders, services.createRequestId),
-    startMs: services.clock.nowMs(),
-    durationMs: 0,
-    httpVersion,
-    method: head.method,
-    scheme: head.scheme,
-    authority: head.authority,
-    path: head.path,
-    sourceAddress: connection.sourceAddress,
-    userAgent: fieldOf(head.rawHeaders, "user-agent"),
-    listener: undefined,
-    route: undefined,
-    rule: undefined,
-    backend: undefined,
-    endpoint: undefined,
-    calls: 0,
-    status: 0,
-    reason: undefined,
-    requestBytes: 0,
-    responseBytes: 0,
-    upstreamMs: undefined,
-    usage: undefined,
-    usageUnread: undefined,
-    decisions: noDecisions,
-    globalDecisions: noGlobalDecisions,
-  };
-}
-
-/** First value of a field; `name` lower case. */
-function fieldOf(rawHeaders: readonly string[], name: string): string | undefined {
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const candidate = rawHeaders[i];
-    if (candidate?.length === name.length && isName(candidate, name)) return rawHeaders[i + 1];
-  }
-  return undefined;
-}
-
-const noDecisions: RequestRecord["decisions"] = [];
-const noGlobalDecisions: RequestRecord["globalDecisions"] = [];

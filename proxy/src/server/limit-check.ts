@@ -1,0 +1,146 @@
+/**
+ * One request before the limits of its rule: local ones first, since they cost nothing and give back what a global one
+ * refuses; then the rate limit service, with the body read where a limit is about what it asks for. What the limits said
+ * goes onto the record and the trace; what becomes of the request is the caller's.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { RequestView } from "../cel/request-view.ts";
+import { maxAiRequestBytes } from "../llm/ai-request.ts";
+import { type LlmRequest, readLlmRequest } from "../llm/llm-request.ts";
+import type { Denial } from "../policy/ratelimit/denial.ts";
+import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
+import type { GlobalAdmission, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
+import type { Admission, Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
+import { Admitted } from "./admission.ts";
+import type { CompiledRule } from "./compiled-rule.ts";
+import { bodyTooLarge, limitUndecided, type OwnAnswer } from "./own-answers.ts";
+import type { RequestBody } from "./request-body.ts";
+import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
+
+export type LimitVerdict =
+  | { readonly kind: "admitted" }
+  /** A limit is exhausted. */
+  | { readonly kind: "refused"; readonly denial: Denial; readonly headers: string[]; readonly body: string | Buffer }
+  /** No limit could be asked, and the request must not pass unasked; `denial` where a service was to be. */
+  | { readonly kind: "undecided"; readonly denial: Denial | undefined; readonly answer: OwnAnswer };
+
+export interface LimitCheckOptions {
+  readonly clock: Clock;
+  readonly record: RequestRecord;
+  /** Absent where nobody watches. */
+  readonly trace: RequestTrace | undefined;
+  /** The request's body, if it has one; called only where a limit is about it. */
+  readonly takeBody: () => RequestBody | undefined;
+  /** Wraps what is called later than `run`, so that its failures are told as those of `run` are. */
+  readonly guarded: <Value>(action: (value: Value) => void) => (value: Value) => void;
+}
+
+export class LimitCheck {
+  readonly #options: LimitCheckOptions;
+  #askedMs: number | undefined;
+  #admitted: Admitted | undefined;
+  #isAbandoned = false;
+
+  constructor(options: LimitCheckOptions) {
+    this.#options = options;
+  }
+
+  /** What the request holds of its limits; absent while none has let it pass. */
+  get admitted(): Admitted | undefined {
+    return this.#admitted;
+  }
+
+  /** While the rate limit service decides: since when; monotonic. */
+  get askedMs(): number | undefined {
+    return this.#askedMs;
+  }
+
+  /** Calls `done` once, within this call where nothing has to be waited for; never after `abandon`. */
+  run(rule: CompiledRule, view: RequestView, done: (verdict: LimitVerdict) => void): void {
+    const { clock, record, trace } = this.#options;
+    const local = rule.limits.isEmpty ? undefined : rule.limits.admit(view, clock.monotonicMs());
+    if (local !== undefined) {
+      record.decisions = local.decisions;
+      if (trace !== undefined) traceLocal(trace, rule, view, local);
+    }
+    if (local?.kind === "denied") {
+      const { rawHeaders, body } = deniedResponse(local);
+      done({ kind: "refused", denial: { kind: "local", denied: local }, headers: [...rawHeaders], body });
+      return;
+    }
+    this.#admitted = new Admitted(clock, local, undefined);
+    if (rule.globalLimits === undefined) done({ kind: "admitted" });
+    else this.#askGlobal(rule.globalLimits, view, local, done);
+  }
+
+  /** Nobody waits for the verdict any more. */
+  abandon(): void {
+    this.#isAbandoned = true;
+  }
+
+  #askGlobal(
+    limits: GlobalLimitSet,
+    view: RequestView,
+    local: Allowed | undefined,
+    done: (verdict: LimitVerdict) => void,
+  ): void {
+    const { clock, guarded, takeBody } = this.#options;
+    const startMs = clock.monotonicMs();
+    this.#askedMs = startMs;
+    const ask = (asked: RequestView) =>
+      limits.admit(
+        asked,
+        guarded((admission) => {
+          this.#askedMs = undefined;
+          if (!this.#isAbandoned) done(this.#judge(admission, local, startMs));
+        }),
+      );
+    const body = limits.needsBody ? takeBody() : undefined;
+    if (body === undefined) {
+      ask(limits.needsBody ? { ...view, llm: noLlmRequest } : view);
+      return;
+    }
+    body.keepUpTo(maxAiRequestBytes);
+    body.collect(
+      guarded((whole) => {
+        if (whole !== undefined) ask({ ...view, llm: readLlmRequest(whole) });
+        // What cannot be read must not get past the limit.
+        else done({ kind: "undecided", denial: undefined, answer: bodyTooLarge });
+      }),
+    );
+  }
+
+  #judge(admission: GlobalAdmission, local: Allowed | undefined, startMs: number): LimitVerdict {
+    const { clock, record, trace } = this.#options;
+    if (trace !== undefined) traceGlobal(trace, admission, startMs);
+    record.globalDecisions = admission.decisions;
+    switch (admission.kind) {
+      case "allowed":
+        this.#admitted = new Admitted(clock, local, admission.pass);
+        return { kind: "admitted" };
+      case "undecided": {
+        const denial: Denial = { kind: "global", limit: admission.limit, refused: undefined };
+        return { kind: "undecided", denial, answer: limitUndecided };
+      }
+      case "denied": {
+        const { limit, refused, headers, body } = admission;
+        this.#admitted?.refund();
+        return { kind: "refused", denial: { kind: "global", limit, refused }, headers: [...headers], body };
+      }
+    }
+  }
+}
+
+const noLlmRequest: LlmRequest = {};
+
+function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: Admission): void {
+  for (const figures of rule.limits.figures(view)) {
+    trace.emit(localPolicy(figures, kind === "allowed"), figures.admits ? "success" : "warn");
+  }
+}
+
+function traceGlobal(trace: RequestTrace, { decisions }: GlobalAdmission, startMs: number): void {
+  for (const decision of decisions) trace.emit(globalPolicy(decision), severityOf(decision.outcome), startMs);
+}

@@ -1,0 +1,57 @@
+/** The record of a request, as it is when the head has come; every step after fills in what it finds out. */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { requestIdOf } from "../filters/forwarded.ts";
+import { isName } from "../filters/hop-by-hop.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { Downstream } from "./downstream.ts";
+
+export interface RecordServices {
+  readonly clock: Clock;
+  readonly createRequestId: () => string;
+}
+
+/** What is known of a request when its head has come. */
+export function newRecord(
+  { clock, createRequestId }: RecordServices,
+  { head, httpVersion, connection }: Pick<Downstream, "head" | "httpVersion" | "connection">,
+): RequestRecord {
+  return {
+    requestId: requestIdOf(head.rawHeaders, createRequestId),
+    startMs: clock.nowMs(),
+    durationMs: 0,
+    httpVersion,
+    method: head.method,
+    scheme: head.scheme,
+    authority: head.authority,
+    path: head.path,
+    sourceAddress: connection.sourceAddress,
+    userAgent: fieldOf(head.rawHeaders, "user-agent"),
+    listener: undefined,
+    route: undefined,
+    rule: undefined,
+    backend: undefined,
+    endpoint: undefined,
+    calls: 0,
+    status: 0,
+    reason: undefined,
+    requestBytes: 0,
+    responseBytes: 0,
+    upstreamMs: undefined,
+    usage: undefined,
+    usageUnread: undefined,
+    decisions: noDecisions,
+    globalDecisions: noGlobalDecisions,
+  };
+}
+
+/** First value of a field; `name` lower case. */
+function fieldOf(rawHeaders: readonly string[], name: string): string | undefined {
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const candidate = rawHeaders[i];
+    if (candidate?.length === name.length && isName(candidate, name)) return rawHeaders[i + 1];
+  }
+  return undefined;
+}
+
+const noDecisions: RequestRecord["decisions"] = [];
+const noGlobalDecisions: RequestRecord["globalDecisions"] = [];
