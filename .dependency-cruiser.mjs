@@ -25,7 +25,8 @@ const proxy = {
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
   llm: { layers: ["ir"], packages: [], core: ["zlib", "stream"] },
-  policy: { layers: ["ir", "cel"], packages: ["node-cache"], core: ["crypto", "net", "tls"] },
+  // How servers are trusted is one thing, whoever calls them.
+  policy: { layers: ["ir", "cel", "upstream/client-tls.ts"], packages: ["node-cache"], core: ["crypto", "net", "tls"] },
   upstream: { layers: ["ir"], packages: ["undici"] },
   telemetry: { layers: ["ir", "cel/request-view.ts"], packages: ["pino", "prom-client"] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.

@@ -1,36 +1,35 @@
-/** A rate limit service that is named by a Backend and asks for TLS, with a certificate of the proxy's own. */
+/** A rate limit service that asks for TLS: named by a Backend, with a certificate of the proxy's own, or by a Service. */
 import { mkdtempSync, rmSync } from "node:fs";
-import { createSecureServer, type ServerHttp2Stream } from "node:http2";
+import { createSecureServer, type SecureServerOptions, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
+import { serviceManifest } from "../support/gateway.ts";
 import { ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
 import { answerGrpc, okMessage } from "../support/rate-limit-service.ts";
+import { authorityManifest } from "../support/tls.ts";
 
 const inYaml = (text: string): string => JSON.stringify(text);
 
 describeWith(["openssl"], "a service behind TLS", ({ openssl }) => {
-  test.each([
-    ["trusts the Backend's authority and shows the Backend's certificate", "ours", 200],
-    ["is not asked when another authority vouches for it", "another", 503],
-  ])("%s", async (_, trusted, status) => {
-    const directory = mkdtempSync(join(tmpdir(), "gatewayproxy-tls-"));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
-    const ours = new TestAuthority(openssl, directory, "ours");
-    const another = new TestAuthority(openssl, directory, "another");
-    const server = ours.issue("server", "DNS:ratelimit.internal");
-    const client = ours.issue("client", "DNS:proxy");
-    const service = createSecureServer({
-      cert: server.cert,
-      key: server.key,
-      ca: ours.authority.cert,
-      requestCert: true,
-      rejectUnauthorized: true,
-    });
+  let directory = "";
+  let ours: TestAuthority;
+  let another: TestAuthority;
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "gatewayproxy-tls-"));
+    ours = new TestAuthority(openssl, directory, "ours");
+    another = new TestAuthority(openssl, directory, "another");
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  /** A service that lets everything pass, with a certificate of `ours` for these names; resolves with its port. */
+  async function startService(names: readonly string[], options: SecureServerOptions = {}): Promise<number> {
+    const { cert, key } = ours.issue("server", ...names);
+    const service = createSecureServer({ cert, key, ...options });
     service.on("stream", (stream: ServerHttp2Stream) => {
       stream.resume();
       stream.on("end", () => answerGrpc(stream, okMessage));
@@ -39,7 +38,19 @@ describeWith(["openssl"], "a service behind TLS", ({ openssl }) => {
     await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void service.close());
     // A TCP server that listens has such an address.
-    const { port } = service.address() as AddressInfo;
+    return (service.address() as AddressInfo).port;
+  }
+
+  test.each([
+    ["trusts the Backend's authority and shows the Backend's certificate", "ours", 200],
+    ["is not asked when another authority vouches for it", "another", 503],
+  ])("%s", async (_, trusted, status) => {
+    const client = ours.issue("client", "DNS:proxy");
+    const port = await startService(["DNS:ratelimit.internal"], {
+      ca: ours.authority.cert,
+      requestCert: true,
+      rejectUnauthorized: true,
+    });
     const authority = (trusted === "ours" ? ours : another).authority.cert;
     const gateway = await serveUnder(
       await startBackend(answering(200)),
@@ -58,6 +69,37 @@ spec: { static: { host: 127.0.0.1, port: ${port}, tls: { hostname: ratelimit.int
       globalPolicy(
         `backendRef: { group: gatewayproxy.dev, kind: Backend, name: ratelimit }, failureMode: Closed, ${byAddress}`,
       ),
+    );
+    expect((await ask(gateway)).status).toBe(status);
+  });
+
+  test.each([
+    ["of its hostname is asked", "", 200],
+    ["of one of subjectAltNames is asked", "{ type: URI, uri: 'spiffe://example.com/limits' }", 200],
+    ["of none of subjectAltNames is not asked", "{ type: URI, uri: 'spiffe://example.com/else' }", 503],
+    [
+      "of the hostname is not asked where subjectAltNames say otherwise",
+      "{ type: Hostname, hostname: a.example }",
+      503,
+    ],
+  ])("by a BackendTLSPolicy with the certificate %s", async (_, names, status) => {
+    const port = await startService(["DNS:ratelimit.internal", "URI:spiffe://example.com/limits"]);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      serviceManifest("ratelimit", [port]),
+      authorityManifest("ca", ours.authority),
+      `
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: { name: policy, namespace: default }
+spec:
+  targetRefs: [{ group: "", kind: Service, name: ratelimit }]
+  validation:
+    caCertificateRefs: [{ group: "", kind: ConfigMap, name: ca }]
+    hostname: ratelimit.internal
+    subjectAltNames: [${names}]
+`,
+      globalPolicy(`backendRef: { name: ratelimit, port: 80 }, failureMode: Closed, ${byAddress}`),
     );
     expect((await ask(gateway)).status).toBe(status);
   });

@@ -1,6 +1,6 @@
 /** Certificates for tests of TLS, made by openssl in a folder of the test's own. */
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface Certificate {
@@ -38,6 +38,14 @@ export class TestAuthority {
   /** Like `issue`, with an RSA key. */
   issueRsa(file: string, ...altNames: readonly string[]): Certificate {
     return this.#issue(file, ["-newkey", "rsa:2048"], altNames);
+  }
+
+  /** Like `issue`, with the lines of a section of alternative names (x509v3_config), in which any text can be written. */
+  issueWith(file: string, altNames: readonly string[]): Certificate {
+    const config = join(this.#directory, `${file}.cnf`);
+    const sections = ["[req]", "distinguished_name = dn", "[dn]", "[own]", "subjectAltName = @names", "[names]"];
+    writeFileSync(config, [...sections, ...altNames].join("\n"));
+    return this.#make(file, ecdsa, ["-config", config, "-extensions", "own"]);
   }
 
   #issue(file: string, key: readonly string[], altNames: readonly string[]): Certificate {

@@ -3,10 +3,9 @@
  * been idle, and opens it again on use.
  */
 import { isIP } from "node:net";
-import type { ConnectionOptions as TlsOptions } from "node:tls";
 import { buildConnector, Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
-import { identityCheck } from "./server-identity.ts";
+import { clientTls } from "./client-tls.ts";
 
 /** How an endpoint is reached. */
 export interface ConnectionTarget {
@@ -39,11 +38,6 @@ export function addressOf({ host, port }: Endpoint): string {
   return isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** The name that a server's certificate must be for, and that is asked for where it is no address. */
-export function serverNameOf({ endpoint, tls }: ConnectionTarget): string {
-  return tls?.hostname ?? endpoint.host;
-}
-
 /** Makes a connection; nothing is sent before its first request. */
 export function openConnection(target: ConnectionTarget, timeouts: ConnectionTimeouts): Connection {
   const { protocol, tls, endpoint } = target;
@@ -61,34 +55,19 @@ export function openConnection(target: ConnectionTarget, timeouts: ConnectionTim
 }
 
 /** undici would take the server's name from each request's `host`, which is the client's to choose. */
-function connectorOf(target: ConnectionTarget, timeout: number): buildConnector.connector {
-  const { protocol, tls } = target;
+function connectorOf({ protocol, tls, endpoint }: ConnectionTarget, timeout: number): buildConnector.connector {
   const isHttp2 = protocol === "h2";
+  const secure = tls === undefined ? undefined : clientTls(endpoint.host, tls);
   // `useH2c` is undici's; its types know it for a Client only.
   const options: buildConnector.BuildOptions & { readonly useH2c: boolean } = {
-    ...(tls !== undefined && tlsOptions(target, tls)),
+    ...secure,
     timeout,
     allowH2: isHttp2,
     preferH2: isHttp2,
     useH2c: isHttp2 && tls === undefined,
   };
   const connect = buildConnector(options);
-  if (tls === undefined) return connect;
-  const name = serverNameOf(target);
-  const servername = isIP(name) === 0 ? name : "";
+  if (secure === undefined) return connect;
+  const { servername } = secure;
   return (asked, callback) => connect({ ...asked, servername }, callback);
-}
-
-type TlsSettings = Pick<TlsOptions, "checkServerIdentity" | "ca" | "cert" | "key">;
-
-/** As node:tls names them; what is absent has node's default. */
-function tlsOptions(
-  target: ConnectionTarget,
-  { authorities, clientCertificate, subjectAltNames }: UpstreamTls,
-): TlsSettings {
-  return {
-    checkServerIdentity: identityCheck(serverNameOf(target), subjectAltNames),
-    ...(authorities !== undefined && { ca: authorities }),
-    ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
-  };
 }

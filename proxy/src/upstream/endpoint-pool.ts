@@ -13,8 +13,8 @@ import {
   type ConnectionTarget,
   type ConnectionTimeouts,
   openConnection,
-  serverNameOf,
 } from "./connection.ts";
+import { serverName } from "./client-tls.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
@@ -64,7 +64,7 @@ export class EndpointPool implements CallOwner {
     this.#options = options;
     this.#line = new WaitingLine({ clock: options.clock, maxWaitMs: options.maxWaitMs, load: owner.load });
     this.#callsPerConnection = callsPerConnection(target);
-    this.#servername = target.tls === undefined ? null : serverNameOf(target);
+    this.#servername = target.tls === undefined ? null : serverName(target.endpoint.host, target.tls);
   }
 
   /** Whether a call would have to wait in line. */

@@ -5,7 +5,8 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { UpstreamCall } from "./call.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
-import { addressOf, type ConnectionTarget, openConnection, serverNameOf } from "./connection.ts";
+import { serverName } from "./client-tls.ts";
+import { addressOf, type ConnectionTarget, openConnection } from "./connection.ts";
 
 const failuresToFail = 3;
 
@@ -67,10 +68,11 @@ function askEndpoint({ target, clock, timeoutMs, path }: HealthCheckSettings & C
       onFailure: () => conclude(false),
     };
     const owner = { answered: () => undefined, release: () => undefined };
-    const headers = ["host", addressOf(target.endpoint), "user-agent", "gateway-proxy-health-check"];
+    const { endpoint, tls } = target;
+    const headers = ["host", addressOf(endpoint), "user-agent", "gateway-proxy-health-check"];
     client.dispatch(
-      { method: "GET", path, headers, ...(target.tls !== undefined && { servername: serverNameOf(target) }) },
-      new UpstreamCall(addressOf(target.endpoint), sink, owner),
+      { method: "GET", path, headers, ...(tls !== undefined && { servername: serverName(endpoint.host, tls) }) },
+      new UpstreamCall(addressOf(endpoint), sink, owner),
     );
   });
 }

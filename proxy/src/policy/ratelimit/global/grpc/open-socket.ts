@@ -1,7 +1,8 @@
 /** The TCP or TLS connection to an endpoint of a service. */
 import { connect as connectTcp, type OnReadOpts, type Socket, type TcpNetConnectOpts } from "node:net";
-import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import { connect as connectTls } from "node:tls";
 import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
+import { clientTls } from "../../../../upstream/client-tls.ts";
 
 export interface SocketListener {
   /** Connected, over TLS as well. */
@@ -36,20 +37,10 @@ export function openSocket(endpoint: Endpoint, tls: UpstreamTls | undefined, lis
     socket.once("connect", listener.onConnect);
     return socket;
   }
-  const socket = connectTls({ ...address, ...tlsOptions(tls) });
+  const socket = connectTls({ ...address, ...clientTls(endpoint.host, tls), ALPNProtocols: ["h2"] });
   socket.once("secureConnect", () => {
     if (socket.alpnProtocol === "h2") listener.onConnect();
     else listener.onStranger();
   });
   return socket;
-}
-
-function tlsOptions({ hostname, authorities, clientCertificate }: UpstreamTls): ConnectionOptions {
-  return {
-    ALPNProtocols: ["h2"],
-    // Without it Node takes the host, unless that is an address.
-    ...(hostname !== undefined && { servername: hostname }),
-    ...(authorities !== undefined && { ca: authorities }),
-    ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
-  };
 }
