@@ -124,3 +124,92 @@ test("replicas are the ready pods behind the Gateway's own Service, and this pro
   expect(readyReplicas(resources, gateway)).toBe(2);
   expect(readyReplicas(resources, { namespace: "infra", name: "none" })).toBe(1);
 });
+
+describe("the part of a cluster that leads further", () => {
+  const further = `
+${text}
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: more, namespace: apps}
+spec:
+  parentRef: {name: web, namespace: infra}
+  listeners: [{name: a, protocol: HTTPS, port: 8443, tls: {certificateRefs: [{name: of-set}]}}]
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: foreign, namespace: apps}
+spec:
+  parentRef: {name: foreign, namespace: infra}
+  listeners: [{name: a, protocol: HTTP, port: 8443}]
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: of-set, namespace: apps}
+spec:
+  parentRefs: [{group: gateway.networking.k8s.io, kind: ListenerSet, name: more}]
+  rules:
+  - filters: [{type: RequestMirror, requestMirror: {backendRef: {name: mirror, port: 80}}}]
+    backendRefs: [{name: app, port: 80}]
+---
+kind: ProxyPolicy
+apiVersion: gatewayproxy.dev/v1alpha1
+metadata: {name: global, namespace: apps}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: of-set}]
+  traffic:
+    rateLimit:
+      global:
+        domain: d
+        backendRef: {name: ratelimit, namespace: limits, port: 8081}
+        descriptors: [{entries: [{name: a, expression: source.address}]}]
+---
+{kind: Service, apiVersion: v1, metadata: {name: mirror, namespace: apps}, spec: {ports: [{port: 80}]}}
+---
+{kind: Service, apiVersion: v1, metadata: {name: ratelimit, namespace: limits}, spec: {ports: [{port: 8081}]}}
+---
+{kind: Service, apiVersion: v1, metadata: {name: ratelimit, namespace: apps}, spec: {ports: [{port: 8081}]}}
+${["apps/app", "apps/mirror", "limits/ratelimit", "apps/foreign"]
+  .map((service) => {
+    const [namespace = "", name = ""] = service.split("/");
+    return `---
+kind: BackendTLSPolicy
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: ${name}-tls, namespace: ${namespace}}
+spec:
+  targetRefs: [{group: "", kind: Service, name: ${name}}]
+  validation: {hostname: a.example, caCertificateRefs: [{group: "", kind: ConfigMap, name: ${name}-ca}]}
+---
+kind: EndpointSlice
+apiVersion: discovery.k8s.io/v1
+metadata: {name: ${name}-slice, namespace: ${namespace}, labels: {kubernetes.io/service-name: ${name}}}
+addressType: IPv4
+endpoints: []
+`;
+  })
+  .join("")}`;
+  const parsed = parseManifests([{ path: "x.yaml", text: further }]);
+  const scope = gatewayScope(parsed.resources, gateway);
+  const placesIn = (kind: keyof ResourceSet) =>
+    scope[kind].map(({ metadata }) => `${"namespace" in metadata ? metadata.namespace : ""}/${metadata.name}`);
+
+  test.each([
+    ["ListenerSet", ["apps/more"]],
+    ["HTTPRoute", ["apps/both", "apps/of-set"]],
+    ["ProxyPolicy", ["apps/limits", "apps/global"]],
+    ["Service", ["apps/app", "infra/web-proxy", "apps/mirror", "limits/ratelimit"]],
+    ["BackendTLSPolicy", ["apps/app-tls", "apps/mirror-tls", "limits/ratelimit-tls"]],
+    ["EndpointSlice", ["infra/web-1", "infra/web-2", "apps/app-slice", "apps/mirror-slice", "limits/ratelimit-slice"]],
+  ] as const)("has every %s on the way, by sets, mirrors and global limits too", (kind, expected) => {
+    expect(parsed.problems).toEqual([]);
+    expect(placesIn(kind)).toEqual(expected);
+  });
+
+  test("names their Secrets and ConfigMaps", () => {
+    const named = namedObjects(scope).map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`);
+    expect(named).toEqual([
+      ...["Secret infra/own", "Secret certs/granted", "Secret apps/of-set"],
+      ...["ConfigMap apps/app-ca", "ConfigMap apps/mirror-ca", "ConfigMap limits/ratelimit-ca", "Secret apps/key"],
+    ]);
+  });
+});
