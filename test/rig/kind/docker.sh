@@ -15,6 +15,13 @@ lacks_capabilities() {
   ((16#$bound != (1 << (last + 1)) - 1))
 }
 
+# True where a docker runs or one of our own could.
+can_have_docker() {
+  command -v docker >/dev/null || return
+  if is_running dockerd || docker info >/dev/null 2>&1; then return; fi
+  [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null
+}
+
 docker_up() {
   need docker
   if is_running dockerd; then

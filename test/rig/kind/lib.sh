@@ -51,9 +51,9 @@ step() {
 }
 
 need() { # COMMAND...
-  local command missing=()
-  for command in "$@"; do command -v "$command" >/dev/null || missing+=("$command"); done
-  [ "${#missing[@]}" = 0 ] || die "not found on PATH: ${missing[*]}; see test/rig/kind/README.md for the Debian packages"
+  local command absent=()
+  for command in "$@"; do command -v "$command" >/dev/null || absent+=("$command"); done
+  [ "${#absent[@]}" = 0 ] || die "not found on PATH: ${absent[*]}; see test/rig/kind/README.md for the Debian packages"
 }
 
 need_root() { [ "$(id -u)" = 0 ] || die "$(basename "$0") starts docker and Debian trees, which takes root"; }
@@ -102,9 +102,9 @@ stop_daemon() {
 module_dir() {
   (
     cd "$1"
-    export GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=local
-    go mod download "$2"
-    go list -m -f '{{.Dir}}' "$2"
+    local_go() { GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=local go "$@"; }
+    local_go mod download "$2"
+    local_go list -m -f '{{.Dir}}' "$2"
   )
 }
 

@@ -35,7 +35,7 @@ check() {
     command -v "$name" >/dev/null || tell "$name is not installed"
   done
   if ! docker info >/dev/null 2>&1 && ! is_running dockerd; then
-    [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null || tell "docker does not run and cannot be started"
+    can_have_docker || tell "docker does not run and cannot be started"
   fi
   return "$missing"
 }

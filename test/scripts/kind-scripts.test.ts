@@ -1,0 +1,105 @@
+/** The scripts around kind, as far as they go without a cluster: what they say where something is missing. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../support/describe-with.ts";
+
+const repository = join(import.meta.dirname, "../..");
+
+/** What the scripts use of any machine. */
+const basics = ["bash", "basename", "cat", "dirname", "env", "grep", "sed"];
+
+/** A folder that is the whole PATH: the basics, and `programs` that do what their text says. */
+function pathWith(programs: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), "kind-scripts-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const name of basics) {
+    symlinkSync(execFileSync("bash", ["-c", `type -P ${name}`], { encoding: "utf8" }).trim(), join(folder, name));
+  }
+  for (const [name, text] of Object.entries(programs)) {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
+    chmodSync(join(folder, name), 0o755);
+  }
+  return folder;
+}
+
+function run(script: string, programs: Readonly<Record<string, string>>, args: readonly string[] = []) {
+  const { status, stdout, stderr } = spawnSync(join(repository, "scripts", script), args, {
+    env: { PATH: pathWith(programs) },
+    encoding: "utf8",
+  });
+  return { status, stdout, stderr };
+}
+
+const all = { docker: "exit 0", kind: "exit 0", kubectl: "exit 0", helm: "exit 0" };
+
+describe("kind-up.sh", () => {
+  test.each([
+    { missing: "docker", where: "https://docs.docker.com/get-docker/" },
+    { missing: "kind", where: "https://kind.sigs.k8s.io/" },
+    { missing: "kubectl", where: "https://kubernetes.io/docs/tasks/tools/" },
+    { missing: "helm", where: "https://helm.sh/docs/intro/install/" },
+  ])("says that $missing is missing and where it comes from, before it does anything", ({ missing, where }) => {
+    const programs = Object.fromEntries(Object.entries(all).filter(([name]) => name !== missing));
+    const { status, stdout, stderr } = run("kind-up.sh", programs);
+    expect(status).toBe(1);
+    expect(stderr).toContain(`error: ${missing} is not on the PATH; install it from ${where}`);
+    expect(stdout).toBe("");
+  });
+
+  test("tells a docker that does not answer from one that is missing", () => {
+    const { status, stderr } = run("kind-up.sh", { ...all, docker: "exit 1" });
+    expect(status).toBe(1);
+    expect(stderr).toContain("error: docker does not answer; start it");
+  });
+
+  test("shows what a program said that failed, and which it was", () => {
+    const { status, stderr } = run("kind-up.sh", { ...all, kind: '[ "$1" = get ] || { echo "no room"; exit 1; }' });
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^no room\nerror: failed: kind create cluster --name gateway-proxy /);
+  });
+});
+
+describe("kind-load.sh", () => {
+  test("says that there is no cluster, and what makes one", () => {
+    const { status, stderr } = run("kind-load.sh", all);
+    expect(status).toBe(1);
+    expect(stderr).toBe("error: there is no cluster gateway-proxy; run scripts/kind-up.sh\n");
+  });
+
+  test("names the images that there are", () => {
+    const { status, stderr } = run("kind-load.sh", { ...all, kind: "echo gateway-proxy" }, ["proxy"]);
+    expect(status).toBe(1);
+    expect(stderr).toBe("error: there is no image proxy, but these: gateway-proxy ratelimit-service mock-llm\n");
+  });
+});
+
+describe("kind-down.sh", () => {
+  test("has nothing to remove where there is no cluster", () => {
+    const { status, stdout } = run("kind-down.sh", all);
+    expect(status).toBe(0);
+    expect(stdout).toContain("there is no cluster gateway-proxy\n");
+  });
+});
+
+test.each(["kind-up.sh", "kind-down.sh"])("%s tells its usage where it is given what it does not know", (script) => {
+  const { status, stderr } = run(script, all, ["--ofline"]);
+  expect(status).toBe(1);
+  expect(stderr).toBe(`error: usage: scripts/${script} [--offline]\n`);
+});
+
+describeWith(["shellcheck"], "shell scripts", ({ shellcheck }) => {
+  test("have no fault that shellcheck knows of", () => {
+    const tracked = execFileSync("git", ["ls-files", "-s", "*.sh", ".ci/run"], { cwd: repository, encoding: "utf8" });
+    // Those that can be run; what they source is checked with them.
+    const scripts = [...tracked.matchAll(/^100755 .*\t(.+)$/gm)].flatMap((match) => match[1] ?? []);
+    expect(scripts.length).toBeGreaterThan(5);
+    const { stdout, stderr } = spawnSync(shellcheck, ["--external-sources", "--check-sourced", ...scripts], {
+      cwd: repository,
+      encoding: "utf8",
+    });
+    expect(stdout + stderr).toBe("");
+  });
+});
