@@ -114,8 +114,10 @@ export async function createNamespace(name: string): Promise<AsyncDisposable & {
   return {
     name,
     async [Symbol.asyncDispose]() {
+      // The next test may come in by the same port once nobody has it. With the namespace alone Services would go last,
+      // after pods, which take their time to end.
+      await kubectl(["-n", name, "delete", "gateways,services", "--all"]);
       await kubectl(["delete", "namespace", name, "--wait=false"]);
-      // Pods take their time to end. The next test may come in by the same port once nobody has it.
       await eventually("its node port is free", async () =>
         (await list("services", "-n", name)).length === 0 ? true : undefined,
       );
