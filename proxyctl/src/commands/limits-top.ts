@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { AdminClient } from "../admin/admin-client.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
-import { stylesFor } from "../output/style.ts";
+import { clip, stylesFor } from "../output/style.ts";
 import { fit } from "../terminal/fit.ts";
 import { isInteractive, openScreen } from "../terminal/screen.ts";
 import { type LiveLimits, renderLiveLimits } from "../views/live-limits.ts";
@@ -70,7 +70,8 @@ async function watch(admins: readonly AdminClient[], intervalMs: number, io: Io)
     const table = renderLiveLimits(now, styles)
       .trimEnd()
       .split("\n")
-      .slice(0, rows - 2);
+      .slice(0, rows - 2)
+      .map((line) => clip(line, columns));
     screen.draw([styles.strong(fit(`limits of ${names}   q quit`, columns)), "", ...table]);
   };
   const screen = openScreen(io, { onKey: (key) => key === "quit" && quit.abort(), onResize: () => draw() });

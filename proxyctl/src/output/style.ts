@@ -39,5 +39,16 @@ export function stylesFor(stream: { readonly isTTY?: boolean }, env: NodeJS.Proc
 
 /** Length on the screen of a text with styles. */
 export function visibleLength(text: string): number {
-  return text.replaceAll(/\u001b\[[0-9;]*m/g, "").length;
+  return Array.from(text.replaceAll(/\u001b\[[0-9;]*m/g, "")).length;
+}
+
+/** At most `width` columns of a text with styles, all of which it keeps; what is cut ends with an ellipsis. */
+export function clip(text: string, width: number): string {
+  if (visibleLength(text) <= width) return text;
+  let left = width;
+  return text.replaceAll(/\u001b\[[0-9;]*m|[^]/gu, (part) => {
+    if (part.startsWith("\u001b")) return part;
+    left -= 1;
+    return left > 0 ? part : left === 0 ? "…" : "";
+  });
 }
