@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { describeWith } from "../support/describe-with.ts";
+import { openTerminal, type TestTerminal } from "../support/terminal.ts";
 import { askMany, examplePort } from "./support/client.ts";
 import { attempt, context, eventually } from "./support/cluster.ts";
 
@@ -90,5 +92,51 @@ describe("proxyctl in a cluster", () => {
     expect(await proxyctl("logging", ...onCluster, "debug")).toBe("debug\n");
     expect(await proxyctl("logging", ...onCluster)).toBe("debug\n");
     expect(await proxyctl("logging", ...onCluster, "info")).toBe("info\n");
+  });
+});
+
+/** Screens are drawn by a program that starts from sources and reaches a pod. */
+const patience = { timeout: 30_000, interval: 100 };
+
+describeWith(["tmux"], "proxyctl on a terminal, in a cluster", ({ tmux }) => {
+  function open(...args: readonly string[]): TestTerminal & { readonly shown: () => string } {
+    const command = [process.execPath, program, ...args].join(" ");
+    const terminal = openTerminal(tmux, `${command}; echo "exit $?"`, { columns: 180, rows: 24 });
+    return { ...terminal, shown: () => terminal.screen().join("\n") };
+  }
+
+  test("shows the trace of a request that it sends, event by event, until q", async () => {
+    const url = "http://example/team/v1/models";
+    const { shown, press } = open("trace", ...onCluster, "--port", "8080", "--", "-H", "'x-user: trace'", url);
+    await expect.poll(shown, patience).toMatch(/> .* Finished +200/);
+    // One line for each step, from the request to its end.
+    const steps = [
+      "Request +GET",
+      "Route +default/team/0",
+      "Policies +default/team-limits",
+      "Global limit",
+      "Answer +200",
+    ];
+    for (const step of steps) expect(shown()).toMatch(new RegExp(`ms ${step}`));
+    press("g");
+    await expect.poll(shown, patience).toContain("│ type: requestStarted");
+    press("q");
+    await expect.poll(shown, patience).toContain("exit 0\n");
+  });
+
+  test("redraws the counters of all proxies of a Gateway, until q", async () => {
+    const { shown, press } = open("limits", "top", ...onCluster, "--all-pods");
+    await expect
+      .poll(shown, patience)
+      .toMatch(/^limits of pod default\/quickstart-\S+, pod default\/quickstart-\S+ +q quit/m);
+    const url = "/v1/models";
+    await expect
+      .poll(async () => {
+        await askMany(2, { path: url, port: examplePort });
+        return shown();
+      }, patience)
+      .toMatch(/^.*default\/chat-limits#0 +HTTPRoute\/default\/chat .*requests\/minute +15 +[1-9]/m);
+    press("q");
+    await expect.poll(shown, patience).toContain("exit 0\n");
   });
 });
