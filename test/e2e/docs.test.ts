@@ -1,34 +1,35 @@
 /**
- * Runs the pages that tell what to type in the cluster: every block of commands, in their order, and looks in the output for
- * the block of text that follows it, line by line.
+ * Runs the pages that tell what to type, as a reader of a clean clone: every block of commands, in its order, and looks in
+ * the output for the block of text that follows it, line by line.
  */
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
-import { attempt, context, kubectl } from "./support/cluster.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { context, kubectl } from "./support/cluster.ts";
+import { type Block, blocksOf, cloneRepository, Shell, unnamedBlocksOf } from "./support/pages.ts";
 
 const repository = join(import.meta.dirname, "../..");
+const pages = ["README.md", "docs/quickstart-kind.md", ...globSync("examples/*/README.md", { cwd: repository }).sort()];
 
-/** Ends the cluster that the other tests still need; the run itself ends with it. */
-const ending = "scripts/kind-down.sh";
+/** What is not run here, and who runs it. */
+const elsewhere: Readonly<Record<string, string>> = {
+  // It would take away the cluster that the other tests still need; the run itself ends with it.
+  "scripts/kind-down.sh": "test/e2e/support/global-setup.ts",
+  // All other tests.
+  "npm ci && npm test": ".ci/run",
+};
 
-interface Block {
-  readonly commands: string;
-  /** Lines that the output has to have in this order; `…` stands for anything. Empty: the commands have to succeed. */
-  readonly shown: readonly string[];
-}
+let clone: Awaited<ReturnType<typeof cloneRepository>>;
 
-/** The blocks of a page from a heading on, to the next of its level. */
-function blocksOf(page: string, heading?: string): readonly Block[] {
-  const text = readFileSync(join(repository, page), "utf8");
-  const section =
-    heading === undefined ? text : (text.split(/^(?=## )/m).find((each) => each.startsWith(`## ${heading}\n`)) ?? "");
-  const found = [...section.matchAll(/^```sh\n([^]*?)^```\n(?:\n```text\n([^]*?)^```$)?/gm)];
-  return found.map(([, commands = "", shown = ""]) => ({
-    commands: commands.trim(),
-    shown: shown.split("\n").filter((line) => line !== ""),
-  }));
-}
+beforeAll(async () => {
+  clone = await cloneRepository();
+}, 300_000);
+
+afterAll(async () => {
+  await clone[Symbol.asyncDispose]();
+  // The pages edit the examples.
+  await kubectl(["apply", "-f", join(repository, "examples/kind/chat.yaml")]);
+});
 
 function pattern(line: string): RegExp {
   const literal = line.split("…").map((part) =>
@@ -40,45 +41,43 @@ function pattern(line: string): RegExp {
   return new RegExp(literal.join(".*"));
 }
 
-async function run({ commands, shown }: Block): Promise<void> {
+async function follow(shell: Shell, { commands, shown }: Block): Promise<void> {
   // kind has made its context the current one; another may have become it since.
   await kubectl(["config", "use-context", context]);
-  const { code, stdout, stderr } = await attempt("bash", ["-euo", "pipefail", "-c", commands]);
-  expect(code, stderr).toBe(0);
-  const lines = stdout.split("\n");
+  const output = await shell.run(commands);
+  const lines = output.split("\n");
   let from = 0;
   for (const each of shown) {
     const at = lines.findIndex((line, index) => index >= from && pattern(each).test(line));
-    expect(at, `no line like ${each} after line ${from} of:\n${stdout}`).toBeGreaterThanOrEqual(0);
+    expect(at, `no line like ${each} after line ${from} of:\n${output}`).toBeGreaterThanOrEqual(0);
     from = at + 1;
   }
 }
 
-describe("docs/quickstart-kind.md", () => {
-  const blocks = blocksOf("docs/quickstart-kind.md");
-
-  afterAll(async () => {
-    // It edits the examples.
-    await kubectl(["apply", "-f", join(repository, "examples/kind/chat.yaml")]);
-  });
-
-  test("ends by removing the cluster", () => {
-    expect(blocks.at(-1)?.commands).toBe(ending);
-  });
-
-  test.each(blocks.slice(0, -1))("works: $commands", async (block) => {
-    await run(block);
-  });
+test.each(Object.entries(elsewhere))("%s is run by %s", (commands, file) => {
+  expect(pages.flatMap(blocksOf).map((block) => block.commands)).toContain(commands);
+  const command = commands.replace("npm ci && npm test", "npm run check");
+  expect(readFileSync(join(repository, file), "utf8")).toContain(command);
 });
 
-describe("README.md", () => {
-  const blocks = blocksOf("README.md", "In a cluster");
+describe.each(pages)("%s", (page) => {
+  let shell: Shell;
 
-  test("tells how to get a cluster", () => {
-    expect(blocks[0]?.commands).toMatch(/^scripts\/kind-up\.sh$/m);
+  beforeAll(() => {
+    shell = new Shell(clone.folder);
   });
 
-  test.each(blocks)("works: $commands", async (block) => {
-    await run(block);
+  afterAll(async () => {
+    await shell[Symbol.asyncDispose]();
+  });
+
+  test("says of each block what it is", () => {
+    expect(unnamedBlocksOf(page)).toEqual([]);
+  });
+
+  const blocks = blocksOf(page).filter(({ commands }) => !(commands in elsewhere));
+
+  test.each(blocks)("works: $commands", { timeout: 300_000 }, async (block) => {
+    await follow(shell, block);
   });
 });
