@@ -1,12 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { askMany, askUntilRefused, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
-import { apply, createNamespace, eventually, kubectl, list, readyProxies, systemNamespace } from "./support/cluster.ts";
-import { gateway, llm, policy, route } from "./support/manifests.ts";
+import {
+  apply,
+  createNamespace,
+  eventually,
+  kubectl,
+  list,
+  readyProxies,
+  release,
+  systemNamespace,
+} from "./support/cluster.ts";
+import { gateway, grantService, llm, policy, route, service } from "./support/manifests.ts";
 
 const namespace = "e2e-global";
-const service = "gateway-proxy-ratelimit-service";
-const redis = "gateway-proxy-redis";
+const redis = `${release}-redis`;
 
 /** What examples/kind/values.yaml gives each user a minute. */
 const sharedLimit = 6;
@@ -19,22 +27,14 @@ let users = 0;
 beforeAll(async () => {
   created = await createNamespace(namespace);
   const global = {
-    backendRef: { name: service, namespace: systemNamespace, port: 8081 },
+    backendRef: service,
     domain: "team",
     // This machine may be busy; what is tested here is not how fast the service answers.
     timeout: "1s",
     descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
     fallback: [{ requests: fallback, unit: "Hours" }],
   };
-  await apply(systemNamespace, {
-    apiVersion: "gateway.networking.k8s.io/v1beta1",
-    kind: "ReferenceGrant",
-    metadata: { name: namespace },
-    spec: {
-      from: [{ group: "gatewayproxy.dev", kind: "ProxyPolicy", namespace }],
-      to: [{ group: "", kind: "Service", name: service }],
-    },
-  });
+  await apply(systemNamespace, grantService(namespace));
   await apply(namespace, llm, ...gateway("global"), route("all", "global"));
   await apply(namespace, policy("shared", { kind: "HTTPRoute", name: "all" }, { global }));
   await kubectl(["-n", namespace, "wait", "gateway/global", "--for=condition=Programmed", "--timeout=90s"]);
@@ -81,7 +81,7 @@ async function expectShared(): Promise<void> {
 
 async function scale(deployment: string, replicas: number): Promise<void> {
   await kubectl(["-n", systemNamespace, "scale", `deployment/${deployment}`, `--replicas=${replicas}`]);
-  const component = deployment.replace("gateway-proxy-", "");
+  const component = deployment.replace(`${release}-`, "");
   await eventually(`${deployment} has ${replicas} pods`, async () => {
     const pods = await list("pods", "-n", systemNamespace, "-l", `app.kubernetes.io/component=${component}`);
     const ready = pods.filter(({ status }) =>
@@ -98,7 +98,7 @@ describe("a global limit over two replicas of the proxy and two of the service",
 
   test("is decided by each proxy while the service is away, without a failed request, and shared again after", async () => {
     const load = startLoad(newUser());
-    await scale(service, 0);
+    await scale(service.name, 0);
     // Breakers open with the first failures.
     await eventually("the proxies decide", async () => {
       const answers = await askMany(8, newUser());
@@ -106,7 +106,7 @@ describe("a global limit over two replicas of the proxy and two of the service",
     });
     const answers = await askMany(20, newUser());
     for (const { headers } of answers) expect(headers).not.toHaveProperty("x-envoy-ratelimited");
-    await scale(service, 2);
+    await scale(service.name, 2);
     await untilShared();
     expect(failuresOf(await load.stop())).toEqual([]);
     await expectShared();
@@ -126,8 +126,8 @@ describe("a global limit over two replicas of the proxy and two of the service",
 
   test("stays shared while the service is replaced, without a failed request", async () => {
     const load = startLoad(newUser());
-    await kubectl(["-n", systemNamespace, "rollout", "restart", `deployment/${service}`]);
-    await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service}`, "--timeout=90s"]);
+    await kubectl(["-n", systemNamespace, "rollout", "restart", `deployment/${service.name}`]);
+    await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service.name}`, "--timeout=90s"]);
     expect(failuresOf(await load.stop())).toEqual([]);
     await expectShared();
   });

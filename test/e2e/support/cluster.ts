@@ -2,11 +2,15 @@
 import { execFile } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** The context of kubectl that kind has made. */
-export const context = `kind-${process.env["KIND_CLUSTER"] ?? "gateway-proxy"}`;
+/** The cluster by kind's name. */
+export const cluster = process.env["KIND_CLUSTER"] ?? "gateway-proxy";
+/** The context of kubectl that kind has made for it. */
+export const context = `kind-${cluster}`;
 
-/** Where the chart is installed, and the prefix of its names. */
+/** Where the chart is installed. */
 export const systemNamespace = "gateway-proxy-system";
+/** The release of the chart, and the prefix of its names. */
+export const release = "gateway-proxy";
 
 export interface Outcome {
   readonly code: number;

@@ -4,9 +4,9 @@
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
+import { cluster } from "./cluster.ts";
 
 const repository = join(import.meta.dirname, "../../..");
-const cluster = process.env["KIND_CLUSTER"] ?? "gateway-proxy";
 const offline = process.env["KIND_OFFLINE"] === "true" ? ["--offline"] : [];
 
 let wasThere = false;

@@ -1,5 +1,6 @@
 /** The manifests that tests are made of. */
 import { testPort } from "./client.ts";
+import { release, systemNamespace } from "./cluster.ts";
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const ours = "gatewayproxy.dev/v1alpha1";
@@ -54,6 +55,22 @@ export const llm: object = {
   metadata: { name: "llm" },
   spec: { ai: { provider: { openai: {} }, host: "mock-llm.default.svc.cluster.local", port: 8089 } },
 };
+
+/** The rate limit service of the chart, as a policy names it. */
+export const service = { name: `${release}-ratelimit-service`, namespace: systemNamespace, port: 8081 } as const;
+
+/** Permits the policies of a namespace to name the service; it belongs into the namespace of the release. */
+export function grantService(namespace: string): object {
+  return {
+    apiVersion: "gateway.networking.k8s.io/v1beta1",
+    kind: "ReferenceGrant",
+    metadata: { name: namespace },
+    spec: {
+      from: [{ group: "gatewayproxy.dev", kind: "ProxyPolicy", namespace }],
+      to: [{ group: "", kind: "Service", name: service.name }],
+    },
+  };
+}
 
 /** A ProxyPolicy on a route or Gateway. */
 export function policy(

@@ -1,0 +1,90 @@
+/** The chart of the previous release is replaced by this one while clients ask. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
+import { ask, failuresOf, startLoad, tally } from "./support/client.ts";
+import {
+  apply,
+  createNamespace,
+  eventually,
+  helm,
+  kubectl,
+  list,
+  readyProxies,
+  release,
+  systemNamespace,
+} from "./support/cluster.ts";
+import { gateway, grantService, llm, policy, route, service } from "./support/manifests.ts";
+import { type PreviousRelease, preparePreviousRelease } from "./support/previous-release.ts";
+
+const repository = join(import.meta.dirname, "../..");
+const chart = join(repository, "deploy/helm/gateway-proxy");
+const namespace = "e2e-upgrade";
+const inSystem = ["--namespace", systemNamespace, "--wait", "--timeout", "180s"] as const;
+
+const folder = mkdtempSync(join(tmpdir(), "e2e-upgrade-"));
+/** What the release was installed with. */
+const values = join(folder, "values.yaml");
+
+let previous: PreviousRelease;
+let created: AsyncDisposable;
+
+beforeAll(async () => {
+  previous = await preparePreviousRelease();
+  writeFileSync(values, await helm(["get", "values", release, "--namespace", systemNamespace, "--output", "yaml"]));
+  await helm(["uninstall", release, ...inSystem]);
+  await helm(["install", release, previous.chart, ...inSystem, "--values", values, ...previous.imageArgs]);
+  created = await createNamespace(namespace);
+  await apply(systemNamespace, grantService(namespace));
+  await apply(namespace, llm, ...gateway("web"), route("own", "web", "/own"), route("shared", "web", "/shared"));
+  const local = [{ requests: 1_000_000, unit: "Hours" }];
+  const global = {
+    backendRef: service,
+    domain: "team",
+    descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
+  };
+  await apply(
+    namespace,
+    policy("own", { kind: "HTTPRoute", name: "own" }, { local }),
+    policy("shared", { kind: "HTTPRoute", name: "shared" }, { global }),
+  );
+  await kubectl(["-n", namespace, "wait", "gateway/web", "--for=condition=Programmed", "--timeout=90s"]);
+  await eventually("the proxies of the previous release serve", () => allServe(previous.version));
+}, 600_000);
+
+afterAll(async () => {
+  await helm(["upgrade", "--install", release, chart, ...inSystem, "--values", values]);
+  await created[Symbol.asyncDispose]();
+  await kubectl(["-n", systemNamespace, "delete", "referencegrant", namespace, "--ignore-not-found"]);
+  previous[Symbol.dispose]();
+  rmSync(folder, { recursive: true });
+});
+
+/** True when both proxies of the Gateway, and no other pod, are ready and run an image with this tag. */
+async function allServe(tag: string): Promise<true | undefined> {
+  const pods = await list("pods", "-n", namespace, "-l", "gateway.networking.k8s.io/gateway-name=web");
+  const ready = await readyProxies(namespace, "web");
+  const areThese = pods.every((pod) => JSON.stringify(pod.spec).includes(`gateway-proxy:${tag}"`));
+  if (pods.length !== 2 || ready.length !== 2 || !areThese) return undefined;
+  const { status, headers } = await ask({ path: "/own/v1/models" });
+  return status === 200 && headers["x-ratelimit-limit"] === "1000000" ? true : undefined;
+}
+
+/** The tag of the proxies' image that kind-up.sh has built. */
+function currentTag(): string {
+  // Written by helm from what kind-up.sh has set.
+  const { controller } = parse(readFileSync(values, "utf8")) as { controller: { image: { tag: string } } };
+  return controller.image.tag;
+}
+
+test("the chart replaces its previous version without a failed request", async () => {
+  const [own, shared] = [startLoad({ path: "/own/v1/models" }), startLoad({ path: "/shared/v1/models" })];
+  await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
+  await eventually("the proxies of this release serve", () => allServe(currentTag()));
+  const answers = await own.stop();
+  expect(tally(answers)).toEqual({ 200: answers.length });
+  expect(failuresOf(await shared.stop())).toEqual([]);
+  expect(answers.length).toBeGreaterThan(100);
+});
