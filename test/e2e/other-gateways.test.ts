@@ -6,10 +6,11 @@ import { gateway, llm, policy, route } from "./support/manifests.ts";
 
 /**
  * Neighbours in a cluster that already limits: a real Envoy that asks our service, and envoyproxy/ratelimit that our proxy
- * asks. Images of both are parameters; the defaults are those that `test/rig/kind/rig.sh tests` makes.
+ * asks. Images of both are parameters; where none can be pulled `test/rig/kind/rig.sh tests` makes them. The versions are
+ * those of scripts/install-test-programs.sh.
  */
-const envoyImage = process.env["ENVOY_IMAGE"] ?? "local/envoy:test";
-const referenceImage = process.env["REFERENCE_RATELIMIT_IMAGE"] ?? "local/envoyproxy-ratelimit:test";
+const envoyImage = process.env["ENVOY_IMAGE"] ?? "docker.io/envoyproxy/envoy:v1.40.0";
+const referenceImage = process.env["REFERENCE_RATELIMIT_IMAGE"] ?? "docker.io/envoyproxy/ratelimit:3fb70258";
 const redisImage = process.env["REDIS_IMAGE"] ?? "docker.io/valkey/valkey:8.1-alpine";
 
 const namespace = "e2e-neighbours";
@@ -210,7 +211,14 @@ test("envoyproxy/ratelimit keeps its place, and our proxy comes in front", async
   await rolledOut("counters");
   await apply(
     namespace,
-    ...program({ name: "ratelimit", image: referenceImage, port: 8081, env, files: { "kept.yaml": rules } }),
+    ...program({
+      name: "ratelimit",
+      image: referenceImage,
+      port: 8081,
+      command: ["ratelimit"],
+      env,
+      files: { "kept.yaml": rules },
+    }),
   );
   await rolledOut("ratelimit");
   const global = {

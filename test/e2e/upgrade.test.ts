@@ -34,7 +34,7 @@ let created: AsyncDisposable;
 beforeAll(async () => {
   previous = await preparePreviousRelease();
   writeFileSync(values, await helm(["get", "values", release, "--namespace", systemNamespace, "--output", "yaml"]));
-  await helm(["uninstall", release, ...inSystem]);
+  await helm(["uninstall", release, "--namespace", systemNamespace]);
   await helm(["install", release, previous.chart, ...inSystem, "--values", values, ...previous.imageArgs]);
   created = await createNamespace(namespace);
   await apply(systemNamespace, grantService(namespace));

@@ -19,8 +19,8 @@ export function setup(): void {
   // Where the rig has started docker, its socket is known only now.
   takeRigEnvironment();
   run("test/rig/kind/rig.sh", ["tests"]);
-  for (const image of ["local/envoy:test", "local/envoyproxy-ratelimit:test"]) {
-    execFileSync("kind", ["load", "docker-image", image, "--name", cluster], {
+  for (const image of ["ENVOY_IMAGE", "REFERENCE_RATELIMIT_IMAGE"]) {
+    execFileSync("kind", ["load", "docker-image", process.env[image] ?? "", "--name", cluster], {
       stdio: ["ignore", "ignore", "inherit"],
     });
   }

@@ -21,7 +21,7 @@ export interface PreviousRelease extends Disposable {
   readonly version: string;
   /** Path of the packaged chart. */
   readonly chart: string;
-  /** Arguments for helm that name the images. */
+  /** Arguments for helm that name the images, which have the registry of all others. */
   readonly imageArgs: readonly string[];
 }
 
@@ -41,7 +41,7 @@ export async function preparePreviousRelease(): Promise<PreviousRelease> {
   return {
     version,
     chart: join(folder, `gateway-proxy-${version}.tgz`),
-    imageArgs: ["--set", `image.registry=${registry}`, "--set", `image.tag=${version}`],
+    imageArgs: ["controller", "rateLimitService"].flatMap((part) => ["--set", `${part}.image.tag=${version}`]),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

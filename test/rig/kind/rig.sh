@@ -3,7 +3,7 @@
 # packages and npm, once, into a cache. `scripts/kind-up.sh --offline` calls it.
 #
 # usage: rig.sh COMMAND
-#   check    says what is missing for a cluster within some minutes, with status 1 if there is anything
+#   check    says what is missing that prepare cannot make, with status 1 if there is anything
 #   prepare  docker, the programs, the node image, the base image and the image of Redis; what is there is left alone
 #   tests    the images of other programs that the end-to-end tests run: Envoy and the reference rate limit service
 #   env      variables for kind-up.sh and for a shell: eval "$(rig.sh env)"
@@ -20,24 +20,18 @@ source "$rig/images.sh"
 # Of Debian's docker.io, which has no buildx.
 export DOCKER_BUILDKIT=0
 
-# What keeps a cluster from being up within some minutes: one line for each thing, and status 1 if there is any.
+# What keeps a cluster from being made here: one line for each thing, and status 1 if there is any.
 check() {
-  local name missing=0
+  local name status=0
   tell() {
     echo "$*"
-    missing=1
+    status=1
   }
-  for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kubeadm kube-proxy containerd \
-    containerd-shim-runc-v2 ctr coredns pause kind helm; do
-    [ -x "$bin/$name" ] || tell "$name is not built"
-  done
-  for name in docker debootstrap redis-server; do
+  for name in docker debootstrap redis-server go gcc npm iptables ip; do
     command -v "$name" >/dev/null || tell "$name is not installed"
   done
-  if ! docker info >/dev/null 2>&1 && ! is_running dockerd; then
-    can_have_docker || tell "docker does not run and cannot be started"
-  fi
-  return "$missing"
+  can_have_docker || tell "docker does not run and cannot be started"
+  return "$status"
 }
 
 prepare() {
@@ -65,6 +59,8 @@ print_env() {
     KIND_NODE_IMAGE "$node_image" \
     NODE_IMAGE "$base_image" \
     REDIS_IMAGE "$redis_image" \
+    ENVOY_IMAGE "$envoy_image" \
+    REFERENCE_RATELIMIT_IMAGE "$reference_image" \
     GATEWAY_API_CRDS "$rig_home/gateway-api-crds" \
     KIND_POD_NETWORK "$pod_network.0.0/16"
 }
