@@ -135,6 +135,23 @@ describe("the breaker", () => {
     expect(deciders(gateway).slice(-2)).toEqual(["service", "service"]);
   });
 
+  test("closes without a request, so that the first after an idle outage is decided by the service", async () => {
+    const first = await startScriptedService(() => ({ overallCode: "OK" }));
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${first.port}', failureMode: Closed, ${byAddress}`),
+    );
+    expect(await statuses(gateway, 1)).toEqual([200]);
+    first.kill();
+    expect(await statuses(gateway, failuresToOpen)).toEqual(new Array<number>(failuresToOpen).fill(503));
+    const state = () => gateway.dataPlane.rateLimitServices()[0];
+    expect(state()?.breaker).toBe("open");
+    const second = await startScriptedService(() => ({ overallCode: "OK" }), first.port);
+    await expect.poll(() => (gateway.clock.advance(500), state()?.breaker), { timeout: 20_000 }).toBe("closed");
+    expect(second.calls).toHaveLength(0);
+    expect(await statuses(gateway, 1)).toEqual([200]);
+  });
+
   test("a service that refuses calls as such is there, and stays asked", async () => {
     const service = await startScriptedService(() => ({ code: status.INVALID_ARGUMENT, details: "bad domain" }));
     const gateway = await serveUnder(

@@ -40,10 +40,16 @@ export type ScriptedAnswer = RateLimitResponse | { readonly code: status; readon
 export type Script = (call: ReceivedCall, number: number) => ScriptedAnswer | Promise<ScriptedAnswer>;
 
 const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
+const healthDefinitions = loadProtos("grpc/health/v1/health.proto");
 
-/** Serves on 127.0.0.1 until the test ends. @param port 0 for a free one. */
+/**
+ * Serves on 127.0.0.1 until the test ends; its health is bad after a gRPC status, good after an answer.
+ *
+ * @param port 0 for a free one.
+ */
 export async function startScriptedService(script: Script, port = 0): Promise<ScriptedService> {
   const calls: ReceivedCall[] = [];
+  let isServing = true;
   const waiting = new Set<() => void>();
   const answer = (method: string) => (call: { request: RateLimitRequest__Output }, done: sendUnaryData<object>) => {
     const received = { method, request: call.request };
@@ -51,6 +57,7 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
     for (const look of waiting) look();
     void Promise.resolve(script(received, calls.length)).then((said) => {
       if (said === undefined) return;
+      isServing = !("code" in said);
       if ("code" in said) done({ code: said.code, details: said.details });
       else done(null, said);
     });
@@ -62,6 +69,11 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
   server.addService(kuadrantOf(service), {
     CheckRateLimit: answer("CheckRateLimit"),
     Report: answer("Report"),
+  });
+  const { grpc } = loadPackageDefinition(healthDefinitions) as never as { grpc: GrpcPackage };
+  server.addService(grpc.health.v1.Health.service, {
+    Check: (_call: unknown, done: sendUnaryData<object>) =>
+      done(null, { status: isServing ? "SERVING" : "NOT_SERVING" }),
   });
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, free) => {
@@ -91,6 +103,10 @@ interface EnvoyPackage {
   readonly service: {
     readonly ratelimit: { readonly v3: { readonly RateLimitService: { readonly service: ServiceDefinition } } };
   };
+}
+
+interface GrpcPackage {
+  readonly health: { readonly v1: { readonly Health: { readonly service: ServiceDefinition } } };
 }
 
 /** Limitador's service has the same messages under other names. */

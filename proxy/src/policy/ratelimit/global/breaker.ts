@@ -2,6 +2,10 @@
  * Keeps requests from waiting for a service that is away. After a few failures in a row it opens, and nothing waits for
  * the service any more; after a pause it asks for one probe, whose answer closes it. A probe is a call that nobody waits
  * for, so that not even the request that it is made of is slower than the others.
+ *
+ * Where nobody has anything to ask, the service is asked for its health instead, so that a proxy without traffic does not
+ * take a service for absent that came back long ago. That closes the breaker on probation: health is not yet an answer, so
+ * the first failure opens it again, and from then on nothing but an answer closes it.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
@@ -9,8 +13,8 @@ export interface BreakerOptions {
   readonly clock: Clock;
   /** Hears of every change; `cause` is the failure that opened it. */
   readonly onChange: (isOpen: boolean, cause: string) => void;
-  /** A probe is wanted now. */
-  readonly onProbeWanted: () => void;
+  /** A probe is wanted now. `isOverdue`: it has been for a whole pause, and nobody had anything to ask. */
+  readonly onProbeWanted: (isOverdue: boolean) => void;
 }
 
 /** One failure may be chance, five in a row are not. */
@@ -24,6 +28,11 @@ export class Breaker {
   #timer: Timer | undefined;
   #wantsProbe = false;
   #isOpen = false;
+  #hasEnded = false;
+  /** Closed by the service's health, and no call has been answered since. */
+  #isOnProbation = false;
+  /** The service said that it was well, and failed all the same. */
+  #isHealthMisleading = false;
 
   constructor(options: BreakerOptions) {
     this.#options = options;
@@ -36,23 +45,37 @@ export class Breaker {
 
   /** Takes the permission for the one probe of this pause; false when there is none. */
   takeProbe(): boolean {
-    const isWanted = this.#wantsProbe;
-    this.#wantsProbe = false;
-    return isWanted;
+    if (!this.#wantsProbe) return false;
+    this.#stop();
+    return true;
   }
 
   /** Puts a permission back that was not used. */
   returnProbe(): void {
-    this.#wantsProbe = this.#isOpen;
+    if (!this.#isOpen) return;
+    this.#wantsProbe = true;
+    this.#wait();
   }
 
   /** A call was answered. */
   succeeded(): void {
     this.#failures = 0;
+    this.#isOnProbation = false;
+    this.#isHealthMisleading = false;
+    if (this.#isOpen) this.#shut();
+  }
+
+  /** The service has been asked for its health in place of a probe. @param fault undefined: it is well. */
+  heardOfHealth(fault: string | undefined): void {
     if (!this.#isOpen) return;
-    this.#isOpen = false;
-    this.#stop();
-    this.#options.onChange(false, "");
+    if (fault === undefined && !this.#isHealthMisleading) {
+      this.#isOnProbation = true;
+      this.#shut();
+      return;
+    }
+    // What tells of the fault now can be believed when it tells of its end.
+    if (fault !== undefined) this.#isHealthMisleading = false;
+    this.returnProbe();
   }
 
   /** A call failed in a way that says that the service is away; of a probe as well. */
@@ -63,22 +86,34 @@ export class Breaker {
       if (!this.#wantsProbe) this.#wait();
       return;
     }
-    if (this.#failures < failuresToOpen) return;
+    if (this.#failures < failuresToOpen && !this.#isOnProbation) return;
+    this.#isHealthMisleading = this.#isOnProbation;
+    this.#isOnProbation = false;
     this.#isOpen = true;
     this.#wait();
     this.#options.onChange(true, cause);
   }
 
+  /** Wants nothing any more. */
   close(): void {
+    this.#hasEnded = true;
     this.#stop();
   }
 
+  #shut(): void {
+    this.#isOpen = false;
+    this.#stop();
+    this.#options.onChange(false, "");
+  }
+
   #wait(): void {
-    if (this.#timer !== undefined) return;
+    if (this.#timer !== undefined || this.#hasEnded) return;
     this.#timer = this.#options.clock.setTimer(probePauseMs, () => {
+      const isOverdue = this.#wantsProbe;
       this.#timer = undefined;
       this.#wantsProbe = true;
-      this.#options.onProbeWanted();
+      this.#wait();
+      this.#options.onProbeWanted(isOverdue);
     });
   }
 

@@ -7,19 +7,29 @@ import { type CallOutcome, callFailure, type UnaryClient } from "./grpc/unary-cl
 
 const ok: CallOutcome = { kind: "answered", message: Buffer.from([8, 1]) };
 const away = callFailure("unavailable", "away");
+const notServing: CallOutcome = { kind: "answered", message: Buffer.from([8, 2]) };
+/** Of a server without such a method. */
+const unimplemented = callFailure("rejected", "gRPC status 12");
+const health = "/grpc.health.v1.Health/Check";
 
 const call: RateLimitCall = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
 
-/** A service of which the test says what comes of each call, at once. */
-function serviceThat(answers: () => CallOutcome) {
+/** A service of which the test says what comes of each call, at once; `sent` is without questions for its health. */
+function serviceThat(answers: () => CallOutcome, isHealthy: () => CallOutcome = () => away) {
   const clock = new FakeClock();
   const sent: { readonly path: string; readonly timeoutMs: number }[] = [];
   const dropped: string[] = [];
   const changes: string[] = [];
+  let healthCalls = 0;
   const client: UnaryClient = {
     update: () => undefined,
     close: () => undefined,
     call(path, _message, timeoutMs, done) {
+      if (path === health) {
+        healthCalls++;
+        done(isHealthy());
+        return;
+      }
       sent.push({ path, timeoutMs });
       done(answers());
     },
@@ -38,7 +48,7 @@ function serviceThat(answers: () => CallOutcome) {
     });
     return outcome;
   };
-  return { clock, sent, dropped, changes, service, ask };
+  return { clock, sent, dropped, changes, service, ask, healthCalls: () => healthCalls };
 }
 
 describe("a service that is away", () => {
@@ -76,6 +86,111 @@ describe("a service that is away", () => {
     const { ask, changes } = serviceThat(() => (++count % 5 === 0 ? ok : away));
     for (let at = 0; at < 40; at++) ask();
     expect(changes).toEqual([]);
+  });
+});
+
+describe("a service that is away while nobody asks for anything", () => {
+  const opened = (answers: () => CallOutcome, isHealthy: () => CallOutcome) => {
+    const service = serviceThat(answers, isHealthy);
+    for (let at = 0; at < 5; at++) service.ask();
+    return service;
+  };
+
+  test("is asked for its health, once a request could have been the probe and none came", () => {
+    const { clock, healthCalls, ask, sent } = opened(
+      () => away,
+      () => away,
+    );
+    clock.advance(999);
+    expect(healthCalls()).toBe(0);
+    clock.advance(1);
+    expect(healthCalls()).toBe(1);
+    clock.advance(5_000);
+    expect(healthCalls()).toBe(11);
+    expect(sent).toHaveLength(5);
+    // Where there is something to ask, that is the probe.
+    ask();
+    expect(sent).toHaveLength(6);
+    expect(healthCalls()).toBe(11);
+  });
+
+  test.each([
+    ["SERVING", ok],
+    ["that it knows no such method", unimplemented],
+  ])("is back when it answers %s, before any request comes", (_what, answer) => {
+    let isHealthy: CallOutcome = away;
+    const { clock, changes, service, ask } = opened(
+      () => (isHealthy === away ? away : ok),
+      () => isHealthy,
+    );
+    clock.advance(10_000);
+    expect(changes).toEqual(["open"]);
+    isHealthy = answer;
+    clock.advance(500);
+    expect(changes).toEqual(["open", "closed"]);
+    expect(service.state().breaker).toBe("closed");
+    expect(ask()).toBe("answered");
+  });
+
+  test("stays away while it says that it is not serving", () => {
+    const { clock, changes, service } = opened(
+      () => away,
+      () => notServing,
+    );
+    clock.advance(10_000);
+    expect(changes).toEqual(["open"]);
+    expect(service.state().lastError).toEqual({
+      message: "the service says that it is not serving",
+      atMs: clock.nowMs(),
+    });
+  });
+
+  test("that is well and fails all the same costs one request, until it has answered one", () => {
+    let answer: CallOutcome = away;
+    const { clock, changes, ask, sent } = opened(
+      () => answer,
+      () => ok,
+    );
+    clock.advance(1_000);
+    expect(changes).toEqual(["open", "closed"]);
+    ask();
+    expect(changes).toEqual(["open", "closed", "open"]);
+    clock.advance(60_000);
+    expect(changes).toEqual(["open", "closed", "open"]);
+    answer = ok;
+    ask();
+    expect(sent).toHaveLength(7);
+    expect(changes).toEqual(["open", "closed", "open", "closed"]);
+    answer = away;
+    for (let at = 0; at < 4; at++) ask();
+    expect(changes).toHaveLength(4);
+  });
+
+  test("is believed again when its health has told of the fault", () => {
+    let state: CallOutcome = ok;
+    const { clock, changes, ask } = opened(
+      () => away,
+      () => state,
+    );
+    clock.advance(1_000);
+    ask();
+    state = notServing;
+    clock.advance(5_000);
+    expect(changes.at(-1)).toBe("open");
+    state = ok;
+    clock.advance(500);
+    expect(changes.at(-1)).toBe("closed");
+  });
+
+  test("is asked nothing more when it is closed", () => {
+    const { clock, service, healthCalls } = opened(
+      () => away,
+      () => away,
+    );
+    service.close();
+    clock.advance(60_000);
+    expect(healthCalls()).toBe(0);
+    expect(clock.pendingTimers).toBe(0);
   });
 });
 

@@ -77,6 +77,14 @@ const maxChargesInFlight = 64;
 /** Between attempts while single charges fail and the breaker is closed. */
 const retryPauseMs = 500;
 
+/** grpc.health.v1, which envoyproxy/ratelimit and ours answer, each for all that it does. */
+const healthPath = "/grpc.health.v1.Health/Check";
+/** HealthCheckRequest with `service` left empty: the server as a whole. */
+const noService = Buffer.alloc(0);
+const healthTimeoutMs = 2_000;
+/** HealthCheckResponse of SERVING: field 1, a varint, is 1. */
+const servingMessage = Buffer.from([8, 1]);
+
 const breakerIsOpen = callFailure("unavailable", "the breaker is open");
 
 export class ServiceClient {
@@ -108,11 +116,7 @@ export class ServiceClient {
         if (!isOpen) this.#sendBuffered();
         else this.#tellIdle();
       },
-      onProbeWanted: () => {
-        // Else the next request that asks makes the probe.
-        if (this.#buffered.length === 0 || !this.#breaker.takeProbe()) return;
-        if (!this.#sendNext()) this.#breaker.returnProbe();
-      },
+      onProbeWanted: (isOverdue) => this.#probe(isOverdue),
     });
   }
 
@@ -168,6 +172,21 @@ export class ServiceClient {
     this.#retry?.cancel();
     this.#options.client.close();
     this.#onIdle?.();
+  }
+
+  /** Else the next request that asks makes the probe; where none comes, the service is asked how it is. */
+  #probe(isOverdue: boolean): void {
+    if (this.#buffered.length > 0) {
+      if (this.#breaker.takeProbe() && !this.#sendNext()) this.#breaker.returnProbe();
+    } else if (isOverdue && this.#breaker.takeProbe()) this.#askHealth();
+  }
+
+  #askHealth(): void {
+    this.#options.client.call(healthPath, noService, healthTimeoutMs, (outcome) => {
+      const fault = faultOf(outcome);
+      if (fault !== undefined) this.#lastError = { message: fault, atMs: this.#options.clock.nowMs() };
+      this.#breaker.heardOfHealth(fault);
+    });
   }
 
   #nowMs(): number {
@@ -262,6 +281,12 @@ export class ServiceClient {
     if (this.#onIdle === undefined || this.#chargesInFlight > 0) return;
     if (this.#buffered.length === 0 || this.#breaker.isOpen) this.#onIdle();
   }
+}
+
+/** What is wrong with a service by its health; undefined where it is well, or there and without such a method. */
+function faultOf(outcome: CallOutcome): string | undefined {
+  if (outcome.kind === "failed") return outcome.cause === "rejected" ? undefined : outcome.message;
+  return outcome.message.equals(servingMessage) ? undefined : "the service says that it is not serving";
 }
 
 function readAnswer(outcome: CallOutcome): Answer {
