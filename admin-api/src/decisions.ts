@@ -60,7 +60,7 @@ export const globalRefusalSchema = z.object({
         resetSeconds: count.optional(),
       }),
     )
-    .describe("What the service was asked, and what it said of each."),
+    .describe("What the service was asked, or was to be asked, and what it said of each."),
   counter: counted.optional().describe("With `by` fallback or learned."),
 });
 

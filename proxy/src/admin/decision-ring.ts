@@ -7,7 +7,7 @@ import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
 import type { Denied } from "../policy/ratelimit/local-limiter.ts";
-import { type GlobalLimit } from "../ir/global-limit.ts";
+import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
 import { unitMs } from "../ir/limit.ts";
 import { isSecretExpression, isSecretName, shownValue } from "../telemetry/redaction.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -104,18 +104,17 @@ function localRemedies({ limit, key }: Denied, { windowEnd }: Counter): readonly
 
 function describeGlobal({ limit, refused }: Extract<Denial, { kind: "global" }>, when: Remembered) {
   const { policy, target, service, domain } = limit;
-  const counter = refused?.denied === undefined ? undefined : describeCounter(refused.denied, when);
-  const descriptors = (refused?.descriptors ?? []).map((descriptor, at) =>
-    describeDescriptor(descriptor, refused?.answer?.statuses[at]),
-  );
-  const by = deciderOf(refused?.by);
+  const { denied, answer } = refused.kind === "refused" ? refused : {};
+  const counter = denied === undefined ? undefined : describeCounter(denied, when);
+  const descriptors = refused.descriptors.map((descriptor, at) => describeDescriptor(descriptor, answer?.statuses[at]));
+  const by = deciderOf(refused.by);
   const remedies = globalRemedies(limit, by, counter);
   return { policy, target, by, service, domain, descriptors, ...(counter !== undefined && { counter }), remedies };
 }
 
 /** What passes a request decides about no refusal. */
-function deciderOf(by: "service" | "cache" | "fallback" | "learned" | "failureMode" | "none" | undefined) {
-  return by === undefined || by === "none" ? "failureMode" : by;
+function deciderOf(by: GlobalDecider): GlobalRefusal["by"] {
+  return by === "none" ? "failureMode" : by;
 }
 
 function describeDescriptor({ compiled, entries }: RequestDescriptor, status: DescriptorStatus | undefined) {

@@ -121,7 +121,7 @@ export class LimitCheck {
         this.#admitted = new Admitted(clock, local, admission.pass);
         return { kind: "admitted" };
       case "undecided": {
-        const denial: Denial = { kind: "global", limit: admission.limit, refused: undefined };
+        const denial: Denial = { kind: "global", limit: admission.limit, refused: admission.refused };
         return { kind: "undecided", denial, answer: limitUndecided };
       }
       case "denied": {

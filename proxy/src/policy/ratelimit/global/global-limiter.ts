@@ -10,7 +10,7 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { LimitView } from "./answer-headers.ts";
 import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
-import { type GateServices, LimitGate, nearest, type Passed, type Refused, type Verdict } from "./limit-gate.ts";
+import { type GateServices, LimitGate, nearest, type Passed, type Refused, type Undecided, type Verdict } from "./limit-gate.ts";
 import type { Learned } from "./learned-limits.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
@@ -132,7 +132,12 @@ export type GlobalAdmission =
       readonly decisions: readonly GlobalDecision[];
     }
   /** A service failed, and the limit's failure mode is `Closed`. */
-  | { readonly kind: "undecided"; readonly limit: GlobalLimit; readonly decisions: readonly GlobalDecision[] };
+  | {
+      readonly kind: "undecided";
+      readonly limit: GlobalLimit;
+      readonly refused: Undecided;
+      readonly decisions: readonly GlobalDecision[];
+    };
 
 /** The global limits of one rule. */
 export class GlobalLimitSet {
@@ -189,7 +194,7 @@ export class GlobalLimitSet {
     if (denied === undefined) return { kind: "allowed", pass, decisions };
     pass.refund();
     const { verdict, limit } = denied;
-    if (verdict.kind === "undecided") return { kind: "undecided", limit, decisions };
+    if (verdict.kind === "undecided") return { kind: "undecided", limit, refused: verdict, decisions };
     return { kind: "denied", headers: verdict.headers, body: verdict.body, limit, refused: verdict, decisions };
   }
 }

@@ -71,6 +71,8 @@ export interface Refused {
 export interface Undecided {
   readonly kind: "undecided";
   readonly by: "failureMode";
+  /** What the service was to be asked about. */
+  readonly descriptors: readonly RequestDescriptor[];
 }
 
 /** A refusal is remembered to its reset, but no longer than this: someone may have raised the limit. */
@@ -233,7 +235,7 @@ export class LimitGate {
   /** The service has failed. */
   #standIn(view: RequestView, descriptors: readonly RequestDescriptor[]): Verdict {
     const { failureMode } = this.limit;
-    if (failureMode === "Closed") return { kind: "undecided", by: "failureMode" };
+    if (failureMode === "Closed") return { kind: "undecided", by: "failureMode", descriptors };
     if (failureMode === "Open") return passed("failureMode", descriptors);
     const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
