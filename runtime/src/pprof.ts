@@ -52,15 +52,15 @@ export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs:
   return builder.encode(durationMs);
 }
 
-/** Bytes that were allocated while V8 sampled and are still in use, by stack. @param durationMs 0 for since the start. */
-export function encodeHeapProfile(profiles: readonly ThreadProfile[], durationMs = 0): Buffer {
+/** Bytes that were allocated since V8 began to sample and are still in use, by stack. */
+export function encodeHeapProfile(profiles: readonly ThreadProfile[]): Buffer {
   const builder = new PprofBuilder(["inuse_space", "bytes"]);
   for (const { thread, json } of profiles) {
     // V8 wrote it in this very form.
     const { head } = JSON.parse(json) as { readonly head: HeapNode };
     addHeapNode(builder, thread, head, []);
   }
-  return builder.encode(durationMs);
+  return builder.encode(0);
 }
 
 /** The stack of each node that counts, innermost frame first. */

@@ -1,10 +1,8 @@
-/** Takes profiles of all threads of the process for a while; one at a time, since two would measure each other. */
-import { startCpuProfile, startHeapProfile } from "node:v8";
+/** Takes CPU profiles of all threads of the process for a while; one at a time, since two would measure each other. */
+import { startCpuProfile } from "node:v8";
 import type { Worker } from "node:worker_threads";
 import type { Clock } from "./clock.ts";
-import { encodeCpuProfile, encodeHeapProfile, type ThreadProfile } from "./pprof.ts";
-
-export type ProfileKind = "cpu" | "heap";
+import { encodeCpuProfile, type ThreadProfile } from "./pprof.ts";
 
 export type ProfileOutcome =
   /** gzip'd pprof. */
@@ -21,7 +19,7 @@ interface RunningProfile {
 export class Profiler {
   readonly #clock: Clock;
   readonly #workers: () => readonly Worker[];
-  #running: { readonly kind: ProfileKind; readonly sinceMs: number } | undefined;
+  #runningSinceMs: number | undefined;
 
   /** Belongs to the main thread; `workers` tells the threads that run now. */
   constructor(clock: Clock, workers: () => readonly Worker[]) {
@@ -29,32 +27,31 @@ export class Profiler {
     this.#workers = workers;
   }
 
-  /** What is being taken, and since when; wall time, ms. */
-  get running(): { readonly kind: ProfileKind; readonly sinceMs: number } | undefined {
-    return this.#running;
+  /** Since when one is being taken; wall time, ms. */
+  get runningSinceMs(): number | undefined {
+    return this.#runningSinceMs;
   }
 
   /** Takes a profile for `durationMs`, or until `signal` aborts, whichever is first. */
-  async take(kind: ProfileKind, durationMs: number, signal: AbortSignal): Promise<ProfileOutcome> {
-    if (this.#running !== undefined) return { kind: "busy" };
-    this.#running = { kind, sinceMs: this.#clock.nowMs() };
+  async take(durationMs: number, signal: AbortSignal): Promise<ProfileOutcome> {
+    if (this.#runningSinceMs !== undefined) return { kind: "busy" };
+    this.#runningSinceMs = this.#clock.nowMs();
     try {
-      const running = await this.#start(kind);
+      const running = await this.#start();
       await this.#wait(durationMs, signal);
       const profiles = await Promise.all(
         running.map(async ({ thread, stop }): Promise<ThreadProfile> => ({ thread, json: await stop() })),
       );
-      const encode = kind === "cpu" ? encodeCpuProfile : encodeHeapProfile;
-      return { kind: "profile", bytes: encode(profiles, durationMs) };
+      return { kind: "profile", bytes: encodeCpuProfile(profiles, durationMs) };
     } finally {
-      this.#running = undefined;
+      this.#runningSinceMs = undefined;
     }
   }
 
-  async #start(kind: ProfileKind): Promise<readonly RunningProfile[]> {
-    const main = kind === "cpu" ? startCpuProfile() : startHeapProfile();
+  async #start(): Promise<readonly RunningProfile[]> {
+    const main = startCpuProfile();
     const workers = this.#workers().map(async (worker, index): Promise<RunningProfile> => {
-      const handle = await (kind === "cpu" ? worker.startCpuProfile() : worker.startHeapProfile());
+      const handle = await worker.startCpuProfile();
       return { thread: `worker ${index + 1}`, stop: () => handle.stop() };
     });
     return [{ thread: "main", stop: () => main.stop() }, ...(await Promise.all(workers))];

@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { readProfile } from "@gatewayproxy/runtime/testing/read-profile";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
@@ -153,6 +154,15 @@ describe("several workers", () => {
     expect(await (await fetch(`${debug}/stats`)).text()).toMatch(/rate_limit\.d\.k\.total_hits: 800\n/);
     expect(await (await fetch(`${debug}/stats`)).text()).toMatch(/config_load_success: 1\n/);
     expect(await clients[0]?.health("ratelimit")).toBe("SERVING");
+  });
+
+  test("show in a heap profile what is alive in each thread, though nobody has called yet", async () => {
+    const { debug } = await start({ WORKERS: "2" });
+    const profile = await fetch(`${debug}/debug/pprof/heap`);
+    const { types, samples } = readProfile(new Uint8Array(await profile.arrayBuffer()));
+
+    expect(types).toEqual(["inuse_space/bytes"]);
+    expect([...new Set(samples.map(({ thread }) => thread))].sort()).toEqual(["main", "worker 1", "worker 2"]);
   });
 
   test("take a new configuration", async () => {

@@ -58,7 +58,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
     traceEndpoint((options) => watches.watch(pool, clock.nowMs(), options), clock),
     limitsEndpoint((max) => collectLimits(parts, max)),
     decisionsEndpoint((id) => findDecisions(pool, id)),
-    cpuProfileEndpoint((durationMs, signal) => profiler.take("cpu", durationMs, signal)),
+    cpuProfileEndpoint((durationMs, signal) => profiler.take(durationMs, signal)),
     heapProfileEndpoint(() => collectHeap(pool)),
     tasksEndpoint(() => collectTasks(parts, profiler)),
     quitEndpoint(quit),
@@ -160,15 +160,18 @@ async function collectHeap(pool: WorkerPool): Promise<Buffer> {
   return encodeHeapProfile([{ thread: "main", json: readHeapSamples() }, ...threads]);
 }
 
-async function collectTasks({ pool, watches, clock, settings }: AdminParts, { running }: Profiler): Promise<TaskTree> {
+async function collectTasks(
+  { pool, watches, clock, settings }: AdminParts,
+  { runningSinceMs }: Profiler,
+): Promise<TaskTree> {
   const workers = await pool.ask("tasks", undefined);
   const nowMs = clock.nowMs();
   const traces = watches.list().map(({ sinceMs, expression = "any request" }): Task => {
     return { kind: "trace", name: expression, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
   });
   const source: Task = { kind: "watch", name: sourceName(settings), children: [] };
-  const profiles = (running === undefined ? [] : [running]).map(({ kind, sinceMs }): Task => {
-    return { kind: "profile", name: kind, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
+  const profiles = (runningSinceMs === undefined ? [] : [runningSinceMs]).map((sinceMs): Task => {
+    return { kind: "profile", name: "cpu", ageMs: Math.max(0, nowMs - sinceMs), children: [] };
   });
   return { threads: [threadTasks("main", [source, ...traces, ...profiles]), ...workers.map(({ answer }) => answer)] };
 }

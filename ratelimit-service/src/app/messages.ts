@@ -17,6 +17,7 @@ export type ToWorker =
   | { readonly kind: "config"; readonly update: ConfigUpdate }
   | { readonly kind: "listen"; readonly request: number; readonly address: ListenAddress }
   | { readonly kind: "stats"; readonly request: number }
+  | { readonly kind: "heapSamples"; readonly request: number }
   | { readonly kind: "withdraw" }
   | { readonly kind: "close"; readonly request: number; readonly graceMs: number };
 
@@ -24,4 +25,6 @@ export type FromWorker =
   | { readonly kind: "listening"; readonly request: number; readonly address: number | string }
   | { readonly kind: "failed"; readonly request: number; readonly message: string }
   | { readonly kind: "stats"; readonly request: number; readonly stats: StatsSnapshot }
+  /** `samples` is V8's JSON text. */
+  | { readonly kind: "heapSamples"; readonly request: number; readonly samples: string }
   | { readonly kind: "closed"; readonly request: number };

@@ -8,6 +8,8 @@ import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
+import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { ConfigUpdate } from "../config/config-source.ts";
@@ -166,6 +168,10 @@ export class RateLimitProcess {
       stats: values.disableStats ? disabled : () => text.plain(),
       metrics: values.disableStats ? disabled : () => text.prometheus(),
       profiler: new Profiler(clock, () => this.#pool?.threads ?? []),
+      heapProfile: async () => {
+        const workers = (await this.#pool?.collectHeapSamples()) ?? [];
+        return encodeHeapProfile([{ thread: "main", json: readHeapSamples() }, ...workers]);
+      },
     });
     const debug = await this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes);
     if (values.disableStats) return debug;

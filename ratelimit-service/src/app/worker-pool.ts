@@ -6,6 +6,7 @@
 import { Worker } from "node:worker_threads";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import type { CounterTable } from "../store/counter-table.ts";
@@ -64,6 +65,18 @@ export class WorkerPool {
       Array.from(this.#workers.values(), (worker) => worker.ask((request) => ({ kind: "stats", request }))),
     );
     return answers.flatMap((answer) => (answer?.kind === "stats" ? [answer.stats] : []));
+  }
+
+  /** What is alive in each worker's heap; nothing of one that dies meanwhile. */
+  async collectHeapSamples(): Promise<readonly ThreadProfile[]> {
+    const answers = await Promise.all(
+      Array.from(this.#workers, async ([number, worker]) => {
+        return { number, answer: await worker.ask((request) => ({ kind: "heapSamples", request })) };
+      }),
+    );
+    return answers.flatMap(({ number, answer }) =>
+      answer?.kind === "heapSamples" ? [{ thread: `worker ${number}`, json: answer.samples }] : [],
+    );
   }
 
   /** Health turns to not serving. */

@@ -1,10 +1,13 @@
 /** Entry of a worker thread: answers calls on its own event loop, told what to do by the main thread. */
 import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { CallThread } from "./call-thread.ts";
 import { createLogs } from "./logs.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+
+startHeapSampling();
 
 // The only writer of workerData is WorkerPool.
 const { settings, counterMemory, thread } = workerData as WorkerStart;
@@ -39,6 +42,9 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "stats":
       say({ kind: "stats", request: message.request, stats: calls.takeStats() });
+      return;
+    case "heapSamples":
+      say({ kind: "heapSamples", request: message.request, samples: readHeapSamples() });
       return;
     case "withdraw":
       calls.withdraw();

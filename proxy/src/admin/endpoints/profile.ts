@@ -1,5 +1,5 @@
 /** `/debug/pprof/profile` and `/debug/pprof/heap`: profiles of all threads, for `go tool pprof` and its like. */
-import type { ProfileKind, ProfileOutcome } from "@gatewayproxy/runtime/profiler";
+import type { ProfileOutcome } from "@gatewayproxy/runtime/profiler";
 import { type AdminAnswer, type AdminEndpoint, type AdminRequest, refuse } from "../endpoint.ts";
 import { readInteger } from "../parameters.ts";
 
@@ -38,6 +38,6 @@ async function answerCpuProfile(take: TakeCpuProfile, { query, signal }: AdminRe
   return profileFile("cpu", outcome.bytes);
 }
 
-function profileFile(kind: ProfileKind, bytes: Buffer): AdminAnswer {
+function profileFile(kind: "cpu" | "heap", bytes: Buffer): AdminAnswer {
   return { kind: "file", bytes, contentType: "application/octet-stream", name: `${kind}.pb.gz` };
 }

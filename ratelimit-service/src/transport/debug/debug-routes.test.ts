@@ -1,4 +1,4 @@
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
@@ -47,6 +47,7 @@ const server = new HttpServer({
       stats: () => Promise.resolve("a.b: 1\n"),
       metrics: () => Promise.resolve("# HELP a b\n"),
       profiler: new Profiler(systemClock, () => []),
+      heapProfile: () => Promise.resolve(gzipSync("heap profile")),
     }),
   ),
   clock: systemClock,

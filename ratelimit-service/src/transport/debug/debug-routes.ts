@@ -11,7 +11,7 @@
  *     /debug/pprof/heap     heap profile
  */
 
-import type { ProfileKind, Profiler } from "@gatewayproxy/runtime/profiler";
+import type { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderConfigProblem } from "../../config/config-problem.ts";
 import type { ConfigStatus } from "../../config/live-config.ts";
 import { type HttpAnswer, type HttpRequest, type HttpRoute, jsonAnswer, textAnswer } from "../http/http-server.ts";
@@ -36,6 +36,8 @@ export interface DebugView {
   /** Prometheus text. */
   readonly metrics: () => Promise<string>;
   readonly profiler: Profiler;
+  /** What is alive in the heaps of all threads, as gzip'd pprof. */
+  readonly heapProfile: () => Promise<Buffer>;
 }
 
 interface DebugEndpoint {
@@ -68,12 +70,12 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
     {
       path: "/debug/pprof/profile",
       help: "CPU profile of all threads for go tool pprof: ?seconds=10",
-      route: (request) => answerProfile(view, "cpu", request),
+      route: (request) => answerCpuProfile(view, request),
     },
     {
       path: "/debug/pprof/heap",
-      help: "what was allocated in ?seconds=10 and is still in use",
-      route: (request) => answerProfile(view, "heap", request),
+      help: "what is alive in the heaps of all threads, by where it was allocated",
+      route: async () => profileAnswer("heap", await view.heapProfile()),
     },
   ];
   const index = endpoints.map(({ path, help }) => `${path}: ${help}\n`).join("");
@@ -133,16 +135,20 @@ function answerCounters(view: DebugView, { query }: HttpRequest): HttpAnswer {
   return jsonAnswer(200, { total, counters: shown });
 }
 
-async function answerProfile(view: DebugView, kind: ProfileKind, request: HttpRequest): Promise<HttpAnswer> {
+async function answerCpuProfile(view: DebugView, request: HttpRequest): Promise<HttpAnswer> {
   const seconds = readNumber(request.query, "seconds", 10, 1, 300);
   if (seconds === undefined) return textAnswer(400, "seconds must be a whole number from 1 to 300\n");
-  const outcome = await view.profiler.take(kind, seconds * 1_000, request.signal);
+  const outcome = await view.profiler.take(seconds * 1_000, request.signal);
   if (outcome.kind === "busy") return textAnswer(429, "another profile is being taken\n");
+  return profileAnswer("cpu", outcome.bytes);
+}
+
+function profileAnswer(kind: "cpu" | "heap", body: Buffer): HttpAnswer {
   return {
     status: 200,
     contentType: "application/octet-stream",
     headers: { "content-disposition": `attachment; filename="${kind}.pb.gz"` },
-    body: outcome.bytes,
+    body,
   };
 }
 

@@ -1,0 +1,21 @@
+/** Reads pprof for tests of whoever writes it. */
+import { gunzipSync } from "node:zlib";
+import { Profile } from "pprof-format";
+
+/** What a gzip'd profile tells, by names instead of numbers. */
+export function readProfile(bytes: Uint8Array) {
+  const profile = Profile.decode(gunzipSync(bytes));
+  const text = (index: number | bigint) => profile.stringTable.strings[Number(index)] ?? "";
+  const functions = new Map(profile.function.map((each) => [Number(each.id), text(each.name)]));
+  const frames = new Map(
+    profile.location.map((each) => [Number(each.id), functions.get(Number(each.line[0]?.functionId))]),
+  );
+  return {
+    types: profile.sampleType.map(({ type, unit }) => `${text(type)}/${text(unit)}`),
+    samples: profile.sample.map(({ locationId, label, value }) => ({
+      thread: text(label[0]?.str ?? 0),
+      stack: locationId.map((id) => frames.get(Number(id))),
+      values: value.map(Number),
+    })),
+  };
+}
