@@ -11,17 +11,23 @@ import { requireProgram } from "../support/programs.ts";
 import { startBackends, type BackendPorts } from "./backend.ts";
 import type { BenchCase } from "./cases.ts";
 import { type LimitPath, startLimitPath, startLimitService } from "./limit-service.ts";
-import { describeRun } from "./method.ts";
+import { describeObservation, describeRun } from "./method.ts";
 import { measureCase, type CaseResult } from "./measure.ts";
 import { parseOptions, usage, type BenchOptions } from "./options.ts";
 import { envoy } from "./peers/envoy.ts";
-import { gatewayProxy } from "./peers/gateway-proxy.ts";
+import { gatewayProxy, watched, withoutHeapSampling, withoutTraceHook } from "./peers/gateway-proxy.ts";
 import type { ListenerPorts, Peer } from "./peers/peer.ts";
 import { freePorts, untilReady, type RunningProgram } from "./process.ts";
 import { renderTable, writeSection } from "./report.ts";
 import { validate } from "./validate.ts";
 
-const peers: Readonly<Record<string, Peer>> = { envoy, ours: gatewayProxy };
+const peers: Readonly<Record<string, Peer>> = {
+  envoy,
+  ours: gatewayProxy,
+  watched,
+  "no-hook": withoutTraceHook,
+  "no-sampling": withoutHeapSampling,
+};
 
 interface StartedPeer {
   readonly name: string;
@@ -45,7 +51,7 @@ async function main(options: BenchOptions): Promise<void> {
     const table = renderTable(results, chosen[0]?.name ?? "");
     console.log(`\n${table}`);
     if (options.isQuick) console.log("\nA quick run shows that everything runs; its figures mean nothing.");
-    if (options.isFull) publish(describeRun(chosen, options, loadBefore) + table);
+    if (options.isFull) publish(options, loadBefore, chosen, table);
   } finally {
     await Promise.all(running.map((program) => program.stop()));
     rmSync(folder, { recursive: true });
@@ -53,10 +59,14 @@ async function main(options: BenchOptions): Promise<void> {
 }
 
 /** Puts the text into the page of benchmarks, in the form that `npm run format` would give it. */
-function publish(text: string): void {
+function publish(options: BenchOptions, loadBefore: number, chosen: readonly Peer[], table: string): void {
+  const [section, words] =
+    options.comparison === "envoy"
+      ? ["proxy", describeRun(chosen, options, loadBefore)]
+      : ["observation", describeObservation(options, loadBefore)];
   const repository = join(import.meta.dirname, "../..");
   const page = join(repository, "docs/benchmarks.md");
-  writeSection(page, "proxy", text);
+  writeSection(page, section, words + table);
   execFileSync(join(repository, "node_modules/.bin/biome"), ["format", "--write", page], { cwd: repository });
 }
 
@@ -74,16 +84,18 @@ async function compare(
   const started: StartedPeer[] = [];
   const needsPaths = options.cases.some(({ listener }) => listener === "path");
   for (const peer of chosen) {
-    const [plain = 0, limited = 0, global = 0, wholePath = 0, tls = 0] = await freePorts(5);
+    const [plain = 0, limited = 0, global = 0, wholePath = 0, tls = 0, adminPort = 0] = await freePorts(6);
     const own = join(folder, peer.name);
     mkdirSync(own);
     const listeners = { plain, limited, global, path: wholePath, tls };
     const path = needsPaths
       ? await startLimitPath(peer.service, join(folder, `${peer.name}-path`), running)
       : undefined;
-    const setup = { folder: own, workers: options.workers, listeners, backends, certificate, limitServicePort };
+    const { workers } = options;
+    const setup = { folder: own, workers, listeners, adminPort, backends, certificate, limitServicePort };
     const program = peer.start({ ...setup, ownServicePort: path?.port });
     running.push(program);
+    await untilReady(program, () => peer.prepare?.({ ...setup, ownServicePort: path?.port }) ?? Promise.resolve());
     started.push({ name: peer.name, program, listeners, path });
   }
   const results: CaseResult[] = [];

@@ -34,6 +34,23 @@ Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit
 `.trimStart();
 }
 
+/** The text above the table of what it costs to be observable, dated today. */
+export function describeObservation({ repeats, seconds, workers }: BenchOptions, loadBefore: number): string {
+  return `
+## What it costs to be observable
+
+Written by \`npm run bench -- --observation\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; machine and method as above,
+${repeats} rounds of ${seconds} s, ${workers} worker, load average before the run ${loadBefore.toFixed(1)}.
+
+- **ours** is the proxy as it ships, with nobody watching: a request looks at one field to see that.
+- **watched, none matches** has an open \`/debug/trace\` whose condition no request meets, so that each is held against it.
+- **without the trace hook** is the same proxy with every such look removed from its sources as they are loaded.
+- **without heap sampling** does not sample what it allocates, from which \`/debug/pprof/heap\` is made.
+- **× ours** below 1 is what would be saved; its range tells how far two runs of equal programs differ.
+
+`.trimStart();
+}
+
 function toolVersions(): readonly string[] {
   const first = (command: string, args: readonly string[], pattern: RegExp): string => {
     // wrk prints its version with its usage and exits 1.

@@ -2,7 +2,11 @@
 import { parseArgs } from "node:util";
 import { benchCases, type BenchCase } from "./cases.ts";
 
+/** What is compared with what: with Envoy, or with ourselves without what lets operators see. */
+export type Comparison = "envoy" | "observation";
+
 export interface BenchOptions {
+  readonly comparison: Comparison;
   readonly cases: readonly BenchCase[];
   readonly repeats: number;
   readonly seconds: number;
@@ -18,40 +22,53 @@ export interface BenchOptions {
 
 export const usage = `npm run bench -- [options]   compares the proxy with Envoy by CPU time per request
 
-  --cases LIST     of ${benchCases.map((each) => each.name).join(", ")}   (default: all)
-  --repeats N      rounds per case; each round loads every peer once   (default 7)
+  --observation    instead with itself: watched by a trace, without the hook of traces, without heap sampling
+  --cases LIST     of ${benchCases.map((each) => each.name).join(", ")}   (default: all; plain with --observation)
+  --repeats N      rounds per case; each round loads every peer once   (default 7; 15 with --observation)
   --seconds N      load per sample   (default 4)
   --workers N      worker threads of each peer   (default 1)
-  --peers LIST     of envoy, ours; the first is the measure of the others   (default: envoy,ours)
+  --peers LIST     of envoy, ours, watched, no-hook, no-sampling; the first is the measure of the others   (default: envoy,ours)
   --quick          one round of 1 s: shows that everything runs, measures nothing
   --help
 
-A run with none of these writes its table to docs/benchmarks.md; any other only prints it.`;
+A run with none of these, or with --observation alone, writes its table to docs/benchmarks.md; any other only prints it.`;
+
+/** What is not said, by comparison. */
+const defaults: Readonly<
+  Record<Comparison, { readonly peers: string; readonly cases: string | undefined; readonly repeats: string }>
+> = {
+  envoy: { peers: "envoy,ours", cases: undefined, repeats: "7" },
+  observation: { peers: "ours,watched,no-hook,no-sampling", cases: "plain", repeats: "15" },
+};
 
 /** Parses the arguments; throws an error with the accepted values. Returns undefined when help was asked for. */
 export function parseOptions(args: readonly string[]): BenchOptions | undefined {
   const { values } = parseArgs({
     args: [...args],
     options: {
+      observation: { type: "boolean", default: false },
       cases: { type: "string" },
-      repeats: { type: "string", default: "7" },
+      repeats: { type: "string" },
       seconds: { type: "string", default: "4" },
       workers: { type: "string", default: "1" },
-      peers: { type: "string", default: "envoy,ours" },
+      peers: { type: "string" },
       quick: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
   if (values.help) return undefined;
+  const comparison = values.observation ? "observation" : "envoy";
+  const { peers, cases, repeats } = { ...defaults[comparison], ...values };
   return {
-    cases: values.cases === undefined ? benchCases : values.cases.split(",").map(caseOf),
-    repeats: values.quick ? 1 : positive("--repeats", values.repeats),
+    comparison,
+    cases: cases === undefined ? benchCases : cases.split(",").map(caseOf),
+    repeats: values.quick ? 1 : positive("--repeats", repeats),
     seconds: values.quick ? 1 : positive("--seconds", values.seconds),
     warmUpSeconds: values.quick ? 1 : 4,
     workers: positive("--workers", values.workers),
     isQuick: values.quick,
-    peers: values.peers.split(","),
-    isFull: args.length === 0,
+    peers: peers.split(","),
+    isFull: args.every((arg) => arg === "--observation"),
   };
 }
 

@@ -6,27 +6,55 @@ import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
 const repository = join(import.meta.dirname, "../../..");
 
-export const gatewayProxy: Peer = {
-  name: "ours",
-  service: "ours",
-  version() {
-    // The lock of versions that `npm ci` installed, as npm wrote it.
-    const manifest: unknown = JSON.parse(readFileSync(join(repository, "node_modules/undici/package.json"), "utf8"));
-    return `this proxy on Node ${process.versions.node}, undici ${(manifest as { version: string }).version}`;
-  },
-  start(setup) {
-    writeFileSync(join(setup.folder, "bench.yaml"), manifests(setup));
-    return startProgram("gateway-proxy", process.execPath, [
-      join(repository, "proxy/src/main.ts"),
-      ...["--config-dir", setup.folder],
-      ...["--workers", String(setup.workers)],
-      ...["--listen-address", "127.0.0.1"],
-      ...["--access-log", "off"],
-      ...["--admin-address", "127.0.0.1:0"],
-      ...["--stats-address", "127.0.0.1:0"],
-      ...["--readiness-address", "127.0.0.1:0"],
-      ...["--admin-address", "127.0.0.1:0"],
-    ]);
+/** This proxy; `preload` is a file of `variants/` that changes it as it starts. */
+function variant(name: string, preload?: string): Peer {
+  return {
+    name,
+    service: "ours",
+    version() {
+      // The lock of versions that `npm ci` installed, as npm wrote it.
+      const manifest: unknown = JSON.parse(readFileSync(join(repository, "node_modules/undici/package.json"), "utf8"));
+      return `this proxy on Node ${process.versions.node}, undici ${(manifest as { version: string }).version}`;
+    },
+    start(setup) {
+      writeFileSync(join(setup.folder, "bench.yaml"), manifests(setup));
+      return startProgram("gateway-proxy", process.execPath, [
+        ...(preload === undefined ? [] : ["--import", join(import.meta.dirname, "../variants", preload)]),
+        join(repository, "proxy/src/main.ts"),
+        ...["--config-dir", setup.folder],
+        ...["--workers", String(setup.workers)],
+        ...["--listen-address", "127.0.0.1"],
+        ...["--access-log", "off"],
+        ...["--stats-address", "127.0.0.1:0"],
+        ...["--readiness-address", "127.0.0.1:0"],
+        ...["--admin-address", `127.0.0.1:${setup.adminPort}`],
+      ]);
+    },
+  };
+}
+
+/** As it ships. */
+export const gatewayProxy = variant("ours");
+/** Without the looks whether a request is watched. */
+export const withoutTraceHook = variant("without the trace hook", "without-trace-hook.ts");
+/** Without the samples from which heap profiles are made. */
+export const withoutHeapSampling = variant("without heap sampling", "without-heap-sampling.ts");
+
+/** With somebody who watches for a request that never comes, so that each is held against a condition. */
+export const watched: Peer = {
+  ...variant("watched, none matches"),
+  async prepare({ adminPort }) {
+    const expression = encodeURIComponent('request.path == "/never"');
+    const { body } = await fetch(`http://127.0.0.1:${adminPort}/debug/trace?expression=${expression}`);
+    const reader = body?.getReader();
+    const first = await reader?.read();
+    if (!Buffer.from(first?.value ?? "").includes(": ready"))
+      throw new Error("the trace does not say that it is ready");
+    // To the end of the proxy, which ends it.
+    const drain = async (): Promise<void> => {
+      while ((await reader?.read())?.done === false);
+    };
+    drain().catch(() => undefined);
   },
 };
 

@@ -18,6 +18,8 @@ export interface PeerSetup {
   readonly folder: string;
   readonly workers: number;
   readonly listeners: ListenerPorts;
+  /** For the admin server of a peer that has one. */
+  readonly adminPort: number;
   readonly backends: BackendPorts;
   /** Of the listener `tls`. */
   readonly certificate: Certificate;
@@ -35,6 +37,8 @@ export interface Peer {
   /** The version that is compared, as one line. */
   version(): string;
   start(setup: PeerSetup): RunningProgram;
+  /** What is to be done before it is measured; tried again for as long as it fails because the peer is not up yet. */
+  prepare?(setup: PeerSetup): Promise<void>;
 }
 
 /** The budget of every limit: more than any run can use, so that limits are counted and never hit. */

@@ -1,0 +1,28 @@
+/** The variants of the proxy that the benchmark makes are what their names say, whatever becomes of the sources. */
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+const repository = join(import.meta.dirname, "../../..");
+
+/** What a script writes that runs with a variant preloaded. */
+function runWith(variant: string, script: string): string {
+  const preload = join(import.meta.dirname, variant);
+  const args = ["--import", preload, "--input-type", "module", "--eval", script];
+  return execFileSync(process.execPath, args, { cwd: repository, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+
+test("without the trace hook the data path looks nowhere whether a request is watched", () => {
+  const script = ["exchange", "forwarding", "data-plane"]
+    .map((file) => `await import("./proxy/src/server/${file}.ts");`)
+    .join("\n");
+  expect(runWith("without-trace-hook.ts", `${script}\nconsole.log("loaded");`)).toBe("loaded\n");
+});
+
+test("without heap sampling a thread has no samples", () => {
+  const script = `
+    const { readHeapSamples, startHeapSampling } = await import("@gatewayproxy/runtime/heap-sampling");
+    startHeapSampling();
+    try { readHeapSamples(); } catch { console.log("none"); }`;
+  expect(runWith("without-heap-sampling.ts", script)).toBe("none\n");
+});
