@@ -15,7 +15,13 @@ import { describeObservation, describeRun } from "./method.ts";
 import { measureCase, type CaseResult } from "./measure.ts";
 import { parseOptions, usage, type BenchOptions } from "./options.ts";
 import { envoy } from "./peers/envoy.ts";
-import { gatewayProxy, watched, withoutHeapSampling, withoutTraceHook } from "./peers/gateway-proxy.ts";
+import {
+  gatewayProxy,
+  gatewayProxyAgain,
+  watched,
+  withoutHeapSampling,
+  withoutTraceHook,
+} from "./peers/gateway-proxy.ts";
 import type { ListenerPorts, Peer } from "./peers/peer.ts";
 import { freePorts, untilReady, type RunningProgram } from "./process.ts";
 import { renderTable, writeSection } from "./report.ts";
@@ -24,6 +30,7 @@ import { validate } from "./validate.ts";
 const peers: Readonly<Record<string, Peer>> = {
   envoy,
   ours: gatewayProxy,
+  again: gatewayProxyAgain,
   watched,
   "no-hook": withoutTraceHook,
   "no-sampling": withoutHeapSampling,

@@ -35,6 +35,8 @@ function variant(name: string, preload?: string): Peer {
 
 /** As it ships. */
 export const gatewayProxy = variant("ours");
+/** The same beside itself: how far two runs of one program differ. */
+export const gatewayProxyAgain = variant("ours, a second one");
 /** Without the looks whether a request is watched. */
 export const withoutTraceHook = variant("without the trace hook", "without-trace-hook.ts");
 /** Without the samples from which heap profiles are made. */

@@ -13,7 +13,7 @@ function runWith(variant: string, script: string): string {
 }
 
 test("without the trace hook the data path looks nowhere whether a request is watched", () => {
-  const script = ["exchange", "forwarding", "data-plane"]
+  const script = ["exchange", "limit-check", "forwarding", "data-plane"]
     .map((file) => `await import("./proxy/src/server/${file}.ts");`)
     .join("\n");
   expect(runWith("without-trace-hook.ts", `${script}\nconsole.log("loaded");`)).toBe("loaded\n");
