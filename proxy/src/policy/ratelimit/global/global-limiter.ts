@@ -10,7 +10,15 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { LimitView } from "./answer-headers.ts";
 import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
-import { type GateServices, LimitGate, nearest, type Passed, type Refused, type Undecided, type Verdict } from "./limit-gate.ts";
+import {
+  type GateServices,
+  LimitGate,
+  nearest,
+  type Passed,
+  type Refused,
+  type Undecided,
+  type Verdict,
+} from "./limit-gate.ts";
 import type { Learned } from "./learned-limits.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
