@@ -1,6 +1,6 @@
 /** BackendTLSPolicy (Gateway API v1.6, standard channel): TLS to the servers of a Service, and whom to take them for. */
 import * as z from "zod";
-import { namespacedMetadata, strictResource } from "./metadata.ts";
+import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup } from "./names.ts";
 import {
   group,
@@ -116,16 +116,9 @@ export function refusedTlsPolicy(value: unknown): BackendTlsPolicy | undefined {
   };
 }
 
-const { generation, uid, creationTimestamp } = namespacedMetadata.shape;
-
-/** Only name and namespace must be sound: they tell whose Services are meant. */
+/** Name and namespace tell whose Services are meant. */
 const readableParts = z.object({
-  metadata: namespacedMetadata.extend({
-    labels: textMap.catch({}),
-    generation: generation.catch(undefined),
-    uid: uid.catch(undefined),
-    creationTimestamp: creationTimestamp.catch(undefined),
-  }),
+  metadata: readableMetadata,
   spec: z.object({ targetRefs: z.array(z.unknown()) }),
 });
 

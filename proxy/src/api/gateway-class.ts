@@ -1,17 +1,20 @@
 /** GatewayClass (Gateway API v1.6): which controller serves the Gateways that name it. */
-import type * as z from "zod";
-import { clusterMetadata, gatewayApiVersions, strictResource } from "./metadata.ts";
+import * as z from "zod";
+import { clusterMetadata, gatewayApiVersions, readableClusterMetadata, strictResource } from "./metadata.ts";
+import { gatewayGroup } from "./names.ts";
 import { group, type Immutable, kindName, namespaceName, strictObject, targetName, text } from "./schema.ts";
+
+const controllerName = text("a domain and path such as gatewayproxy.dev/controller", {
+  max: 253,
+  pattern: /^[a-z0-9][-a-z0-9.]*\/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$/,
+});
 
 export const gatewayClassSchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "GatewayClass",
   metadata: clusterMetadata,
   spec: strictObject({
-    controllerName: text("a domain and path such as gatewayproxy.dev/controller", {
-      max: 253,
-      pattern: /^[a-z0-9][-a-z0-9.]*\/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$/,
-    }),
+    controllerName,
     description: text("at most 64 characters", { min: 0, max: 64 }).optional(),
     parametersRef: strictObject({
       group,
@@ -22,4 +25,29 @@ export const gatewayClassSchema = strictResource({
   }),
 });
 
-export type GatewayClass = Immutable<z.output<typeof gatewayClassSchema>>;
+type SoundClass = Immutable<z.output<typeof gatewayClassSchema>>;
+
+export interface GatewayClass extends Omit<SoundClass, "spec"> {
+  readonly spec: SoundClass["spec"] & {
+    /** Of a class that is refused: whose it is is known, what else it says is not. */
+    readonly isRefused?: true;
+  };
+}
+
+/**
+ * What is left of a class that is refused: whose it is. Were it forgotten as a whole, its Gateways would be nobody's.
+ * Undefined where it has no name or no controller.
+ */
+export function refusedGatewayClass(value: unknown): GatewayClass | undefined {
+  const parts = readableParts.safeParse(value).data;
+  if (parts === undefined) return undefined;
+  const { metadata, spec } = parts;
+  return {
+    apiVersion: `${gatewayGroup}/v1`,
+    kind: "GatewayClass",
+    metadata,
+    spec: { controllerName: spec.controllerName, isRefused: true },
+  };
+}
+
+const readableParts = z.object({ metadata: readableClusterMetadata, spec: z.object({ controllerName }) });

@@ -1,7 +1,8 @@
 /** Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners on addresses, and who may add more of them. */
 import * as z from "zod";
 import { listeners, secretReference } from "./listener.ts";
-import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
+import { gatewayApiVersions, namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
+import { gatewayGroup } from "./names.ts";
 import {
   anyText,
   group,
@@ -90,6 +91,26 @@ export const gatewaySchema = strictResource({
   }),
 });
 
+/** Without listeners where it is refused (see `refusedGateway`). */
 export type Gateway = Immutable<z.output<typeof gatewaySchema>>;
+
+/**
+ * What is left of a Gateway that is refused: that it is there, and its class. Were it forgotten as a whole, its routes
+ * and policies would be told that it does not exist. Undefined where it has no name or no class.
+ */
+export function refusedGateway(value: unknown): Gateway | undefined {
+  const parts = readableParts.safeParse(value).data;
+  if (parts === undefined) return undefined;
+  const { metadata, spec } = parts;
+  return {
+    apiVersion: `${gatewayGroup}/v1`,
+    kind: "Gateway",
+    metadata,
+    spec: { gatewayClassName: spec.gatewayClassName, listeners: [], addresses: [] },
+  };
+}
+
+const readableParts = z.object({ metadata: readableMetadata, spec: z.object({ gatewayClassName: targetName }) });
+
 /** How clients of one port are asked for certificates. */
 export type FrontendTls = Immutable<z.output<typeof frontendTls>>;

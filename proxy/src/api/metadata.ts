@@ -27,6 +27,19 @@ export const namespacedMetadata = z.object({
 /** Metadata of an object of the whole cluster. */
 export const clusterMetadata = z.object(commonMetadata);
 
+const readable = {
+  labels: textMap.catch({}),
+  generation: commonMetadata.generation.catch(undefined),
+  uid: commonMetadata.uid.catch(undefined),
+  creationTimestamp: commonMetadata.creationTimestamp.catch(undefined),
+};
+
+/** Metadata of an object that is refused, where name and namespace at least are sound. */
+export const readableMetadata = namespacedMetadata.extend(readable);
+
+/** The same of an object of the whole cluster. */
+export const readableClusterMetadata = clusterMetadata.extend(readable);
+
 /**
  * An object of the Gateway API or of ours: no unknown field, except in metadata and status.
  *

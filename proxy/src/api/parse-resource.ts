@@ -2,10 +2,9 @@
  * Reads one object as the YAML or the API server gives it: `unknown` in, a typed resource or all its faults out. What
  * every reader of resources shares; where the text stands is `parse-manifests.ts`' business.
  */
-import { refusedTlsPolicy } from "./backend-tls-policy.ts";
 import { describeIssue, describeType, type FieldFault } from "./issue.ts";
 import { defaultNamespace, gatewayGroup, proxyGroup } from "./names.ts";
-import { type Kind, kindNames, kinds, renderKey, type Resource, type ResourceKey } from "./resource.ts";
+import { type Kind, kindNames, kinds, remainsOf, renderKey, type Resource, type ResourceKey } from "./resource.ts";
 import { suggest } from "./suggest.ts";
 
 export type ParsedResource =
@@ -19,7 +18,7 @@ interface RejectedText {
   /** Absent where the faults hide whose text this is. */
   readonly key: ResourceKey | undefined;
   readonly faults: readonly FieldFault[];
-  /** What must be in force of it where no version was ever sound, lest something be called unprotected. */
+  /** As `remainsOf` says. */
   readonly remains: Resource | undefined;
 }
 
@@ -37,8 +36,7 @@ export function parseResource(value: unknown): ParsedResource {
   const parsed = kinds[known].schema.safeParse(withoutNulls(value), { reportInput: true });
   if (parsed.success) return { kind: "resource", resource: parsed.data };
   const faults = parsed.error.issues.map((issue) => describeIssue(issue, known !== "Secret"));
-  const remains = known === "BackendTLSPolicy" ? refusedTlsPolicy(withoutNulls(value)) : undefined;
-  return { kind: "rejected", key: identify(known, value), faults, remains };
+  return { kind: "rejected", key: identify(known, value), faults, remains: remainsOf[known]?.(withoutNulls(value)) };
 }
 
 type FieldMap = Readonly<Record<string, unknown>>;

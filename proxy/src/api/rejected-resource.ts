@@ -5,8 +5,8 @@ export interface RejectedResource {
   /** As the API server gives it. */
   readonly object: Readonly<Record<string, unknown>>;
   readonly faults: readonly FieldFault[];
-  /** What is served in its place: an earlier version, as much of this one as is sound, or the refusal of its targets. */
-  readonly inForce: "nothing" | "lastSoundVersion" | "soundRules" | "refusedTargets";
+  /** What is in force in its place: an earlier version, as much of this one as is sound, or what `remainsOf` leaves. */
+  readonly inForce: "nothing" | "lastSoundVersion" | "soundRules" | "remains";
 }
 
 /** All faults as one sentence, for a condition. */

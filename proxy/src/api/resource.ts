@@ -1,12 +1,12 @@
 /** The resources we read: one entry per kind. A new kind is one file with its schema and one line here. */
 import { type Backend, backendSchema } from "./backend.ts";
-import { type BackendTlsPolicy, backendTlsPolicySchema } from "./backend-tls-policy.ts";
+import { type BackendTlsPolicy, backendTlsPolicySchema, refusedTlsPolicy } from "./backend-tls-policy.ts";
 import { type ConfigMap, configMapSchema } from "./config-map.ts";
 import { type EndpointSlice, endpointSliceSchema } from "./endpoint-slice.ts";
-import { type Gateway, gatewaySchema } from "./gateway.ts";
-import { type GatewayClass, gatewayClassSchema } from "./gateway-class.ts";
+import { type Gateway, gatewaySchema, refusedGateway } from "./gateway.ts";
+import { type GatewayClass, gatewayClassSchema, refusedGatewayClass } from "./gateway-class.ts";
 import { type HttpRoute, httpRouteSchema } from "./http-route.ts";
-import { type ListenerSet, listenerSetSchema } from "./listener-set.ts";
+import { type ListenerSet, listenerSetSchema, refusedListenerSet } from "./listener-set.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
 import { type Namespace, namespaceSchema } from "./namespace.ts";
 import { type ProxyPolicy, proxyPolicySchema } from "./proxy-policy.ts";
@@ -55,6 +55,17 @@ export const kinds = {
   Backend: { ...ours, schema: backendSchema },
   ProxyPolicy: { ...ours, schema: proxyPolicySchema },
 } as const;
+
+/**
+ * What must be in force of an object that is refused and of which no version was ever sound, lest others be judged, or
+ * served, as if it were not there. Undefined where too little of it can be read; of other kinds nothing remains.
+ */
+export const remainsOf: { readonly [K in Kind]?: (value: unknown) => ResourceOf<K> | undefined } = {
+  GatewayClass: refusedGatewayClass,
+  Gateway: refusedGateway,
+  ListenerSet: refusedListenerSet,
+  BackendTLSPolicy: refusedTlsPolicy,
+};
 
 /** All kinds, in the order in which people read about them. */
 // Object.keys forgets the literal types of the table above.

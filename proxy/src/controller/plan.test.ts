@@ -85,17 +85,17 @@ describe("what is to be made", () => {
     expect(provision.present).toEqual(new Set(["infra/waiting", "infra/refused"]));
   });
 
-  test("leaves the objects of a Gateway alone that the parser refuses", () => {
-    const object = {
-      kind: "Gateway",
-      metadata: { namespace: "infra", name: "broken", generation: 3 },
-      spec: { gatewayClassName: "ours" },
-    };
-    const faults = [{ path: ["spec", "addresses"], message: "not so", isUnknownField: false }];
-    const { provision, statuses } = plan(resourcesOf(gatewayClass), [{ object, faults, inForce: "nothing" }]);
-    expect(provision.frozen).toEqual(new Set(["infra/broken"]));
-    expect(provision.present).toEqual(new Set(["infra/broken"]));
-    expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ type: "Accepted", status: "False", reason: "Invalid" });
+  test.each([
+    ["that the parser refuses", gatewayClass + gateway("broken", { more: "addresses: everywhere" })],
+    [
+      "whose class it refuses",
+      gatewayClass.replace("/controller}", "/controller, parametersRef: s}") + gateway("broken"),
+    ],
+  ])("leaves the objects of a Gateway alone %s", (_, text) => {
+    const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
+    expect(problems).toHaveLength(1);
+    const broken = new Set(["infra/broken"]);
+    expect(plan(resources).provision).toEqual({ wanted: [], frozen: broken, present: broken });
   });
 
   test("opens a port for each listener that is accepted, also for one that lacks its certificate", () => {

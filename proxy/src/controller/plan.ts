@@ -56,9 +56,7 @@ export function planFor(
   const statuses = withRejected(judged, rejected);
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
   const wanted: Provision["wanted"][number][] = [];
-  // What the parser refuses is there all the same, and what runs for it stays.
-  const refused = statuses.gateways.map(keyOf).filter((key) => !byName.has(key));
-  const frozen = new Set(refused);
+  const frozen = new Set<string>();
   for (const status of judged.gateways) {
     const gateway = byName.get(keyOf(status));
     const tenant = gateway && tenantOf(gateway, status, judged, resources, defaults);
@@ -71,7 +69,7 @@ export function planFor(
   return {
     statuses,
     gateways: byName,
-    provision: { wanted, present: new Set([...byName.keys(), ...refused]), frozen },
+    provision: { wanted, present: new Set(byName.keys()), frozen },
   };
 }
 
@@ -136,8 +134,7 @@ export function clusterStatuses({ statuses, gateways, provision }: Plan, observe
   const programmed = new Set<string>();
   const told = statuses.gateways.flatMap((status) => {
     const gateway = gateways.get(keyOf(status));
-    // The parser refuses it.
-    if (gateway === undefined) return [{ ...status, addresses: [] }];
+    if (gateway === undefined) return [];
     const fault = provision.frozen.has(keyOf(status)) ? undefined : faultOf(gateway, provision, observed);
     const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);

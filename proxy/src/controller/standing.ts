@@ -7,7 +7,7 @@ import type { StandingObject, StandingObjects } from "../status/writer.ts";
 /** A refused object stands in the place of its last sound version, whose status is old. */
 export function standingObjects(resources: ResourceSet, rejected: readonly RejectedResource[]): StandingObjects {
   return {
-    GatewayClass: resources.GatewayClass,
+    GatewayClass: withRefused(resources.GatewayClass, rejected, "GatewayClass"),
     Gateway: withRefused(resources.Gateway, rejected, "Gateway"),
     ListenerSet: withRefused(resources.ListenerSet, rejected, "ListenerSet"),
     HTTPRoute: withRefused(resources.HTTPRoute, rejected, "HTTPRoute"),
@@ -26,8 +26,8 @@ function withRefused(
     const { metadata, status } = object;
     if (object["kind"] !== kind || !isObject(metadata)) return [];
     const { namespace, name } = metadata;
-    if (typeof namespace !== "string" || typeof name !== "string") return [];
-    return [{ metadata: { namespace, name }, status }];
+    if (typeof name !== "string") return [];
+    return [{ metadata: { name, ...(typeof namespace === "string" && { namespace }) }, status }];
   });
   const keys = new Set(refused.map(({ metadata }) => keyOf(metadata)));
   return [...sound.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...refused];

@@ -18,7 +18,7 @@ const web = { group: gatewayGroup, kind: "Gateway", name: "web" };
 const statuses: Statuses = {
   gatewayClasses: [{ name: "gateway-proxy", conditions: [accepted] }],
   gateways: [{ namespace: "default", name: "web", conditions: [accepted, programmed], listeners: [] }],
-  listenerSets: [],
+  listenerSets: [{ namespace: "default", name: "web", conditions: [accepted, programmed], listeners: [] }],
   httpRoutes: [
     { namespace: "default", name: "chat", parents: [{ parentRef: web, controllerName, conditions: [accepted] }] },
   ],
@@ -106,40 +106,30 @@ describe("a refused HTTPRoute", () => {
   });
 });
 
-describe("a refused Gateway", () => {
-  test("of our class is neither accepted nor programmed", () => {
-    const { gateways } = withRejected(statuses, [refused("Gateway", "new", { gatewayClassName: "gateway-proxy" })]);
-    expect(gateways.find(({ name }) => name === "new")).toMatchObject({
-      conditions: [refusal("Invalid"), { type: "Programmed", status: "False", reason: "Invalid" }],
-      listeners: [],
-    });
-  });
-
-  test("of another class has no status of ours", () => {
-    const rejected = [refused("Gateway", "new", { gatewayClassName: "theirs" })];
-    expect(withRejected(statuses, rejected).gateways).toEqual(statuses.gateways);
-  });
-
-  test("whose last version is in force goes on telling how that is served", () => {
-    const { gateways } = withRejected(statuses, [refused("Gateway", "web", {}, "lastSoundVersion")]);
-    expect(gateways[0]?.conditions).toMatchObject([{ reason: "Invalid", observedGeneration: 7 }, programmed]);
-  });
-
-  test("takes its routes along: they have a parent of ours", () => {
-    const gateway = refused("Gateway", "new", { gatewayClassName: "gateway-proxy" });
-    const route = refused("HTTPRoute", "chat", { parentRefs: [{ name: "new" }] });
-    const [status] = withRejected(statuses, [route, gateway]).httpRoutes;
-    expect(status?.parents.map(({ parentRef }) => parentRef.name)).toEqual(["new"]);
-  });
-});
+test.each([
+  ["Gateway", "lastSoundVersion", "; the last sound version stays in force where it is known"],
+  ["Gateway", "remains", "; nothing of it is served where no sound version is known"],
+  ["ListenerSet", "lastSoundVersion", "; the last sound version stays in force where it is known"],
+  ["ListenerSet", "remains", "; nothing of it is served where no sound version is known"],
+] as const)(
+  "a refused %s is not accepted and goes on telling how what is in force is served (%s)",
+  (kind, inForce, rest) => {
+    const after = withRejected(statuses, [refused(kind, "web", {}, inForce)]);
+    const [status] = kind === "Gateway" ? after.gateways : after.listenerSets;
+    expect(status?.conditions).toEqual([refusal("Invalid", `spec.x: not so${rest}`), programmed]);
+  },
+);
 
 test.each([
-  ["is not accepted where its Gateway is ours", "web", 1],
-  ["has no status of ours where its Gateway is not", "theirs", 0],
-])("a refused ListenerSet %s", (_, name, count) => {
-  const { listenerSets } = withRejected(statuses, [refused("ListenerSet", "more", { parentRef: { name } })]);
-  expect(listenerSets).toHaveLength(count);
-  for (const { conditions } of listenerSets) expect(conditions[0]).toEqual(refusal("Invalid"));
+  ["lastSoundVersion", "; the last sound version stays in force where it is known"],
+  ["remains", "; what runs for its Gateways is left as it is where no sound version is known"],
+] as const)("a refused GatewayClass is not accepted (%s)", (inForce, rest) => {
+  const { gatewayClasses } = withRejected(statuses, [refused("GatewayClass", "gateway-proxy", {}, inForce)]);
+  expect(gatewayClasses[0]?.conditions).toEqual([refusal("InvalidParameters", `spec.x: not so${rest}`)]);
+});
+
+test.each(["GatewayClass", "Gateway", "ListenerSet"])("a refused %s of others has no status of ours", (kind) => {
+  expect(withRejected(statuses, [refused(kind, "theirs", {})])).toEqual(statuses);
 });
 
 test("a refused BackendTLSPolicy is not accepted at any ancestor of the version in force", () => {
@@ -150,9 +140,7 @@ test("a refused BackendTLSPolicy is not accepted at any ancestor of the version 
 });
 
 test("one that was never sound says that its targets are not called", () => {
-  const [status] = withRejected(statuses, [
-    refused("BackendTLSPolicy", "tls", {}, "refusedTargets"),
-  ]).backendTlsPolicies;
+  const [status] = withRejected(statuses, [refused("BackendTLSPolicy", "tls", {}, "remains")]).backendTlsPolicies;
   const message = "spec.x: not so; its targets are not called where no sound version is known";
   expect(status?.ancestors[0]?.conditions).toEqual([refusal("Invalid", message)]);
 });

@@ -1,7 +1,7 @@
 /**
  * Statuses of objects that the API server has taken and the parser refuses: a regular expression that RE2 does not know,
- * a field of a newer CustomResourceDefinition. Translation has not seen such a version, but nothing, its last sound one
- * or its sound rules; the status says so. What cannot be read of the object is left out. Pure.
+ * a field of a newer CustomResourceDefinition. Translation has not seen such a version, but its last sound one, its
+ * sound rules, what remains of it or nothing; the status says so. What cannot be read of the object is left out. Pure.
  */
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
@@ -9,8 +9,7 @@ import type {
   BackendStatus,
   BackendTlsPolicyStatus,
   Condition,
-  GatewayStatus,
-  ListenerSetStatus,
+  GatewayClassStatus,
   ParentStatus,
   RouteStatus,
   Statuses,
@@ -22,18 +21,22 @@ import { rejectedPolicyStatus } from "./rejected-policy.ts";
 /** The statuses with those of refused objects in the place of any that translation has for what is in force of them. */
 export function withRejected(statuses: Statuses, rejected: readonly RejectedResource[]): Statuses {
   const ofKind = (kind: string) => rejected.filter(({ object }) => object["kind"] === kind);
-  const gateways = replaced(statuses.gateways, ofKind("Gateway"), (each, before) =>
-    gatewayStatus(each, before, statuses),
+  const gateways = replaced(
+    statuses.gateways,
+    ofKind("Gateway"),
+    (each, before) => before && notAccepted(before, each),
   );
-  const listenerSets = replaced(statuses.listenerSets, ofKind("ListenerSet"), (each, before) =>
-    listenerSetStatus(each, before, gateways),
+  const listenerSets = replaced(
+    statuses.listenerSets,
+    ofKind("ListenerSet"),
+    (each, before) => before && notAccepted(before, each),
   );
   const parents = new Set([
     ...gateways.map((gateway) => `Gateway ${nameOf(gateway)}`),
     ...listenerSets.map((set) => `ListenerSet ${nameOf(set)}`),
   ]);
   return {
-    ...statuses,
+    gatewayClasses: withRefusedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
     gateways,
     listenerSets,
     httpRoutes: replaced(statuses.httpRoutes, ofKind("HTTPRoute"), (each, before) =>
@@ -105,48 +108,26 @@ function partlyServed(before: RouteStatus, { faults, object }: RejectedResource)
   return { ...before, parents };
 }
 
-/** One without an earlier version is ours by its class. */
-function gatewayStatus(
-  rejected: RejectedResource,
-  before: GatewayStatus | undefined,
-  { gatewayClasses }: Statuses,
-): GatewayStatus | undefined {
-  if (before !== undefined) return { ...before, conditions: refuse(before.conditions, refusal("Invalid", rejected)) };
-  const identity = identityOf(rejected);
-  const { gatewayClassName } = mapOf(rejected.object["spec"]);
-  if (identity === undefined || !gatewayClasses.some(({ name }) => name === gatewayClassName)) return undefined;
-  return { ...identity, conditions: [refusal("Invalid", rejected), unprogrammed(rejected)], listeners: [] };
+/** What is in force of a class tells that it is ours. */
+function withRefusedClasses(
+  classes: readonly GatewayClassStatus[],
+  rejected: readonly RejectedResource[],
+): readonly GatewayClassStatus[] {
+  const byName = new Map(rejected.map((each) => [mapOf(each.object["metadata"])["name"], each]));
+  return classes.map((status) => {
+    const refused = byName.get(status.name);
+    return refused === undefined
+      ? status
+      : { ...status, conditions: refuse(status.conditions, refusal("InvalidParameters", refused)) };
+  });
 }
 
-/** One without an earlier version is ours by the Gateway that it names. */
-function listenerSetStatus(
-  rejected: RejectedResource,
-  before: ListenerSetStatus | undefined,
-  gateways: readonly GatewayStatus[],
-): ListenerSetStatus | undefined {
-  if (before !== undefined) return { ...before, conditions: refuse(before.conditions, refusal("Invalid", rejected)) };
-  const identity = identityOf(rejected);
-  if (identity === undefined) return undefined;
-  const { namespace = identity.namespace, name } = mapOf(mapOf(rejected.object["spec"])["parentRef"]);
-  const isOurs = gateways.some((gateway) => nameOf(gateway) === `${String(namespace)}/${String(name)}`);
-  if (!isOurs) return undefined;
-  return { ...identity, conditions: [refusal("Invalid", rejected), unprogrammed(rejected)], listeners: [] };
-}
-
-/** Only what is in force tells which Gateways call its Services. */
+/** What is in force of a policy tells which Gateways call its Services. */
 function tlsPolicyStatus(
   rejected: RejectedResource,
   before: BackendTlsPolicyStatus | undefined,
 ): BackendTlsPolicyStatus | undefined {
-  return (
-    before && {
-      ...before,
-      ancestors: before.ancestors.map((ancestor) => ({
-        ...ancestor,
-        conditions: refuse(ancestor.conditions, refusal("Invalid", rejected)),
-      })),
-    }
-  );
+  return before && { ...before, ancestors: before.ancestors.map((ancestor) => notAccepted(ancestor, rejected)) };
 }
 
 function backendStatus(rejected: RejectedResource): BackendStatus | undefined {
@@ -154,30 +135,46 @@ function backendStatus(rejected: RejectedResource): BackendStatus | undefined {
   return identity && { ...identity, conditions: [refusal("Invalid", rejected)] };
 }
 
-function refusal<Reason extends "Invalid" | "UnsupportedValue">(reason: Reason, rejected: RejectedResource) {
+function refusal<Reason extends "Invalid" | "InvalidParameters" | "UnsupportedValue">(
+  reason: Reason,
+  rejected: RejectedResource,
+) {
   const message = messageOf(rejected);
   return { type: "Accepted", status: "False", reason, message, ...observedBy(rejected) } as const;
 }
 
-function unprogrammed(rejected: RejectedResource) {
-  const message = "nothing of it is served";
-  return { type: "Programmed", status: "False", reason: "Invalid", message, ...observedBy(rejected) } as const;
+/** The conditions of what is in force, which go on telling what is served, under the judgement of this version. */
+function notAccepted<S extends { readonly conditions: readonly Condition[] }>(
+  inForce: S,
+  rejected: RejectedResource,
+): S {
+  return { ...inForce, conditions: refuse(inForce.conditions, refusal("Invalid", rejected)) };
 }
 
-/** The conditions of an earlier version, which go on telling what is served, under the judgement of this one. */
 function refuse<C extends Condition>(conditions: readonly C[], refusal: C): readonly C[] {
   return [refusal, ...conditions.filter(({ type }) => type !== refusal.type)];
 }
 
-function messageOf({ faults, inForce }: RejectedResource): string {
-  return renderFaults(faults) + consequences[inForce];
+function messageOf({ object, faults, inForce }: RejectedResource): string {
+  return renderFaults(faults) + consequenceOf(String(object["kind"]), inForce);
 }
 
-const consequences: Readonly<Record<RejectedResource["inForce"], string>> = {
-  nothing: "",
-  soundRules: "",
-  lastSoundVersion: "; the last sound version stays in force where it is known",
-  refusedTargets: "; its targets are not called where no sound version is known",
+function consequenceOf(kind: string, inForce: RejectedResource["inForce"]): string {
+  switch (inForce) {
+    case "lastSoundVersion":
+      return "; the last sound version stays in force where it is known";
+    case "remains":
+      return `; ${consequences[kind] ?? "nothing of it is served"} where no sound version is known`;
+    case "nothing":
+    case "soundRules":
+      return "";
+  }
+}
+
+/** What becomes of an object of which only the remains are in force; of those with listeners nothing is served. */
+const consequences: Readonly<Record<string, string>> = {
+  GatewayClass: "what runs for its Gateways is left as it is",
+  BackendTLSPolicy: "its targets are not called",
 };
 
 function compareNames(a: Named, b: Named): number {

@@ -8,17 +8,25 @@ export interface Environment {
    * `spec.addresses` names is their Service's.
    */
   readonly isolatesGateways: boolean;
-  /** What is wrong with the `parametersRef` of an object that has one; undefined when nothing is. */
+  /** What is wrong with the `parametersRef` of an object that has one, or of a class that is refused; else undefined. */
   readonly judgeParameters: (owner: Gateway | GatewayClass) => string | undefined;
 }
 
 /** Gateways share the process and listen where their addresses say; nothing is there that parameters could shape. */
 export const hostEnvironment: Environment = {
   isolatesGateways: false,
-  judgeParameters: ({ kind }) => `parameters of a ${kind} are not served by this version`,
+  judgeParameters: (owner) =>
+    isRefusedClass(owner) ? refusedClassMessage : `parameters of a ${owner.kind} are not served by this version`,
 };
 
 /** Gateways in pods. Only who provisions the pods can judge parameters; to everybody else they are good. */
 export function clusterEnvironment(judgeParameters: Environment["judgeParameters"] = () => undefined): Environment {
   return { isolatesGateways: true, judgeParameters };
 }
+
+/** What a class that is refused says of parameters is not known. */
+export function isRefusedClass(owner: Gateway | GatewayClass): boolean {
+  return owner.kind === "GatewayClass" && owner.spec.isRefused === true;
+}
+
+export const refusedClassMessage = "this version is refused and no sound one is known";

@@ -12,6 +12,13 @@ export interface Finding<Reason extends string = string> {
   readonly path: FieldPath;
 }
 
+/** Of an object without listeners, which is what is left of one that the parser refuses. */
+export const refusedByParser: Finding<"Invalid"> = {
+  reason: "Invalid",
+  message: "this version is refused and no sound one is known: nothing of it is served",
+  path: ["spec"],
+};
+
 /** How a condition reads when nothing was found. */
 interface Healthy<Type extends string, Reason extends string> {
   readonly type: Type;

@@ -3,7 +3,7 @@ import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import { controllerName, gatewayClassName } from "../api/names.ts";
 import type { GatewayClassStatus } from "../api/status.ts";
-import type { Environment } from "./environment.ts";
+import { type Environment, isRefusedClass } from "./environment.ts";
 import { conditionFrom, type Finding } from "./finding.ts";
 import { compareText } from "./object-names.ts";
 
@@ -24,14 +24,16 @@ export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Ga
   };
 }
 
-/** A class whose parameters cannot be used is refused. */
+/** A class whose parameters cannot be used, or are not known, is not accepted. */
 export function parametersFinding(
   gatewayClass: GatewayClass,
   { judgeParameters }: Environment,
 ): readonly Finding<"InvalidParameters">[] {
-  if (gatewayClass.spec.parametersRef === undefined) return [];
+  const isRefused = isRefusedClass(gatewayClass);
+  if (gatewayClass.spec.parametersRef === undefined && !isRefused) return [];
   const message = judgeParameters(gatewayClass);
-  return message === undefined ? [] : [{ reason: "InvalidParameters", message, path: ["spec", "parametersRef"] }];
+  if (message === undefined) return [];
+  return [{ reason: "InvalidParameters", message, path: isRefused ? ["spec"] : ["spec", "parametersRef"] }];
 }
 
 /** Status of the classes that are ours. */

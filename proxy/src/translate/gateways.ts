@@ -8,7 +8,7 @@ import type { GatewayClass } from "../api/gateway-class.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { Environment } from "./environment.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, refusedByParser } from "./finding.ts";
 import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "./listener-sets.ts";
 import { tlsJudge } from "./listener-tls.ts";
@@ -23,7 +23,7 @@ export interface GatewayState {
   /** Socket addresses to listen at; undefined stands for the process's own. Empty when refused or none is usable. */
   readonly addresses: readonly (string | undefined)[];
   /** Why nothing of it is served; empty when accepted. */
-  readonly refusals: readonly Finding<"UnsupportedAddress" | "InvalidParameters">[];
+  readonly refusals: readonly Finding<"UnsupportedAddress" | "InvalidParameters" | "Invalid">[];
   readonly unusableAddresses: readonly Finding<"AddressNotUsable">[];
   /** Shown to backends that ask for one. */
   readonly clientCertificate: JudgedClientCertificate;
@@ -122,7 +122,8 @@ function judgeGateway(
   environment: Environment,
 ): JudgedGateway {
   const { infrastructure, addresses } = gateway.spec;
-  const refusals: Finding<"UnsupportedAddress" | "InvalidParameters">[] = [];
+  const refusals: GatewayState["refusals"][number][] = [];
+  if (gateway.spec.listeners.length === 0) refusals.push(refusedByParser);
   if (gatewayClass !== undefined && parametersFinding(gatewayClass, environment).length > 0) {
     const message = `GatewayClass ${gatewayClass.metadata.name} is not accepted`;
     refusals.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });

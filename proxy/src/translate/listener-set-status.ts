@@ -43,16 +43,16 @@ function conditionsOf(state: ListenerSetState): readonly ListenerSetCondition[] 
 
 /** A fault and how each condition calls it; undefined where a condition does not mind. */
 interface SetFault {
-  readonly accepted: "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
-  readonly programmed: "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
+  readonly accepted: "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
+  readonly programmed: "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
   readonly message: string;
 }
 
 function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] {
   const { refusal, listeners } = state;
   if (refusal !== undefined) {
-    const programmed = refusal.reason === "NotAllowed" ? "NotAllowed" : "ParentNotProgrammed";
-    return [{ accepted: refusal.reason, programmed, message: refusal.message }];
+    const { reason, message } = refusal;
+    return [{ accepted: reason, programmed: reason === "ParentNotAccepted" ? "ParentNotProgrammed" : reason, message }];
   }
   if (!isAttachedSet(state)) {
     const reason = "ListenersNotValid";

@@ -4,7 +4,7 @@ import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, refusedByParser } from "./finding.ts";
 import type { ListenerState } from "./listeners.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
@@ -15,7 +15,7 @@ export interface ListenerSetState {
   /** `namespace/name` of its Gateway. */
   readonly gateway: string;
   /** Why none of its listeners counts; undefined where they are judged by themselves. */
-  readonly refusal: Finding<"NotAllowed" | "ParentNotAccepted"> | undefined;
+  readonly refusal: Finding<"Invalid" | "NotAllowed" | "ParentNotAccepted"> | undefined;
   /** In the order of the set; empty where refused. */
   readonly listeners: readonly ListenerState[];
 }
@@ -64,15 +64,16 @@ export function placeListenerSets(
 }
 
 function refusalOf(set: ListenerSet, { gateway, refusals }: Parent, labels: NamespaceLabels): PlacedSet["refusal"] {
+  if (set.spec.listeners.length === 0) return refusedByParser;
   const path = ["spec", "parentRef"];
+  if (refusals.length > 0) {
+    return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
+  }
   const { namespace } = set.metadata;
   const allowed = gateway.spec.allowedListeners?.namespaces ?? { from: "None" };
-  if (!allowsNamespace(allowed, gateway.metadata.namespace, namespace, labels)) {
-    const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${namespace}`;
-    return { reason: "NotAllowed", message, path };
-  }
-  if (refusals.length === 0) return undefined;
-  return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
+  if (allowsNamespace(allowed, gateway.metadata.namespace, namespace, labels)) return undefined;
+  const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${namespace}`;
+  return { reason: "NotAllowed", message, path };
 }
 
 /** Whether the set is accepted as a whole, as its status says: some listener of it is served. */

@@ -7,6 +7,7 @@ import type { ConfigMap } from "../../api/config-map.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayClass } from "../../api/gateway-class.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
+import { isRefusedClass, refusedClassMessage } from "../../translate/environment.ts";
 
 /** What can be shaped; the keys of the ConfigMap. */
 export const parameterKeys = [
@@ -32,8 +33,9 @@ export type ReadParameters =
 
 const none: ReadParameters = { kind: "parameters", parameters: {} };
 
-/** The parameters that an object names; none where it names none. */
+/** The parameters that an object names; none where it names none; a fault where it is not known which. */
 export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly ConfigMap[]): ReadParameters {
+  if (isRefusedClass(owner)) return fault(refusedClassMessage);
   const ref = refOf(owner);
   if (ref === undefined) return none;
   if (ref.kind !== "ConfigMap" || ref.group !== "") {

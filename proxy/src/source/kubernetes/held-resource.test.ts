@@ -48,16 +48,35 @@ describe("an object that is held", () => {
     expect(holdResource(policy(broken), undefined, options).resource).toBeUndefined();
   });
 
+  test.each([
+    ["GatewayClass", { controllerName: "example.com/c", description: 7 }, { controllerName: "example.com/c" }],
+    ["Gateway", { gatewayClassName: "c", listeners: "all" }, { gatewayClassName: "c", listeners: [] }],
+    ["ListenerSet", { parentRef: { name: "web" }, listeners: 0 }, { parentRef: { name: "web" }, listeners: [] }],
+  ])("of kind %s remains, as what it belongs to", (kind, spec, remains) => {
+    const { resource, rejected } = holdResource({ ...route({ spec }), kind }, undefined, options);
+    expect(rejected?.inForce).toBe("remains");
+    expect(resource).toMatchObject({ kind, metadata: { name: "chat" }, spec: remains });
+  });
+
+  test.each([
+    ["GatewayClass", { controllerName: 7 }],
+    ["Gateway", { listeners: "all" }],
+    ["ListenerSet", { listeners: 0 }],
+  ])("of kind %s is nothing where it cannot be told what it belongs to", (kind, spec) => {
+    const { resource, rejected } = holdResource({ ...route({ spec }), kind }, undefined, options);
+    expect([resource, rejected?.inForce]).toEqual([undefined, "nothing"]);
+  });
+
   test("of a BackendTLSPolicy keeps its targets, which are not called in the clear", () => {
     const first = holdResource(tlsPolicy("Bad.example"), undefined, options);
     expect(first.resource).toMatchObject({
       metadata: { generation: 3 },
       spec: { targetRefs: [{ name: "api" }], validation: undefined },
     });
-    expect(first.rejected?.inForce).toBe("refusedTargets");
+    expect(first.rejected?.inForce).toBe("remains");
     // What remains of a version is no sound version.
     const second = holdResource(tlsPolicy("Worse.example"), first, options);
-    expect(second.rejected?.inForce).toBe("refusedTargets");
+    expect(second.rejected?.inForce).toBe("remains");
   });
 
   test("of a BackendTLSPolicy keeps the last sound version where there was one", () => {

@@ -28,7 +28,7 @@ export interface HoldOptions {
 
 /** Takes a new version; gives `before` itself where nothing that concerns us has changed. */
 export function holdResource(object: KubeObject, before: HeldResource | undefined, options: HoldOptions): HeldResource {
-  const lastGood = before?.rejected?.inForce === "refusedTargets" ? undefined : before?.resource;
+  const lastGood = before?.rejected?.inForce === "remains" ? undefined : before?.resource;
   const held = parseHeld(options.keepsStatus ? object : { ...object, status: undefined }, lastGood);
   return before !== undefined && isDeepStrictEqual(held, before) ? before : held;
 }
@@ -49,7 +49,7 @@ function parseHeld(object: KubeObject, lastGood: Resource | undefined): HeldReso
     return { resource: partly, rejected: { object, faults, inForce: "soundRules" }, unknownFields: [] };
   }
   if (lastGood === undefined && remains !== undefined) {
-    return { resource: remains, rejected: { object, faults, inForce: "refusedTargets" }, unknownFields: [] };
+    return { resource: remains, rejected: { object, faults, inForce: "remains" }, unknownFields: [] };
   }
   const inForce = lastGood === undefined ? "nothing" : "lastSoundVersion";
   return { resource: lastGood, rejected: { object, faults, inForce }, unknownFields: [] };
