@@ -60,4 +60,17 @@ describe("Profiler", () => {
     expect((await first).kind).toBe("profile");
     expect((await profiler.take(10, never)).kind).toBe("profile");
   });
+
+  test("tells of the threads that are left when one ends meanwhile", async () => {
+    const worker = await startBusyWorker();
+    const late = new AbortController();
+    const taking = new Profiler(systemClock, () => [worker]).take(60_000, late.signal);
+    await worker.terminate();
+    late.abort();
+    const outcome = await taking;
+
+    expect(outcome.kind).toBe("profile");
+    const afterwards = await new Profiler(systemClock, () => [worker]).take(10, never);
+    expect(afterwards.kind).toBe("profile");
+  });
 });

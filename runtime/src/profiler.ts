@@ -10,10 +10,11 @@ export type ProfileOutcome =
   /** Somebody else's profile is being taken. */
   | { readonly kind: "busy" };
 
-/** A profile that is being taken of one thread. */
+/** Of one thread, that is being taken. */
 interface RunningProfile {
   readonly thread: string;
-  readonly stop: () => string | Promise<string>;
+  /** V8's JSON text; undefined of a thread that has ended meanwhile, and its samples with it. */
+  readonly stop: () => string | Promise<string | undefined>;
 }
 
 export class Profiler {
@@ -39,22 +40,22 @@ export class Profiler {
     try {
       const running = await this.#start();
       await this.#wait(durationMs, signal);
-      const profiles = await Promise.all(
-        running.map(async ({ thread, stop }): Promise<ThreadProfile> => ({ thread, json: await stop() })),
-      );
-      return { kind: "profile", bytes: encodeCpuProfile(profiles, durationMs) };
+      const profiles = await Promise.all(running.map(stopOne));
+      return { kind: "profile", bytes: encodeCpuProfile(profiles.flat(), durationMs) };
     } finally {
       this.#runningSinceMs = undefined;
     }
   }
 
   async #start(): Promise<readonly RunningProfile[]> {
+    const workers = await Promise.all(
+      this.#workers().map(async (worker, index): Promise<RunningProfile> => {
+        const handle = await unlessEnded(worker.startCpuProfile());
+        return { thread: `worker ${index + 1}`, stop: async () => handle && unlessEnded(handle.stop()) };
+      }),
+    );
     const main = startCpuProfile();
-    const workers = this.#workers().map(async (worker, index): Promise<RunningProfile> => {
-      const handle = await worker.startCpuProfile();
-      return { thread: `worker ${index + 1}`, stop: () => handle.stop() };
-    });
-    return [{ thread: "main", stop: () => main.stop() }, ...(await Promise.all(workers))];
+    return [{ thread: "main", stop: () => main.stop() }, ...workers];
   }
 
   #wait(durationMs: number, signal: AbortSignal): Promise<void> {
@@ -67,5 +68,20 @@ export class Profiler {
       if (signal.aborted) stop();
       else signal.addEventListener("abort", stop, { once: true });
     });
+  }
+}
+
+async function stopOne({ thread, stop }: RunningProfile): Promise<readonly ThreadProfile[]> {
+  const json = await stop();
+  return json === undefined ? [] : [{ thread, json }];
+}
+
+/** What is asked of a worker is undefined where the worker has ended. */
+async function unlessEnded<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ERR_WORKER_NOT_RUNNING") return undefined;
+    throw error;
   }
 }
