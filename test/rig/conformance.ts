@@ -1,7 +1,7 @@
 /**
  * The official Gateway API conformance suite against this gateway: `npm run test:conformance`. A control plane and a
  * fake node from the rig; the controller as a process of this machine under its own ServiceAccount, the proxies as pods
- * of the fake node, which has no Service addresses: the Services are headless and Gateways tell their pods' addresses.
+ * of the fake node, which has no Service addresses: what stands in for a load balancer tells those of the pods.
  *
  * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, all that `supported-features.ts` claims
  * is run, and the official report is written into docs/conformance. `--experimental` takes the CRDs and features of the
@@ -19,12 +19,13 @@ import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
 import { nodeAddress, startFakeNode } from "./fake-node.ts";
+import { startLoadBalancer } from "./load-balancer.ts";
 
 const repository = join(import.meta.dirname, "..", "..");
 const namespace = "gateway-proxy-system";
 const image = "gatewayproxy/gateway-proxy";
 
-/** Proxies' Services are headless, and each pod is one small process. */
+/** Each pod is one small process. */
 const installation = `
 apiVersion: v1
 kind: Namespace
@@ -41,14 +42,16 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: fake-node, namespace: ${namespace}}
 data:
-  service: |
-    spec: {clusterIP: None}
   deployment: |
     spec: {template: {spec: {containers: [{name: proxy, env: [{name: WORKERS, value: "1"}]}]}}}
 `;
 
 /** Pods' addresses; another rig on this machine needs others. */
 const podPrefix = process.env["KUBE_RIG_POD_PREFIX"] ?? "10.243";
+
+/** What a Gateway may ask for: one that the load balancer has, and one that it has not (RFC 5737). */
+const usableAddress = `${podPrefix}.255.250`;
+const unusableAddress = "192.0.2.1";
 
 const ownFlags = ["--keep", "--experimental"];
 const isKept = process.argv.includes("--keep");
@@ -67,6 +70,8 @@ async function main(args: readonly string[]): Promise<number> {
     const proxy = `host:${process.execPath} ${join(repository, "proxy", "src", "main.ts")}`;
     const node = await startFakeNode(plane, { images: { [image]: proxy, ...suiteImages() }, podPrefix });
     undo.push(() => node.stop());
+    const balancer = startLoadBalancer(plane, [usableAddress]);
+    undo.push(() => balancer.close());
     const controller = await startController(plane, logs);
     undo.push(() => controller.stop());
     const status = await runSuite(plane, args, logs);
@@ -106,7 +111,7 @@ async function startController(plane: ControlPlane, logFolder: string): Promise<
     command: process.execPath,
     args: [
       join(repository, "proxy", "src", "controller-main.ts"),
-      ...["--proxy-image", `${image}:test`, "--proxy-replicas", "1", "--proxy-service-type", "ClusterIP"],
+      ...["--proxy-image", `${image}:test`, "--proxy-replicas", "1", "--proxy-service-type", "LoadBalancer"],
       ...["--stats-address", "127.0.0.1:0", "--readiness-address", "127.0.0.1:0", "--namespace", namespace],
     ],
     logFolder,
@@ -126,6 +131,7 @@ async function runSuite(plane: ControlPlane, args: readonly string[], logs: stri
   const named = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
   const suite = [
     ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],
+    ...["-usable-address", usableAddress, "-unusable-address", unusableAddress],
     ...[...whole, ...named, "-version", `v${version}`, "-contact", "https://gatewayproxy.dev"],
     ...(args.length === 0 ? ["-report-output", report] : args),
   ];
