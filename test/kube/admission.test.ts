@@ -5,6 +5,7 @@
 import { describe, expect, test } from "vitest";
 import { ClusterConnection } from "../../proxy/src/kube/connection.ts";
 import { findCluster } from "../../proxy/src/kube/cluster.ts";
+import { parseResource } from "../../proxy/src/api/parse-resource.ts";
 import { faultsOf } from "../../proxy/src/api/testing/faults.ts";
 import { type Cluster, describeCluster } from "./support/cluster.ts";
 
@@ -157,12 +158,73 @@ describeCluster("the API server and the parser", (cluster) => {
     });
   });
 
+  test.each([
+    ["a local limit", local(entry), { local: [{ mode: "Enforce" }] }],
+    ["a global limit", globally({}), { global: { mode: "Enforce", failureMode: "Local", timeout: "100ms" } }],
+  ])("give %s the same defaults", async (_, manifest, defaults) => {
+    const create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+    const taken = JSON.parse(await cluster.kubectl(create, JSON.stringify(manifest))) as typeof manifest;
+    expect(taken.spec.traffic.rateLimit).toMatchObject(defaults);
+    expect(specOf(taken)).toEqual(specOf(manifest));
+  });
+
   test("differ on an expression that does not compile: the API server cannot know, the status tells", async () => {
     const manifest = local({ ...entry, key: "request.heders.x" });
     expect(faultsOf(manifest)).toHaveLength(1);
     expect(await judge(cluster, manifest)).toBe("201");
   });
 });
+
+describeCluster("kubectl", (cluster) => {
+  test("knows our kinds by their short names and categories, and which of them is a policy", async () => {
+    const table = await cluster.kubectl([
+      "api-resources",
+      "--api-group=gatewayproxy.dev",
+      "--no-headers",
+      "-o",
+      "wide",
+    ]);
+    const rows = table
+      .trim()
+      .split("\n")
+      .map((row) => row.split(/ +/));
+    expect(rows).toEqual([
+      ["backends", "gatewayproxy.dev/v1alpha1", "true", "Backend", expect.anything(), "gateway-api,gatewayproxy"],
+      [
+        "proxypolicies",
+        "ppol",
+        "gatewayproxy.dev/v1alpha1",
+        "true",
+        "ProxyPolicy",
+        expect.anything(),
+        "gateway-api,gatewayproxy",
+      ],
+    ]);
+    const policies = await cluster.kubectl([
+      "get",
+      "crd",
+      "-l",
+      "gateway.networking.k8s.io/policy=Direct",
+      "-o",
+      "name",
+    ]);
+    expect(policies).toContain("customresourcedefinition.apiextensions.k8s.io/proxypolicies.gatewayproxy.dev\n");
+  });
+
+  test.each([
+    ["proxypolicy.spec.traffic.rateLimit.local.burst", /DESCRIPTION:\n +\S/],
+    ["backend.spec.ai.auth", /DESCRIPTION:\n +\S/],
+  ])("explains %s", async (field, text) => {
+    expect(await cluster.kubectl(["explain", field])).toMatch(text);
+  });
+});
+
+/** As the parser has it. */
+function specOf(manifest: object): unknown {
+  const parsed = parseResource(manifest);
+  if (parsed.kind !== "resource" || !("spec" in parsed.resource)) throw new Error(JSON.stringify(parsed));
+  return parsed.resource.spec;
+}
 
 /** What the API server says to a manifest: the status of its answer, and the message of a refusal. */
 async function judge({ kubeconfig }: Cluster, manifest: object): Promise<string> {

@@ -6,7 +6,7 @@ import { freePort } from "../support/proxy-process.ts";
 import { type Cluster, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
-import { type Outcome, type PolicyOutcome, scenarios, stage } from "./support/status-scenarios.ts";
+import { type Outcome, type PolicyOutcome, scenarios, stage, tokensOfAnAnswer } from "./support/status-scenarios.ts";
 
 const namespace = "status-matrix";
 const controllerName = "gatewayproxy.dev/controller";
@@ -18,7 +18,10 @@ describeCluster("statuses", (cluster) => {
   let port: number;
 
   beforeAll(async () => {
-    backend = createServer((_, response) => response.end("ok"));
+    const usage = { total_tokens: tokensOfAnAnswer };
+    backend = createServer((_, response) => {
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ usage }));
+    });
     await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
     // A TCP server that listens has such an address.
     const { port: backendPort } = backend.address() as AddressInfo;
@@ -55,9 +58,16 @@ spec: {controllerName: ${controllerName}}
     await cluster.kubectl(["delete", "gatewayclass", "matrix"]);
   });
 
-  test("there are 40 of them", () => {
+  test("there are 40 of them, and each that is attached is proven by a request", () => {
     expect(scenarios).toHaveLength(40);
     expect(new Set(scenarios.map(({ name }) => name)).size).toBe(40);
+    const unproven = scenarios.flatMap(({ name, expected }) =>
+      expected.kind === "policy" && expected.attached.includes("True Attached") && expected.limited?.length === 0
+        ? [name]
+        : [],
+    );
+    // It counts and refuses nothing.
+    expect(unproven).toEqual(["shadow"]);
   });
 
   describe("a policy", () => {

@@ -3,6 +3,9 @@
  * in one namespace with one Gateway, whose listener `open` has the hosts `*.open.test`; each has hosts of its own.
  */
 
+/** What the backend of all routes says that each of its answers has cost. */
+export const tokensOfAnAnswer = 10;
+
 /** A condition as it must stand: `True Attached`, `False TargetNotFound`. */
 export type Outcome = `${"True" | "False"} ${string}`;
 
@@ -146,7 +149,11 @@ const policies: readonly Scenario[] = [
     manifests: onOwnRoute("keyed", "local: [{requests: 1, unit: Minutes, key: request.host}]"),
     expected: attached({ host: "keyed.open.test" }),
   },
-  { name: "tokens", manifests: onOwnRoute("tokens", "local: [{tokens: 10, unit: Minutes}]"), expected: attached() },
+  {
+    name: "tokens",
+    manifests: onOwnRoute("tokens", `local: [{tokens: ${tokensOfAnAnswer}, unit: Minutes}]`),
+    expected: attached({ host: "tokens.open.test" }),
+  },
   {
     name: "on-listener",
     manifests:
