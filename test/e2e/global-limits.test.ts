@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { askMany, askUntilRefused, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
+import { ask, askMany, askUntilRefused, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
 import {
   apply,
   createNamespace,
@@ -16,8 +16,9 @@ import { gateway, grantService, llm, policy, route, service } from "./support/ma
 const namespace = "e2e-global";
 const redis = `${release}-redis`;
 
-/** What examples/kind/values.yaml gives each user a minute. */
+/** What examples/kind/values.yaml gives each user a minute: requests, and tokens. */
 const sharedLimit = 6;
+const sharedTokens = 1_000;
 /** What each replica admits by itself while the service is away. */
 const fallback = 3;
 
@@ -31,7 +32,10 @@ beforeAll(async () => {
     domain: "team",
     // This machine may be busy; what is tested here is not how fast the service answers.
     timeout: "1s",
-    descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
+    descriptors: [
+      { entries: [{ name: "user", expression: 'request.headers["x-user"]' }] },
+      { unit: "Tokens", entries: [{ name: "user_tokens", expression: 'request.headers["x-user"]' }] },
+    ],
     fallback: [{ requests: fallback, unit: "Hours" }],
   };
   await apply(systemNamespace, grantService(namespace));
@@ -94,6 +98,25 @@ async function scale(deployment: string, replicas: number): Promise<void> {
 describe("a global limit over two replicas of the proxy and two of the service", () => {
   test("admits what all of them have together", async () => {
     await expectShared();
+  });
+
+  test("of tokens is shared, too, and counts streamed answers", async () => {
+    await enoughOfTheMinute();
+    const user = newUser().headers;
+    const half = { ...user, "x-mock-total-tokens": `${sharedTokens / 2}` };
+    const body = { model: "mock-1", stream: true, messages: [{ role: "user", content: "Hi" }] };
+    const streamed = { path: "/v1/chat/completions", headers: half, body };
+    const answers = [await ask(streamed), await ask(streamed)];
+    for (const { status, body: text } of answers)
+      expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
+    // The proxies charge what an answer has cost when it has ended, and nobody waits for it.
+    const refused = await eventually("the budget is used up", async () => {
+      const answer = await ask({ path: "/v1/models", headers: { ...user } });
+      answers.push(answer);
+      return answer.status === 429 ? answer : undefined;
+    });
+    expect(refused.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+    expect(answers.length, "refused for its tokens, not for its requests").toBeLessThanOrEqual(sharedLimit);
   });
 
   test("is decided by each proxy while the service is away, without a failed request, and shared again after", async () => {

@@ -9,7 +9,7 @@ import { describeWith } from "../support/describe-with.ts";
 const repository = join(import.meta.dirname, "../..");
 
 /** What the scripts use of any machine. */
-const basics = ["bash", "basename", "cat", "dirname", "env", "grep", "sed"];
+const basics = ["bash", "basename", "cat", "dirname", "env", "grep", "id", "mkdir", "sed"];
 
 /** A folder that is the whole PATH: the basics, and `programs` that do what their text says. */
 function pathWith(programs: Readonly<Record<string, string>>): string {
@@ -26,8 +26,9 @@ function pathWith(programs: Readonly<Record<string, string>>): string {
 }
 
 function run(script: string, programs: Readonly<Record<string, string>>, args: readonly string[] = []) {
+  const folder = pathWith(programs);
   const { status, stdout, stderr } = spawnSync(join(repository, "scripts", script), args, {
-    env: { PATH: pathWith(programs) },
+    env: { PATH: folder, KUBE_RIG_HOME: join(folder, "rig") },
     encoding: "utf8",
   });
   return { status, stdout, stderr };
@@ -81,6 +82,15 @@ describe("kind-down.sh", () => {
     const { status, stdout } = run("kind-down.sh", all);
     expect(status).toBe(0);
     expect(stdout).toContain("there is no cluster gateway-proxy\n");
+  });
+});
+
+describe("rig.sh check", () => {
+  test("says that no docker can be had, so that nobody takes tests that did not run for tests that passed", () => {
+    const { status, stdout } = run("../test/rig/kind/rig.sh", {}, ["check"]);
+    expect(status).toBe(1);
+    expect(stdout).toContain("docker is not installed\n");
+    expect(stdout).toContain("docker does not run and cannot be started\n");
   });
 });
 
