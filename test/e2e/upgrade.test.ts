@@ -27,6 +27,8 @@ const inSystem = ["--namespace", systemNamespace, "--wait", "--timeout", "180s"]
 const folder = mkdtempSync(join(tmpdir(), "e2e-upgrade-"));
 /** What the release was installed with. */
 const values = join(folder, "values.yaml");
+/** On a busy machine it takes minutes to replace all of a release. */
+const patience = { timeoutMs: 180_000 };
 
 let previous: PreviousRelease;
 let created: AsyncDisposable;
@@ -51,7 +53,7 @@ beforeAll(async () => {
     policy("shared", { kind: "HTTPRoute", name: "shared" }, { global }),
   );
   await kubectl(["-n", namespace, "wait", "gateway/web", "--for=condition=Programmed", "--timeout=90s"]);
-  await eventually("the proxies of the previous release serve", () => allServe(previous.version));
+  await eventually("the proxies of the previous release serve", () => allServe(previous.version), patience);
 }, 600_000);
 
 afterAll(async () => {
@@ -79,10 +81,10 @@ function currentTag(): string {
   return controller.image.tag;
 }
 
-test("the chart replaces its previous version without a failed request", async () => {
+test("the chart replaces its previous version without a failed request", { timeout: 400_000 }, async () => {
   const [own, shared] = [startLoad({ path: "/own/v1/models" }), startLoad({ path: "/shared/v1/models" })];
   await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
-  await eventually("the proxies of this release serve", () => allServe(currentTag()));
+  await eventually("the proxies of this release serve", () => allServe(currentTag()), patience);
   const answers = await own.stop();
   expect(tally(answers)).toEqual({ 200: answers.length });
   expect(failuresOf(await shared.stop())).toEqual([]);
