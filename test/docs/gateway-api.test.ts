@@ -2,6 +2,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import * as z from "zod";
+import { backendTlsPolicySchema } from "../../proxy/src/api/backend-tls-policy.ts";
+import { gatewaySchema } from "../../proxy/src/api/gateway.ts";
+import { httpRouteSchema } from "../../proxy/src/api/http-route.ts";
+import { listenerSetSchema } from "../../proxy/src/api/listener-set.ts";
 import { repository } from "./markdown.ts";
 
 const page = readFileSync(join(repository, "docs/gateway-api.md"), "utf8");
@@ -25,6 +30,38 @@ function namedTests(evidence: string): readonly { readonly file: string; readonl
 function namedGoldens(evidence: string): readonly string[] {
   return (/golden ([\w, -]+)/.exec(evidence)?.[1] ?? "").split(", ").filter((name) => name !== "");
 }
+
+/** Kubernetes' own label selector is no part of the API; what is not served as a whole need not be told in parts. */
+const leftOut = ["matchLabels", "matchExpressions"];
+const closed = [...leftOut, "sessionPersistence"];
+
+/** The names of all fields below `spec` that the parser knows, which takes what the standard channel's CRDs take. */
+function fieldNames(schema: z.ZodType): readonly string[] {
+  const names = new Set<string>();
+  const visit = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    for (const [key, inner] of Object.entries<unknown>({ ...value })) {
+      const isFieldMap = key === "properties" && typeof inner === "object" && inner !== null;
+      if (isFieldMap) for (const name of Object.keys(inner)) names.add(name);
+      if (!closed.includes(key)) visit(inner);
+    }
+  };
+  const { properties } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any", reused: "inline" });
+  visit(properties?.["spec"]);
+  return [...names].filter((name) => !leftOut.includes(name));
+}
+
+test.each([
+  ["Gateway", gatewaySchema, "gatewayClassName"],
+  ["ListenerSet", listenerSetSchema, "listeners"],
+  ["HTTPRoute", httpRouteSchema, "replacePrefixMatch"],
+  ["BackendTLSPolicy", backendTlsPolicySchema, "subjectAltNames"],
+])("the page speaks of every field of %s", (_, schema, known) => {
+  const names = fieldNames(schema);
+  expect(names).toContain(known);
+  // A filter's field is called as its type, but for the first letter.
+  expect(names.filter((name) => !new RegExp(`\\b${name}\\b`, "i").test(page))).toEqual([]);
+});
 
 test("the page has a row per field", () => {
   expect(rows.length).toBeGreaterThan(30);
