@@ -1,6 +1,9 @@
 /** What a Service's appProtocol says of its servers: HTTP/2 where it does, HTTP/1.1 and WebSocket everywhere else. */
+import { once } from "node:events";
+import { type IncomingMessage, request as httpRequest } from "node:http";
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
@@ -17,18 +20,13 @@ function serve(port: number, appProtocol: string, options?: Parameters<typeof st
 }
 
 /** An HTTP/2 server without TLS that tells each request back; `sessions` are the connections that came. */
-async function startHttp2Backend() {
+async function startHttp2Backend(answer: (stream: ServerHttp2Stream, headers: object) => void = tellBack) {
   const sessions: ServerHttp2Session[] = [];
   const server = createServer();
   server.on("session", (session) => sessions.push(session));
   server.on("stream", (stream: ServerHttp2Stream, headers) => {
-    const chunks: Buffer[] = [];
-    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("error", () => undefined);
-    stream.on("end", () => {
-      stream.respond({ ":status": 200 });
-      stream.end(JSON.stringify({ headers, body: Buffer.concat(chunks).toString() }));
-    });
+    answer(stream, headers);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(async () => {
@@ -39,7 +37,31 @@ async function startHttp2Backend() {
   return { port: (server.address() as AddressInfo).port, sessions };
 }
 
+function tellBack(stream: ServerHttp2Stream, headers: object): void {
+  const chunks: Buffer[] = [];
+  stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  stream.on("end", () => {
+    stream.respond({ ":status": 200 });
+    stream.end(JSON.stringify({ headers, body: Buffer.concat(chunks).toString() }));
+  });
+}
+
 describe("kubernetes.io/h2c", () => {
+  test("the head of a request goes ahead of a body that has not begun, and may be answered so", async () => {
+    const { port } = await startHttp2Backend((stream) => {
+      stream.respond({ ":status": 403 });
+      stream.end("early");
+    });
+    const gateway = await serve(port, h2c);
+    const client = httpRequest(gateway.url(), { method: "POST" });
+    client.on("error", () => undefined);
+    onTestFinished(() => void client.destroy());
+    const answered = once(client, "response");
+    client.flushHeaders();
+    const [response] = (await answered) as [IncomingMessage];
+    expect([response.statusCode, await text(response)]).toEqual([403, "early"]);
+  });
+
   test("a client's HTTP/1.1 request reaches the endpoint as HTTP/2, with its host, path and body", async () => {
     const { port } = await startHttp2Backend();
     const gateway = await serve(port, h2c);

@@ -1,7 +1,7 @@
 /** Bodies through the door: framing, back-pressure, trailers, and what happens when either side leaves. */
 import { request as httpRequest } from "node:http";
-import { connect } from "node:net";
-import { describe, expect, test } from "vitest";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { answering, type Echo, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -49,6 +49,22 @@ describe("requests", () => {
     client.end("last");
     expect(await answered).toBe(200);
     expect(gateway.records[0]?.requestBytes ?? (await gateway.nextRecord()).requestBytes).toBe(9);
+  });
+
+  test("a small body that comes with its head leaves with it, in one write", async () => {
+    const { promise: firstRead, resolve } = Promise.withResolvers<string>();
+    const backend = createServer((socket) => {
+      socket.once("data", (chunk) => {
+        resolve(chunk.toString());
+        socket.end("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+      });
+    });
+    await new Promise<void>((listening) => backend.listen(0, "127.0.0.1", listening));
+    onTestFinished(() => void backend.close());
+    // A TCP server that listens has such an address.
+    const gateway = await serve((backend.address() as AddressInfo).port);
+    await rawHttp(gateway.url(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+    expect(await firstRead).toMatch(/^POST \/ HTTP\/1\.1\r\n[^]*\r\n\r\nhello$/);
   });
 
   test("a client that expects 100 Continue is told to go on, and only when its body is wanted", async () => {
