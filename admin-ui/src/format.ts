@@ -8,9 +8,15 @@ export function formatMs(ms: number): string {
   return formatSeconds(Math.round(ms / 1000));
 }
 
-/** `45s`, `2m 5s`, `1h 3m`. */
+/** `45s`, `2m 5s`, `1h 3m`, `1h`. */
 export function formatSeconds(seconds: number): string {
   const minutes = Math.floor(seconds / 60);
   if (minutes === 0) return `${seconds}s`;
-  return minutes < 60 ? `${minutes}m ${seconds % 60}s` : `${Math.floor(minutes / 60)}h ${minutes % 60}m`;
+  return minutes < 60
+    ? joined(minutes, "m", seconds % 60, "s")
+    : joined(Math.floor(minutes / 60), "h", minutes % 60, "m");
+}
+
+function joined(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit} ${small}${smallUnit}`;
 }

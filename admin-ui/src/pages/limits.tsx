@@ -14,7 +14,7 @@ export function LimitsPage() {
       {answer !== undefined && (
         <>
           <Counters counters={answer.counters} leftOut={answer.countersLeftOut} />
-          <Services services={answer.services} />
+          <Services services={answer.services} at={answer.at} />
           <Learned limits={answer.learned} />
         </>
       )}
@@ -79,71 +79,118 @@ function keyOf({ policy, target, source, entry, key }: LimitCounter): string {
   return JSON.stringify([policy, target, source, entry, key?.text]);
 }
 
-function Services({ services }: { services: readonly RateLimitService[] }) {
+/** @param at when the services were asked, for how long ago things were. */
+function Services({ services, at }: { services: readonly RateLimitService[]; at: string }) {
   if (services.length === 0) return null;
   return (
-    <section aria-label="Rate limit services">
-      <h3>Rate limit services</h3>
-      <ul>
-        {services.map((each) => (
-          <li key={each.service}>
-            <Service service={each} />
-          </li>
-        ))}
-      </ul>
-    </section>
+    <div class="scrolled" role="region" aria-label="Rate limit services" tabIndex={0}>
+      <table>
+        <caption>Rate limit services, over all workers</caption>
+        <thead>
+          <tr>
+            <th scope="col">Service</th>
+            <th scope="col">State</th>
+            <th scope="col" class="number">
+              For
+            </th>
+            <th scope="col" class="number">
+              Charges waiting
+            </th>
+            <th scope="col" class="number">
+              Refusals remembered
+            </th>
+            <th scope="col" class="number">
+              Limits learned
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {services.map((each) => (
+            <Service key={each.service} service={each} at={at} />
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
-function Service({ service }: { service: RateLimitService }) {
-  const { breaker, openOn, workers, since, cause, lastError } = service;
-  const kept = [
-    [service.chargesBuffered, "charges wait for it"],
-    [service.refusalsRemembered, "refusals remembered"],
-    [service.limitsLearned, "limits learned"],
-  ] as const;
+function Service({ service, at }: { service: RateLimitService; at: string }) {
+  const { breaker, openOn, workers, since, lastError } = service;
   return (
-    <>
-      <code>{service.service}</code>{" "}
-      {breaker === "closed" ? (
-        <span class="good">answers</span>
-      ) : (
-        <span class="bad">
-          is away for {openOn} of {workers} workers, so local counters decide{cause !== undefined && `: ${cause}`}
-        </span>
-      )}{" "}
-      <span class="note">
-        since <time dateTime={since}>{since}</time>
-      </span>
-      {kept.map(([count, what]) => count > 0 && `; ${count.toLocaleString("en")} ${what}`)}
-      {lastError !== undefined && (
-        <>
-          <br />
-          <span class="note">
-            last error at <time dateTime={lastError.at}>{lastError.at}</time>: {lastError.message}
-          </span>
-        </>
-      )}
-    </>
+    <tr>
+      <th scope="row">
+        <code>{service.service}</code>
+      </th>
+      <td class="told">
+        {breaker === "closed" ? (
+          <span class="good">answers</span>
+        ) : (
+          <>
+            <strong class="bad">away{workers > 1 && ` for ${openOn} of ${workers} workers`}</strong>: no request waits
+            for it, failure modes decide
+          </>
+        )}
+        {lastError !== undefined && (
+          <div class="note">
+            last error <Ago time={lastError.at} at={at} /> ago: {lastError.message}
+          </div>
+        )}
+      </td>
+      <td class="number">
+        <Ago time={since} at={at} />
+      </td>
+      <td class="number">{service.chargesBuffered.toLocaleString("en")}</td>
+      <td class="number">{service.refusalsRemembered.toLocaleString("en")}</td>
+      <td class="number">{service.limitsLearned.toLocaleString("en")}</td>
+    </tr>
+  );
+}
+
+/** How long before `at` a time was; the time itself for who points at it. */
+function Ago({ time, at }: { time: string; at: string }) {
+  const seconds = Math.max(0, Math.round((Date.parse(at) - Date.parse(time)) / 1000));
+  return (
+    <time dateTime={time} title={time}>
+      {formatSeconds(seconds)}
+    </time>
   );
 }
 
 function Learned({ limits }: { limits: Limits["learned"] }) {
   if (limits.length === 0) return null;
   return (
-    <section aria-label="Learned limits">
-      <h3>Limits that services have told of</h3>
-      <ul>
-        {limits.map((each, index) => (
-          <li key={index}>
-            {each.limit.toLocaleString("en")} {each.counts} in {formatSeconds(each.windowSeconds)} for{" "}
-            <code>{each.descriptor.map(({ key, value }) => `${key}=${value.text}`).join(" ")}</code>{" "}
-            <span class="note">
-              {each.policy} by {each.service}
-            </span>
-          </li>
-        ))}
-      </ul>
-    </section>
+    <div class="scrolled" role="region" aria-label="Learned limits" tabIndex={0}>
+      <table>
+        <caption>Limits that services have reported</caption>
+        <thead>
+          <tr>
+            <th scope="col">Policy</th>
+            <th scope="col">Target</th>
+            <th scope="col">Descriptor</th>
+            <th scope="col">Limit</th>
+            <th scope="col">Service</th>
+          </tr>
+        </thead>
+        <tbody>
+          {limits.map((each, index) => (
+            <tr key={index}>
+              <th scope="row">{each.policy}</th>
+              <td>
+                <code>{each.target}</code>
+              </td>
+              <td>
+                <code>{each.descriptor.map(({ key, value }) => `${key}=${value.text}`).join(" ")}</code>
+              </td>
+              <td>
+                {each.limit.toLocaleString("en")} {each.counts} in {formatSeconds(each.windowSeconds)}
+              </td>
+              <td>
+                <code>{each.service}</code>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -1,4 +1,5 @@
 /** The page at `/ui`, in a real browser against a real proxy: what an operator sees and can do, by what the page says. */
+import { status } from "@grpc/grpc-js";
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -7,6 +8,7 @@ import { type AdminProxy, askAdmin, startAdminProxy } from "../../support/admin-
 import { startBackend } from "../../support/backend.ts";
 import { describeWith } from "../../support/describe-with.ts";
 import { policyManifest } from "../../support/gateway.ts";
+import { startScriptedService } from "../../support/rate-limit-service.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -15,6 +17,24 @@ const policies = [
   policyManifest("three", "kind: HTTPRoute, name: r", limit),
   policyManifest("misplaced", "kind: HTTPRoute, name: nowhere", limit),
 ];
+
+/** Limits the route by a service, per user. */
+function globalManifest(servicePort: number): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: shared, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: r }]
+  traffic:
+    rateLimit:
+      global:
+        domain: chat
+        address: 127.0.0.1:${servicePort}
+        timeout: 5s
+        descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]
+`;
+}
 
 describeWith(["chromium"], "the page of the admin server", ({ chromium: executablePath }) => {
   let browser: Browser;
@@ -75,6 +95,66 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await there.getByText("3 requests per hour, per replica").waitFor();
     expect(await there.innerText()).toContain("Attached");
     expect(await page.getByRole("region", { name: "default/misplaced" }).innerText()).toContain("Does not limit");
+  });
+
+  test("shows how rate limit services are, what they have told, and how they go and come back", async () => {
+    let isAway = false;
+    const service = await startScriptedService(() => {
+      if (isAway) return { code: status.UNAVAILABLE, details: "gone for lunch" };
+      const currentLimit = { requestsPerUnit: 2_000, unit: "MINUTE" } as const;
+      const durationUntilReset = { seconds: 50 };
+      return { overallCode: "OK", statuses: [{ code: "OK", currentLimit, limitRemaining: 5, durationUntilReset }] };
+    });
+    const started = await startAdminProxy((await startBackend()).port, [globalManifest(service.port)]);
+    const ask = async (): Promise<void> =>
+      void (await (await fetch(started.url, { headers: { "x-user": "ada" } })).text());
+    await ask();
+    const page = await open(started, "#limits");
+
+    const services = page.getByRole("region", { name: "Rate limit services" });
+    const row = services.getByRole("row", { name: new RegExp(`address/127\\.0\\.0\\.1:${service.port}`) });
+    await row.getByText("answers").waitFor();
+    expect(await row.getByRole("cell").allInnerTexts()).toEqual([
+      "answers",
+      expect.stringMatching(/^\d+s$/),
+      "0",
+      "0",
+      "1",
+    ]);
+    const learned = page.getByRole("region", { name: "Learned limits" }).getByRole("row", { name: /default\/shared/ });
+    expect(await learned.innerText()).toMatch(/user=ada\s+2,000 requests in 1m/);
+
+    isAway = true;
+    for (let sent = 0; sent < 40; sent++) await ask();
+    await row.getByText(/^away/).waitFor();
+    expect(await row.innerText()).toMatch(/last error \d+s ago: gRPC status 14: gone for lunch/);
+    expect(await row.getByRole("time").first().getAttribute("title")).toMatch(/Z$/);
+
+    isAway = false;
+    await expect.poll(async () => (await ask(), row.getByText("answers").count()), { timeout: 20_000 }).toBe(1);
+  });
+
+  test("is worked by keyboard alone: what has the focus is seen, in the order in which it is read", async () => {
+    const started = await start();
+    for (let sent = 0; sent < 3; sent++) await fetch(started.url);
+    const page = await open(started, "#limits");
+    await page.getByRole("row", { name: /default\/three/ }).waitFor();
+    const stops: string[] = [];
+    for (let pressed = 0; pressed < 8; pressed++) {
+      await page.keyboard.press("Tab");
+      const focused = page.locator(":focus");
+      const outline = await focused.evaluate((element) => getComputedStyle(element).outlineStyle);
+      stops.push(`${(await focused.getAttribute("aria-label")) ?? (await focused.innerText())} ${outline}`);
+    }
+    expect(stops).toEqual([
+      "Skip to the content solid",
+      ...["Traffic", "Backends", "Policies", "Limits", "Trace", "Logging"].map((name) => `${name} solid`),
+      "Counters solid",
+    ]);
+    await page.keyboard.press("Shift+Tab");
+    for (let pressed = 0; pressed < 6; pressed++) await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("Enter");
+    expect(await page.locator(":focus").getAttribute("id")).toBe("main");
   });
 
   test("changes what is logged, says why a level is refused, and is worked by keyboard alone", async () => {
