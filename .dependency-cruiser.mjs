@@ -75,7 +75,8 @@ const workspaces = {
   "admin-ui": ["admin-api"],
   proxy: ["runtime", "protos", "admin-api"],
   "ratelimit-service": ["runtime", "protos"],
-  proxyctl: ["runtime", "admin-api", "proxy"],
+  // Its limiter too, to try limits with.
+  proxyctl: ["runtime", "admin-api", "proxy", "ratelimit-service"],
   "examples/mock-llm": ["runtime"],
 };
 

@@ -3,17 +3,17 @@ import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { RouteRule, Snapshot } from "../ir/snapshot.ts";
 
-export function localLimitsOf(snapshot: Snapshot): readonly LocalLimit[] {
+export function localLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly LocalLimit[] {
   const limits = rulesOf(snapshot).flatMap((rule) => rule.limits);
   return [...new Map(limits.map((limit) => [`${limit.counter}\n${limit.key ?? ""}`, limit])).values()];
 }
 
-export function globalLimitsOf(snapshot: Snapshot): readonly GlobalLimit[] {
+export function globalLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly GlobalLimit[] {
   const limits = rulesOf(snapshot).flatMap((rule) => rule.globalLimits ?? []);
   return [...new Map(limits.map((limit) => [limit.id, limit])).values()];
 }
 
-function rulesOf({ binds }: Snapshot): readonly RouteRule[] {
+function rulesOf({ binds }: Pick<Snapshot, "binds">): readonly RouteRule[] {
   const listeners = binds.flatMap((bind) => bind.listeners);
   return listeners.flatMap(({ routes }) => routes.flatMap(({ rules }) => rules));
 }

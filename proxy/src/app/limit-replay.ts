@@ -5,15 +5,22 @@
  * A policy may come without what it is attached to. Gateways and routes that are missing are then stood in for, as the
  * requests and the policies name them, so that one file can be tried against a log.
  */
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { type ManifestFile, parseManifests, type ParsedManifests } from "../api/parse-manifests.ts";
 import { locateProblems } from "../api/resource-problem.ts";
+import { globalLimitsOf } from "../admin/snapshot-limits.ts";
 import type { RequestView } from "../cel/request-view.ts";
-import type { LocalLimit } from "../ir/limit.ts";
+import type { GlobalDecision, GlobalLimit } from "../ir/global-limit.ts";
+import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { Listener, RouteRule } from "../ir/snapshot.ts";
+import type { TokenUsage } from "../ir/usage.ts";
 import { CounterTable, defaultCounters } from "../policy/ratelimit/counter-table.ts";
-import { type Admission, compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
+import { type GlobalAdmission, GlobalLimiter, type GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
+import type { UnaryClient } from "../policy/ratelimit/global/grpc/unary-client.ts";
+import { silentObserver } from "../policy/ratelimit/global/observer.ts";
+import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
 import { compileRoutes, type RouteIndex } from "../routing/compile-routes.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
 import { translate } from "../translate/translate.ts";
@@ -24,10 +31,22 @@ export interface ReplayRequest extends ServedBy {
   readonly view: Omit<RequestView, "route" | "gateway">;
 }
 
-/** The rule that a request belongs to, and what its limits say. */
+/** What the limits say of a request. */
 export interface Replayed {
-  readonly rule: string;
-  readonly admission: Admission;
+  readonly isAdmitted: boolean;
+  readonly decisions: readonly LimitDecision[];
+  /** Empty where the local limits refused: the service is not asked then. */
+  readonly globalDecisions: readonly GlobalDecision[];
+  /** Charges what the answer to an admitted request has cost, when it ended. */
+  readonly charge: (usage: TokenUsage, nowMs: number) => void;
+}
+
+/** The rate limit services behind global limits. */
+export interface ReplayServices {
+  /** Whether there is anything that could count this limit. */
+  readonly knows: (limit: GlobalLimit) => boolean;
+  /** A service with these limits on it, which answers every call at once, at the time of `clock`. */
+  readonly open: (limits: readonly GlobalLimit[], clock: Clock) => UnaryClient;
 }
 
 interface CompiledLimits {
@@ -35,34 +54,70 @@ interface CompiledLimits {
   readonly route: string;
   readonly gateway: string;
   readonly limits: LimitSet;
+  /** Absent where no global limit applies, or none that a service knows. */
+  readonly globalLimits: GlobalLimitSet | undefined;
+}
+
+/** The time of the request that is being replayed. Nothing waits: a service answers at once, so no timer is ever due. */
+class ReplayClock implements Clock {
+  timeMs = 0;
+
+  nowMs(): number {
+    return this.timeMs;
+  }
+
+  monotonicMs(): number {
+    return this.timeMs;
+  }
+
+  setTimer(): { cancel(): void } {
+    return { cancel: () => undefined };
+  }
 }
 
 export class LimitReplay {
   /** Every local entry that some rule is under, by policy and place. */
   readonly limits: readonly LocalLimit[];
-  /** Policies with a global limit, which is not replayed: its counters are a service's. */
-  readonly globalPolicies: readonly string[];
+  /** Every global limit that is replayed, sorted alike. */
+  readonly globalLimits: readonly GlobalLimit[];
+  /** Those that are not, since no service knows them. */
+  readonly globalLimitsLeftOut: readonly GlobalLimit[];
   /** What is wrong with the manifests and does not hinder; such as a policy without target. */
   readonly problems: readonly Problem[];
   readonly #byKey: ReadonlyMap<string, CompiledLimits>;
   readonly #indexes: readonly RouteIndex<CompiledLimits>[];
+  readonly #clock = new ReplayClock();
 
   /** Fails only where the text of a manifest is wrong. */
-  static open(files: readonly ManifestFile[], served: Iterable<ServedBy>): Result<LimitReplay> {
+  static open(
+    files: readonly ManifestFile[],
+    served: Iterable<ServedBy>,
+    services: ReplayServices,
+  ): Result<LimitReplay> {
     const given = parseManifests(files);
     if (given.problems.length > 0) return { ok: false, problems: given.problems };
     const standing = standIns(given.resources, served);
     const parsed = standing.length === 0 ? given : parseManifests([...files, ...standing]);
-    return { ok: true, value: new LimitReplay(parsed, new Set(standing.map(({ path }) => path))) };
+    return { ok: true, value: new LimitReplay(parsed, new Set(standing.map(({ path }) => path)), services) };
   }
 
-  private constructor(parsed: ParsedManifests, standInPaths: ReadonlySet<string>) {
+  private constructor(parsed: ParsedManifests, standInPaths: ReadonlySet<string>, services: ReplayServices) {
     const { binds, problems } = translate(parsed.resources);
     const counters = new CounterTable(createCounterMemory(defaultCounters), 1);
+    const every = globalLimitsOf({ binds }).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    this.globalLimits = every.filter(services.knows);
+    this.globalLimitsLeftOut = every.filter((limit) => !services.knows(limit));
+    const globalLimiter = this.#openLimiter(counters, services);
     const byKey = new Map<string, CompiledLimits>();
     const compile = (listener: Listener, { key: route }: { readonly key: string }, rule: RouteRule): CompiledLimits => {
       const { namespace, name } = listener.gateway;
-      const compiled = { rule, route, gateway: `${namespace}/${name}`, limits: compileLimits(rule.limits, counters) };
+      const compiled = {
+        rule,
+        route,
+        gateway: `${namespace}/${name}`,
+        limits: compileLimits(rule.limits, counters),
+        globalLimits: globalLimiter.compile(rule.globalLimits?.filter(services.knows)),
+      };
       byKey.set(keyOf(listener.key, rule.key), compiled);
       // A log of another Gateway's still names the rule.
       if (!byKey.has(rule.key)) byKey.set(rule.key, compiled);
@@ -70,11 +125,7 @@ export class LimitReplay {
     };
     this.#indexes = binds.map((bind) => compileRoutes(bind, compile));
     this.#byKey = byKey;
-    const rules = [...byKey.values()].map(({ rule }) => rule);
-    this.limits = distinct(rules.flatMap(({ limits }) => limits));
-    this.globalPolicies = [
-      ...new Set(rules.flatMap(({ globalLimits = [] }) => globalLimits.map(({ policy }) => policy))),
-    ];
+    this.limits = distinct([...byKey.values()].flatMap(({ rule }) => rule.limits));
     const ours = locateProblems(problems, parsed.inForce);
     this.problems = ours.filter(({ location }) => location === undefined || !standInPaths.has(location.file));
   }
@@ -83,8 +134,41 @@ export class LimitReplay {
   admit(request: ReplayRequest, nowMs: number): Replayed | undefined {
     const found = this.#find(request);
     if (found === undefined) return undefined;
-    const { rule, route, gateway, limits } = found;
-    return { rule: rule.key, admission: limits.admit({ ...request.view, route, gateway }, nowMs) };
+    const { route, gateway, limits, globalLimits } = found;
+    const view = { ...request.view, route, gateway };
+    this.#clock.timeMs = nowMs;
+    const local = limits.admit(view, nowMs);
+    const { decisions } = local;
+    if (local.kind === "denied") return { isAdmitted: false, decisions, globalDecisions: [], charge: () => undefined };
+    const global = globalLimits === undefined ? undefined : admitGlobally(globalLimits, view);
+    const isAdmitted = global === undefined || global.kind === "allowed";
+    if (!isAdmitted) local.lease.refund(nowMs);
+    return {
+      isAdmitted,
+      decisions,
+      globalDecisions: global?.decisions ?? [],
+      charge: (usage, endMs) => {
+        this.#clock.timeMs = endMs;
+        local.lease.charge(usage.total, endMs);
+        if (global?.kind === "allowed") global.pass.charge(usage);
+      },
+    };
+  }
+
+  #openLimiter(counters: CounterTable, { open }: ReplayServices): GlobalLimiter {
+    const limits = this.globalLimits;
+    const limiter = new GlobalLimiter({
+      clock: this.#clock,
+      counters,
+      observer: silentObserver,
+      openClient: (key) =>
+        open(
+          limits.filter(({ service }) => service === key),
+          this.#clock,
+        ),
+    });
+    limiter.prepare(limits, {});
+    return limiter;
   }
 
   #find({ listener, rule, view }: ReplayRequest): CompiledLimits | undefined {
@@ -101,6 +185,15 @@ export class LimitReplay {
     }
     return undefined;
   }
+}
+
+function admitGlobally(limits: GlobalLimitSet, view: RequestView): GlobalAdmission {
+  let answer: GlobalAdmission | undefined;
+  limits.admit(view, (admission) => {
+    answer = admission;
+  });
+  if (answer === undefined) throw new Error("a service of the replay did not answer at once");
+  return answer;
 }
 
 function keyOf(listener: string, rule: string): string {

@@ -8,6 +8,7 @@ import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
+import { Http2UnaryClient } from "../policy/ratelimit/global/grpc/http2-unary-client.ts";
 import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
 import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
@@ -116,7 +117,8 @@ export class DataPlane {
       connectTimeoutMs,
       idleTimeoutMs,
     });
-    this.#globalLimiter = new GlobalLimiter({ clock, random, counters, observer: globalLimits });
+    const openClient = () => new Http2UnaryClient({ clock, random });
+    this.#globalLimiter = new GlobalLimiter({ clock, openClient, counters, observer: globalLimits });
   }
 
   /**

@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import { LimitReplay } from "@gatewayproxy/proxy/app/limit-replay";
+import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { duration } from "@gatewayproxy/runtime/setting-kinds";
 import { type Command, InvalidArgumentError, Option } from "commander";
@@ -10,13 +11,16 @@ import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { parseAccessLog } from "../replay/access-log.ts";
-import { type ReplayedRequest, type ReplayOutcome, replayRequests } from "../replay/replay.ts";
+import { replayServices } from "../replay/replay-services.ts";
+import { type ReplayedLimit, type ReplayedRequest, type ReplayOutcome, replayRequests } from "../replay/replay.ts";
 import { syntheticRequests } from "../replay/synthetic.ts";
 import { describeReplay, replayColumns, replayData } from "../views/replay.ts";
 import { readManifests } from "./manifest-files.ts";
+import { readServiceFiles } from "./service-files.ts";
 
 interface TestOptions {
   readonly file: readonly string[];
+  readonly ratelimitConfig: readonly string[];
   readonly log?: string;
   readonly rate?: number;
   readonly duration: number;
@@ -36,6 +40,12 @@ export function addLimitsTestCommand(limits: Command, io: Io): void {
     .command("test")
     .description("Say what the limits of a file would have admitted and denied, with the limiter of the proxy")
     .requiredOption("-f, --file <path>", "manifests: a file, a folder, or - (again for more)", collect, [])
+    .option(
+      "--ratelimit-config <path>",
+      "limits of the rate limit service: a file or a folder (again for more)",
+      collect,
+      [],
+    )
     .addOption(new Option("--log <file>", "access log to replay, - for standard input").conflicts("rate"))
     .option("--rate <rate>", "instead of a log, so many requests: 20/s, 100/m or 5/h", parseRate)
     .addOption(new Option("--duration <time>", "of the made-up load").argParser(parseDuration).default(60_000, "60s"))
@@ -56,7 +66,8 @@ export function addLimitsTestCommand(limits: Command, io: Io): void {
 
 async function test(options: TestOptions, io: Io): Promise<void> {
   const requests = await requestsOf(options, io);
-  const replay = LimitReplay.open(await readManifests(options.file, io), requests);
+  const services = replayServices(await readServiceFiles(options.ratelimitConfig, io));
+  const replay = LimitReplay.open(await readManifests(options.file, io), requests, services);
   if (!replay.ok) {
     throw new CommandError({
       message: `read the manifests: ${replay.problems.map(renderProblem).join("\n  ")}`,
@@ -64,9 +75,7 @@ async function test(options: TestOptions, io: Io): Promise<void> {
     });
   }
   for (const problem of replay.value.problems) io.stderr.write(`note: ${renderProblem(problem)}\n`);
-  for (const policy of replay.value.globalPolicies) {
-    io.stderr.write(`note: the global limit of ${policy} is left out: its counters are a service's\n`);
-  }
+  for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${whyLeftOut(limit)}\n`);
   const outcome = replayRequests(replay.value, requests);
   for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
   if (options.output === "table") {
@@ -108,17 +117,30 @@ async function readLog(log: string, io: Io): Promise<string> {
 
 /** What a reader must know to trust the figures. */
 function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): readonly string[] {
-  const needsHeaders = outcome.entries.some(({ limit }) => limit.key?.includes("request.headers") === true);
-  const hasHeaders = requests.some(({ view }) => view.rawHeaders.length > 2);
+  const needsHeaders = outcome.entries.some(({ entry }) => expressionsOf(entry).includes("request.headers"));
+  const hasHeaders = requests.some(({ view }) =>
+    view.rawHeaders.some((name, at) => at % 2 === 0 && name !== "user-agent" && name !== "host"),
+  );
   return [
     outcome.estimated > 0
       ? `${outcome.estimated} requests had been refused when they were logged; they cost what the others did on average`
       : undefined,
     needsHeaders && !hasHeaders
-      ? "a key reads request.headers, which an access log does not have: all requests share one counter there"
+      ? "an expression reads request.headers, which these requests do not have: all share one counter of such a key, and such a descriptor is left out"
       : undefined,
-    outcome.entries.length === 0 ? "no local limit applies to any rule" : undefined,
+    outcome.entries.length === 0 ? "no limit applies to any rule" : undefined,
   ].filter((note) => note !== undefined);
+}
+
+function expressionsOf({ kind, limit }: ReplayedLimit): string {
+  if (kind === "local") return limit.key ?? "";
+  return limit.descriptors.flatMap(({ entries }) => entries.map(({ expression }) => expression)).join(" ");
+}
+
+function whyLeftOut({ policy, domain, hitsMode }: GlobalLimit): string {
+  const left = `the global limit of ${policy} is left out`;
+  if (hitsMode === "Kuadrant") return `${left}: with hitsMode Kuadrant its limits are Limitador's`;
+  return `${left}: name the limits of domain ${JSON.stringify(domain)} with --ratelimit-config`;
 }
 
 function collect(value: string, before: readonly string[]): readonly string[] {

@@ -1,4 +1,5 @@
 /** The proxy's access log as requests to replay: one JSON object a line, other lines of the same output skipped. */
+import type { TokenUsage } from "@gatewayproxy/proxy/ir/usage";
 import * as z from "zod";
 import type { ReplayedRequest } from "./replay.ts";
 
@@ -16,6 +17,9 @@ const lineSchema = z.object({
   rule: z.string().optional(),
   status: z.int().default(0),
   totalTokens: z.int().min(0).optional(),
+  inputTokens: z.int().min(0).optional(),
+  outputTokens: z.int().min(0).optional(),
+  model: z.string().optional(),
   headers: z.record(z.string(), z.string()).default({}),
 });
 
@@ -42,7 +46,8 @@ export function parseAccessLog(text: string): AccessLog {
 function parseLine(line: string): ReplayedRequest | undefined {
   const parsed = lineSchema.safeParse(jsonOf(line));
   if (!parsed.success) return undefined;
-  const { time, durationMs, userAgent, headers, listener, rule, status, totalTokens, source, ...request } = parsed.data;
+  const { time, durationMs, userAgent, headers, listener, rule, status, source, model, ...rest } = parsed.data;
+  const { totalTokens, inputTokens, outputTokens, ...request } = rest;
   // A line is written when its request has ended.
   const endMs = Date.parse(time);
   const agent = userAgent === undefined ? [] : ["user-agent", userAgent];
@@ -54,8 +59,29 @@ function parseLine(line: string): ReplayedRequest | undefined {
     listener,
     rule,
     wasRefused: status === 429,
-    tokens: totalTokens,
-    view: { ...request, sourceAddress: source, rawHeaders: [...agent, ...Object.entries(headers).flat()] },
+    usage: totalTokens === undefined ? undefined : usageOf(totalTokens, inputTokens, outputTokens, model),
+    view: {
+      ...request,
+      // The log has the model that answered, which is nearly always the one that was asked for.
+      llm: { requestModel: model },
+      sourceAddress: source,
+      rawHeaders: [...agent, ...Object.entries(headers).flat()],
+    },
+  };
+}
+
+function usageOf(
+  total: number,
+  input: number | undefined,
+  output: number | undefined,
+  model: string | undefined,
+): TokenUsage {
+  return {
+    total,
+    ...(input !== undefined && { input }),
+    ...(output !== undefined && { output }),
+    ...(model !== undefined && { model }),
+    estimated: false,
   };
 }
 

@@ -2,8 +2,10 @@
  * Puts requests through limits on a clock of their own: each is decided when it began, and its tokens are charged when
  * it ended, in the order in which that happened.
  */
+import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
 import type { LocalLimit } from "@gatewayproxy/proxy/ir/limit";
-import type { LimitReplay, ReplayRequest } from "@gatewayproxy/proxy/app/limit-replay";
+import type { TokenUsage } from "@gatewayproxy/proxy/ir/usage";
+import type { LimitReplay, Replayed, ReplayRequest } from "@gatewayproxy/proxy/app/limit-replay";
 
 /** A request that was made, or is made up. */
 export interface ReplayedRequest extends ReplayRequest {
@@ -11,14 +13,20 @@ export interface ReplayedRequest extends ReplayRequest {
   readonly startMs: number;
   readonly endMs: number;
   /** What it cost; undefined where nobody counted. */
-  readonly tokens: number | undefined;
+  readonly usage: TokenUsage | undefined;
   /** It was refused when it was made, so that what it would have cost is not known. */
   readonly wasRefused: boolean;
 }
 
+/** What is counted by itself: an entry of `local`, or a global limit with all its descriptors. */
+export type ReplayedLimit =
+  | { readonly kind: "local"; readonly limit: LocalLimit }
+  | { readonly kind: "global"; readonly limit: GlobalLimit };
+
 /** What one entry did. */
 export interface EntryOutcome {
-  readonly limit: LocalLimit;
+  readonly entry: ReplayedLimit;
+  readonly countsTokens: boolean;
   admitted: number;
   /** Refused by this entry; in shadow: would have been. */
   denied: number;
@@ -38,7 +46,7 @@ export interface ReplayOutcome {
   readonly spanMs: number;
   /** Refused requests whose cost was taken to be that of the others. */
   readonly estimated: number;
-  /** In the order of `LimitReplay.limits`. */
+  /** In the order of `LimitReplay.limits`, then of its `globalLimits`. */
   readonly entries: readonly EntryOutcome[];
 }
 
@@ -50,7 +58,10 @@ interface PendingCharge {
 
 /** `requests` are in the order of their starts. */
 export function replayRequests(replay: LimitReplay, requests: readonly ReplayedRequest[]): ReplayOutcome {
-  const entries = new Map(replay.limits.map((limit): [string, EntryOutcome] => [limit.counter, emptyOutcome(limit)]));
+  const entries = new Map<string, EntryOutcome>([
+    ...replay.limits.map((limit) => [limit.counter, localOutcome(limit)] as const),
+    ...replay.globalLimits.map((limit) => [limit.id, globalOutcome(limit)] as const),
+  ]);
   const meanTokens = meanOf(requests);
   const pending = new PendingCharges();
   const sums = { admitted: 0, denied: 0, unserved: 0, estimated: 0 };
@@ -61,32 +72,48 @@ export function replayRequests(replay: LimitReplay, requests: readonly ReplayedR
       sums.unserved += 1;
       continue;
     }
-    const { admission } = replayed;
-    const outcomes = admission.decisions.flatMap(({ limit, outcome }) => {
-      const entry = entries.get(limit.counter);
-      return entry === undefined ? [] : [{ entry, outcome }];
-    });
-    for (const { entry, outcome } of outcomes) tally(entry, outcome, admission.kind === "allowed", request.startMs);
-    if (admission.kind === "denied") {
+    const { isAdmitted, charge } = replayed;
+    const outcomes = outcomesOf(replayed, entries);
+    for (const { entry, outcome } of outcomes) tally(entry, outcome, isAdmitted, request.startMs);
+    if (!isAdmitted) {
       sums.denied += 1;
       continue;
     }
     sums.admitted += 1;
-    const isEstimated = request.tokens === undefined && request.wasRefused && meanTokens > 0;
+    const isEstimated = request.usage === undefined && request.wasRefused && meanTokens > 0;
     if (isEstimated) sums.estimated += 1;
-    const tokens = request.tokens ?? (isEstimated ? meanTokens : 0);
-    if (tokens === 0) continue;
+    const usage = isEstimated ? { total: meanTokens, estimated: true } : request.usage;
+    if (usage === undefined || usage.total === 0) continue;
     pending.add(request.endMs, () => {
-      admission.lease.charge(tokens, request.endMs);
-      for (const { entry } of outcomes) if (entry.limit.counts === "tokens") entry.tokens += tokens;
+      charge(usage, request.endMs);
+      for (const { entry } of outcomes) if (entry.countsTokens) entry.tokens += usage.total;
     });
   }
   pending.runUntil(Infinity);
   return { requests: requests.length, ...sums, spanMs: spanOf(requests), entries: [...entries.values()] };
 }
 
-function emptyOutcome(limit: LocalLimit): EntryOutcome {
-  return { limit, admitted: 0, denied: 0, tokens: 0, firstDeniedMs: undefined };
+function localOutcome(limit: LocalLimit): EntryOutcome {
+  return { ...noOutcome, entry: { kind: "local", limit }, countsTokens: limit.counts === "tokens" };
+}
+
+function globalOutcome(limit: GlobalLimit): EntryOutcome {
+  const countsTokens = limit.descriptors.some(({ counts }) => counts === "tokens");
+  return { ...noOutcome, entry: { kind: "global", limit }, countsTokens };
+}
+
+const noOutcome = { admitted: 0, denied: 0, tokens: 0, firstDeniedMs: undefined };
+
+/** What each entry that applies said of a request. */
+function outcomesOf({ decisions, globalDecisions }: Replayed, entries: ReadonlyMap<string, EntryOutcome>) {
+  const named = [
+    ...decisions.map(({ limit, outcome }) => ({ id: limit.counter, outcome })),
+    ...globalDecisions.filter(({ by }) => by !== "none").map(({ limit, outcome }) => ({ id: limit.id, outcome })),
+  ];
+  return named.flatMap(({ id, outcome }) => {
+    const entry = entries.get(id);
+    return entry === undefined ? [] : [{ entry, outcome }];
+  });
 }
 
 function tally(entry: EntryOutcome, outcome: string, isAdmitted: boolean, atMs: number): void {
@@ -98,7 +125,7 @@ function tally(entry: EntryOutcome, outcome: string, isAdmitted: boolean, atMs: 
 
 /** Whole tokens that a request cost on average, of those that anything is known of. */
 function meanOf(requests: readonly ReplayedRequest[]): number {
-  const known = requests.flatMap(({ tokens }) => tokens ?? []);
+  const known = requests.flatMap(({ usage }) => usage?.total ?? []);
   return known.length === 0 ? 0 : Math.round(known.reduce((sum, tokens) => sum + tokens, 0) / known.length);
 }
 

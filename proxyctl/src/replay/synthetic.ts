@@ -26,6 +26,7 @@ export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest
   };
   return Array.from({ length: total }, (_, at) => {
     const startMs = (at * 1_000) / perSecond;
-    return { startMs, endMs: startMs, tokens, wasRefused: false, view };
+    const usage = tokens === undefined ? undefined : { total: tokens, estimated: false };
+    return { startMs, endMs: startMs, usage, wasRefused: false, view };
   });
 }

@@ -1,17 +1,18 @@
 /** What `proxyctl limits test` prints: a line per entry, and the sum. */
+import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
 import type { LocalLimit } from "@gatewayproxy/proxy/ir/limit";
 import type { Column } from "../output/table.ts";
-import type { EntryOutcome, ReplayOutcome } from "../replay/replay.ts";
+import type { EntryOutcome, ReplayedLimit, ReplayOutcome } from "../replay/replay.ts";
 import { none } from "./backends.ts";
 import { describeLocal } from "./limit-words.ts";
 
 export const replayColumns: readonly Column<EntryOutcome>[] = [
-  { head: "POLICY", cell: ({ limit }) => `${limit.policy}#${limit.entry}` },
-  { head: "TARGET", cell: ({ limit }) => limit.target },
-  { head: "LIMIT", cell: ({ limit }) => describeLocal(asEntry(limit)) },
+  { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${placeOf(entry)}` },
+  { head: "TARGET", cell: ({ entry }) => entry.limit.target },
+  { head: "LIMIT", cell: ({ entry }) => describeLimit(entry) },
   { head: "ADMITTED", cell: ({ admitted }) => String(admitted) },
   { head: "DENIED", cell: ({ denied }) => String(denied) },
-  { head: "TOKENS", cell: ({ limit, tokens }) => (limit.counts === "tokens" ? String(tokens) : none) },
+  { head: "TOKENS", cell: ({ countsTokens, tokens }) => (countsTokens ? String(tokens) : none) },
   { head: "FIRST-DENIED", cell: ({ firstDeniedMs }) => stampOf(firstDeniedMs) },
 ];
 
@@ -25,16 +26,33 @@ export function describeReplay({ requests, admitted, denied, unserved, spanMs }:
 export function replayData({ entries, ...sums }: ReplayOutcome): object {
   return {
     ...sums,
-    entries: entries.map(({ limit, firstDeniedMs, ...counts }) => ({
-      policy: limit.policy,
-      entry: limit.entry,
-      target: limit.target,
-      limit: describeLocal(asEntry(limit)),
-      mode: limit.mode,
-      ...counts,
+    entries: entries.map(({ entry, admitted, denied, tokens, firstDeniedMs }) => ({
+      policy: entry.limit.policy,
+      entry: placeOf(entry),
+      target: entry.limit.target,
+      limit: describeLimit(entry),
+      mode: entry.limit.mode,
+      admitted,
+      denied,
+      tokens,
       firstDenied: firstDeniedMs === undefined ? undefined : stampOf(firstDeniedMs),
     })),
   };
+}
+
+/** Its number in the list, or `global`. */
+function placeOf(entry: ReplayedLimit): number | "global" {
+  return entry.kind === "local" ? entry.limit.entry : "global";
+}
+
+function describeLimit(entry: ReplayedLimit): string {
+  return entry.kind === "local" ? describeLocal(asEntry(entry.limit)) : describeDescriptors(entry.limit);
+}
+
+/** `domain "chat": requests by user, tokens by user and model (shadow)`. */
+function describeDescriptors({ domain, descriptors, mode }: GlobalLimit): string {
+  const parts = descriptors.map(({ counts, entries }) => `${counts} by ${entries.map(({ key }) => key).join(" and ")}`);
+  return `domain ${JSON.stringify(domain)}: ${parts.join(", ")}${mode === "Shadow" ? " (shadow)" : ""}`;
 }
 
 function asEntry({ counts, amount, burst, unit, key, mode }: LocalLimit): Parameters<typeof describeLocal>[0] {

@@ -106,8 +106,9 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
       return { overallCode: "OK", statuses: [{ code: "OK", currentLimit, limitRemaining: 5, durationUntilReset }] };
     });
     const started = await startAdminProxy((await startBackend()).port, [globalManifest(service.port)]);
-    const ask = async (): Promise<void> =>
-      void (await (await fetch(started.url, { headers: { "x-user": "ada" } })).text());
+    const ask = async (): Promise<void> => {
+      await (await fetch(started.url, { headers: { "x-user": "ada" } })).text();
+    };
     await ask();
     const page = await open(started, "#limits");
 
@@ -143,8 +144,8 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     for (let pressed = 0; pressed < 8; pressed++) {
       await page.keyboard.press("Tab");
       const focused = page.locator(":focus");
-      const outline = await focused.evaluate((element) => getComputedStyle(element).outlineStyle);
-      stops.push(`${(await focused.getAttribute("aria-label")) ?? (await focused.innerText())} ${outline}`);
+      const outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle");
+      stops.push(`${(await focused.getAttribute("aria-label")) ?? (await focused.innerText())} ${String(outline)}`);
     }
     expect(stops).toEqual([
       "Skip to the content solid",

@@ -9,7 +9,6 @@ import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { LimitView } from "./answer-headers.ts";
-import { Http2UnaryClient } from "./grpc/http2-unary-client.ts";
 import {
   type GateServices,
   LimitGate,
@@ -22,12 +21,12 @@ import {
 import type { Learned } from "./learned-limits.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
-import type { Endpoints } from "./grpc/unary-client.ts";
+import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
 
 export interface GlobalLimiterOptions {
   readonly clock: Clock;
-  /** 0 ≤ random() < 1 */
-  readonly random: () => number;
+  /** Speaks to the service of that key; closed by the limiter. */
+  readonly openClient: (service: string) => UnaryClient;
   /** Of the worker: fallback counters are exact over all workers. */
   readonly counters: CounterTable;
   readonly observer: GlobalLimitObserver;
@@ -97,8 +96,8 @@ export class GlobalLimiter {
   #open(key: string, endpoints: Endpoints): ServiceClient {
     let service = this.#services.get(key);
     if (service === undefined) {
-      const { clock, random, observer } = this.#options;
-      service = new ServiceClient({ key, client: new Http2UnaryClient({ clock, random }), clock, observer });
+      const { clock, openClient, observer } = this.#options;
+      service = new ServiceClient({ key, client: openClient(key), clock, observer });
       this.#services.set(key, service);
     }
     service.update(endpoints);
