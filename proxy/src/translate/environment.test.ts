@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
-import { clusterEnvironment } from "./environment.ts";
+import { clusterEnvironment, isRefusedClass, refusedClassMessage } from "./environment.ts";
 import { translate } from "./translate.ts";
 
 function gateway(name: string, rest = ""): string {
@@ -55,5 +55,20 @@ describe("Gateways in pods of their own", () => {
       reason: "InvalidParameters",
       message: expect.stringContaining("no such ConfigMap") as string,
     });
+  });
+
+  test("of a class that is refused go on being served by their proxies, and are not accepted by who provisions", () => {
+    const refused = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: gateway-proxy}
+spec: {controllerName: gatewayproxy.dev/controller, description: 7}
+---`;
+    expect(translated(refused + gateway("a")).binds).toHaveLength(1);
+    const { statuses } = translated(
+      refused + gateway("a"),
+      clusterEnvironment((owner) => (isRefusedClass(owner) ? refusedClassMessage : undefined)),
+    );
+    expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ status: "False", reason: "InvalidParameters" });
   });
 });
