@@ -1,5 +1,5 @@
 /** The controller as a process among others: replicas, an API server that goes away, many routes. */
-import { afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { startControlPlane } from "../rig/control-plane.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
@@ -23,6 +23,11 @@ kind: GatewayClass
 metadata: {name: processes}
 spec: {controllerName: gatewayproxy.dev/controller}
 `;
+
+/** Of a cluster that may be a user's own. */
+const removeClass = async (cluster: Cluster): Promise<void> => {
+  await cluster.kubectl(["delete", "gatewayclass", "processes"]);
+};
 
 const gateway = (namespace: string) => `
 apiVersion: gateway.networking.k8s.io/v1
@@ -67,6 +72,7 @@ const leader = (controllers: readonly ControllerProcess[], timeoutMs?: number) =
 
 describeCluster("replicas of the controller", (cluster) => {
   beforeAll(() => cluster.apply(gatewayClass));
+  afterAll(() => removeClass(cluster));
 
   test("lead one at a time, and hand over at once when they are asked to end", async () => {
     const namespace = await cluster.namespace();
@@ -128,7 +134,30 @@ describeCluster("an API server that goes away", () => {
   }, 150_000);
 });
 
+describeCluster("a cluster without our definitions", () => {
+  test("gets them later, and its Gateways are then seen to", async () => {
+    const plane = await startControlPlane();
+    try {
+      const cluster = clusterOf(plane.kubeconfig);
+      const controller = await start({ kubeconfig: plane.kubeconfig, namespace: "default" });
+      const message = "the API server does not know the kind Gateway";
+      await eventually(
+        () => Promise.resolve(JSON.stringify(controller.log)),
+        (log) => log.includes(message),
+      );
+      await applyDefinitions(plane.kubeconfig);
+      await cluster.apply(`${gatewayClass}---${gateway("default")}---${route("default", "late")}`);
+      await isAccepted(cluster, "default", "late", 60_000);
+    } finally {
+      for (const controller of running.splice(0)) await controller.stop("SIGKILL");
+      await plane.stop();
+    }
+  }, 120_000);
+});
+
 describeCluster("a thousand routes", (cluster) => {
+  afterAll(() => removeClass(cluster));
+
   test("all get their status, and a change of one writes one", async () => {
     const namespace = await cluster.namespace();
     const names = Array.from({ length: 1_000 }, (_, index) => `route-${index}`);
