@@ -35,7 +35,7 @@ export const taskSchema: z.ZodType<Task> = z.lazy(() =>
   z.object({
     kind: z.enum(taskKinds),
     name: z.string(),
-    ageMs: z.number().min(0).optional(),
+    ageMs: z.int().min(0).optional(),
     detail: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
     children: z.array(taskSchema),
   }),

@@ -8,6 +8,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { promisify } from "node:util";
+import { limitsSchema } from "@gatewayproxy/admin-api/limits";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
 import { repository } from "./markdown.ts";
@@ -86,6 +87,12 @@ function expectShown(actual: string, shown: string, what: string): void {
   const parts = (expected ?? "").split(/^ *…(?:\n|$)/m).map((part) => part.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
   if (!new RegExp(`^${parts.join("[^]*?")}$`).test(found ?? "")) expect(found, what).toBe(expected);
 }
+
+test("the page's rate limit service has the fields that one has", async () => {
+  const text = await readFile(join(repository, "docs/admin.md"), "utf8");
+  const [, example = ""] = /^```json\n([^]*?)^```$/m.exec(text) ?? [];
+  expect(() => limitsSchema.shape.services.element.strict().parse(JSON.parse(example))).not.toThrow();
+});
 
 describeWith(["curl"], "the page of the admin server", () => {
   test("every command does what the page shows, the last ends the proxy", async () => {

@@ -24,14 +24,15 @@ export function threadTasks(thread: string, tasks: readonly Task[]): ThreadTasks
   return { thread, tasks: kept, leftOut: room.out };
 }
 
-/** A task with as many below it as there is room for. */
+/** A task with as many below it as there is room for, its age in whole milliseconds. */
 function keep(task: Task, room: { left: number; out: number }): readonly Task[] {
   if (room.left === 0) {
     room.out += sizeOf(task);
     return [];
   }
   room.left--;
-  return [{ ...task, children: task.children.flatMap((child) => keep(child, room)) }];
+  const age = task.ageMs === undefined ? {} : { ageMs: Math.round(task.ageMs) };
+  return [{ ...task, ...age, children: task.children.flatMap((child) => keep(child, room)) }];
 }
 
 function sizeOf({ children }: Task): number {
