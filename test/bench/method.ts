@@ -46,7 +46,8 @@ ${repeats} rounds of ${seconds} s, ${workers} worker, load average before the ru
 - **watched, none matches** has an open \`/debug/trace\` whose condition no request meets, so that each is held against it.
 - **without the trace hook** is the same proxy with every such look removed from its sources as they are loaded.
 - **without heap sampling** does not sample what it allocates, from which \`/debug/pprof/heap\` is made.
-- **ours, a second one** is the first again: how far two runs of one program differ.
+- **ours, a second one** is the first again: how far two runs of one program differ. What is less than that, or lies
+  within the range of all rounds, is no difference that this run could tell.
 - **× ours** below 1 is what would be saved.
 
 `.trimStart();
