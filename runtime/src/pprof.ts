@@ -41,8 +41,7 @@ interface HeapNode {
 export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs: number): Buffer {
   const builder = new PprofBuilder(["samples", "count"], ["cpu", "nanoseconds"]);
   for (const { thread, json } of profiles) {
-    // V8 wrote it in this very form.
-    const profile = JSON.parse(json) as CpuProfile;
+    const profile = parseCpuProfile(json);
     const stacks = stacksOf(profile, builder);
     for (const [index, nodeId] of profile.samples.entries()) {
       const stack = stacks.get(nodeId);
@@ -61,6 +60,26 @@ export function encodeHeapProfile(profiles: readonly ThreadProfile[]): Buffer {
     addHeapNode(builder, thread, head, []);
   }
   return builder.encode(0);
+}
+
+/** A name or a file of a call frame, between what V8 writes before and after it. */
+const unescaped = /("functionName":|"url":)"([^]*?)"(,"lineNumber":|\})/g;
+
+/**
+ * V8 writes the names of functions without escapes (CpuProfileJSONSerializer), and a regular expression is named by its
+ * source: one with a backslash or a quote breaks the text. The names are then escaped here.
+ */
+function parseCpuProfile(json: string): CpuProfile {
+  // V8 wrote it in this very form.
+  try {
+    return JSON.parse(json) as CpuProfile;
+  } catch {
+    return JSON.parse(
+      json.replace(unescaped, (_, before: string, name: string, after: string) => {
+        return before + JSON.stringify(name) + after;
+      }),
+    ) as CpuProfile;
+  }
 }
 
 /** The stack of each node that counts, innermost frame first. */
