@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { ask, failuresOf, startLoad, tally } from "./support/client.ts";
 import {
@@ -17,7 +17,7 @@ import {
   systemNamespace,
 } from "./support/cluster.ts";
 import { gateway, grantService, llm, policy, route, service } from "./support/manifests.ts";
-import { type PreviousRelease, preparePreviousRelease } from "./support/previous-release.ts";
+import { findPreviousRelease, type PreviousRelease, preparePreviousRelease } from "./support/previous-release.ts";
 
 const repository = join(import.meta.dirname, "../..");
 const chart = join(repository, "deploy/helm/gateway-proxy");
@@ -33,36 +33,52 @@ const patience = { timeoutMs: 180_000 };
 let previous: PreviousRelease;
 let created: AsyncDisposable;
 
-beforeAll(async () => {
-  previous = await preparePreviousRelease();
-  writeFileSync(values, await helm(["get", "values", release, "--namespace", systemNamespace, "--output", "yaml"]));
-  await helm(["uninstall", release, "--namespace", systemNamespace]);
-  await helm(["install", release, previous.chart, ...inSystem, "--values", values, ...previous.imageArgs]);
-  created = await createNamespace(namespace);
-  await apply(systemNamespace, grantService(namespace));
-  await apply(namespace, llm, ...gateway("web"), route("own", "web", "/own"), route("shared", "web", "/shared"));
-  const local = [{ requests: 1_000_000, unit: "Hours" }];
-  const global = {
-    backendRef: service,
-    domain: "team",
-    descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
-  };
-  await apply(
-    namespace,
-    policy("own", { kind: "HTTPRoute", name: "own" }, { local }),
-    policy("shared", { kind: "HTTPRoute", name: "shared" }, { global }),
-  );
-  await kubectl(["-n", namespace, "wait", "gateway/web", "--for=condition=Programmed", "--timeout=90s"]);
-  await eventually("the proxies of the previous release serve", () => allServe(previous.version), patience);
-}, 600_000);
+const commit = await findPreviousRelease();
+if (commit === undefined) test.skip("the previous release, which this shallow clone lacks: git fetch --unshallow");
+else describe("the previous release", () => testUpgradeFrom(commit));
 
-afterAll(async () => {
-  await helm(["upgrade", "--install", release, chart, ...inSystem, "--values", values]);
-  await created[Symbol.asyncDispose]();
-  await kubectl(["-n", systemNamespace, "delete", "referencegrant", namespace, "--ignore-not-found"]);
-  previous[Symbol.dispose]();
-  rmSync(folder, { recursive: true });
-});
+function testUpgradeFrom(from: string): void {
+  beforeAll(async () => {
+    previous = await preparePreviousRelease(from);
+    writeFileSync(values, await helm(["get", "values", release, "--namespace", systemNamespace, "--output", "yaml"]));
+    await helm(["uninstall", release, "--namespace", systemNamespace]);
+    await helm(["install", release, previous.chart, ...inSystem, "--values", values, ...previous.imageArgs]);
+    created = await createNamespace(namespace);
+    await apply(systemNamespace, grantService(namespace));
+    await apply(namespace, llm, ...gateway("web"), route("own", "web", "/own"), route("shared", "web", "/shared"));
+    const local = [{ requests: 1_000_000, unit: "Hours" }];
+    const global = {
+      backendRef: service,
+      domain: "team",
+      descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
+    };
+    await apply(
+      namespace,
+      policy("own", { kind: "HTTPRoute", name: "own" }, { local }),
+      policy("shared", { kind: "HTTPRoute", name: "shared" }, { global }),
+    );
+    await kubectl(["-n", namespace, "wait", "gateway/web", "--for=condition=Programmed", "--timeout=90s"]);
+    await eventually("the proxies of the previous release serve", () => allServe(previous.version), patience);
+  }, 600_000);
+
+  afterAll(async () => {
+    await helm(["upgrade", "--install", release, chart, ...inSystem, "--values", values]);
+    await created[Symbol.asyncDispose]();
+    await kubectl(["-n", systemNamespace, "delete", "referencegrant", namespace, "--ignore-not-found"]);
+    previous[Symbol.dispose]();
+    rmSync(folder, { recursive: true });
+  });
+
+  test("is replaced by this chart without a failed request", { timeout: 400_000 }, async () => {
+    const [own, shared] = [startLoad({ path: "/own/v1/models" }), startLoad({ path: "/shared/v1/models" })];
+    await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
+    await eventually("the proxies of this release serve", () => allServe(currentTag()), patience);
+    const answers = await own.stop();
+    expect(tally(answers)).toEqual({ 200: answers.length });
+    expect(failuresOf(await shared.stop())).toEqual([]);
+    expect(answers.length).toBeGreaterThan(100);
+  });
+}
 
 /** True when both proxies of the Gateway, and no other pod, are ready and run an image with this tag. */
 async function allServe(tag: string): Promise<true | undefined> {
@@ -80,13 +96,3 @@ function currentTag(): string {
   const { controller } = parse(readFileSync(values, "utf8")) as { controller: { image: { tag: string } } };
   return controller.image.tag;
 }
-
-test("the chart replaces its previous version without a failed request", { timeout: 400_000 }, async () => {
-  const [own, shared] = [startLoad({ path: "/own/v1/models" }), startLoad({ path: "/shared/v1/models" })];
-  await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
-  await eventually("the proxies of this release serve", () => allServe(currentTag()), patience);
-  const answers = await own.stop();
-  expect(tally(answers)).toEqual({ 200: answers.length });
-  expect(failuresOf(await shared.stop())).toEqual([]);
-  expect(answers.length).toBeGreaterThan(100);
-});

@@ -25,9 +25,16 @@ export interface PreviousRelease extends Disposable {
   readonly imageArgs: readonly string[];
 }
 
-/** Checks the last tagged release out, packages its chart and builds its images, which stay in docker for the next run. */
-export async function preparePreviousRelease(): Promise<PreviousRelease> {
-  const commit = await previousCommit();
+/** The commit of the last tagged release; undefined where a shallow clone does not reach so far back. */
+export async function findPreviousRelease(): Promise<string | undefined> {
+  const tag = await attempt("git", ["-C", repository, "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"]);
+  const name = tag.code === 0 ? tag.stdout.trim() : firstInstallable;
+  const found = await attempt("git", ["-C", repository, "rev-parse", "--verify", "--quiet", `${name}^{commit}`]);
+  return found.code === 0 ? found.stdout.trim() : undefined;
+}
+
+/** Checks a release out, packages its chart and builds its images, which stay in docker for the next run. */
+export async function preparePreviousRelease(commit: string): Promise<PreviousRelease> {
   const version = `0.0.0-${commit.slice(0, 12)}`;
   const folder = mkdtempSync(join(tmpdir(), "previous-release-"));
   const sources = join(folder, "sources");
@@ -44,14 +51,6 @@ export async function preparePreviousRelease(): Promise<PreviousRelease> {
     imageArgs: ["controller", "rateLimitService"].flatMap((part) => ["--set", `${part}.image.tag=${version}`]),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   };
-}
-
-async function previousCommit(): Promise<string> {
-  const tag = await attempt("git", ["-C", repository, "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"]);
-  const name = tag.code === 0 ? tag.stdout.trim() : firstInstallable;
-  const found = await attempt("git", ["-C", repository, "rev-parse", "--verify", `${name}^{commit}`]);
-  if (found.code !== 0) throw new Error(`the history lacks ${name}, the previous release: git fetch --unshallow`);
-  return found.stdout.trim();
 }
 
 async function loadImage(reference: string, target: string, sources: string): Promise<void> {
