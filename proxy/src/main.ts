@@ -1,7 +1,9 @@
-/** Entry of the proxy: everything else is loaded after the engine knows what it compiled at an earlier start. */
+/** Entry of the proxy: everything else is loaded after the engine knows how to allocate and what it compiled earlier. */
+import { allocateYoung } from "@gatewayproxy/runtime/allocation";
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 
+allocateYoung();
 startHeapSampling();
 reuseCompiledCode(process.env);
 await import("./command.ts");
