@@ -1,6 +1,7 @@
 /** Live counters, those nearest to exhaustion first, and how the rate limit services are. */
 import type { LimitCounter, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import { formatSeconds } from "../format.ts";
+import { type Column, DataTable } from "../parts/data-table.tsx";
 import { Failure } from "../parts/failure.tsx";
 import { usePolled } from "../polled.ts";
 
@@ -22,34 +23,26 @@ export function LimitsPage() {
   );
 }
 
+const counterColumns: readonly Column[] = [
+  { head: "Policy" },
+  { head: "Target" },
+  { head: "Key" },
+  { head: "Used" },
+  { head: "Remaining", isNumber: true },
+  { head: "Reset in", isNumber: true },
+];
+
 function Counters({ counters, leftOut }: { counters: readonly LimitCounter[]; leftOut: number }) {
   if (counters.length === 0) return <p>Nothing is counted at the moment: every budget is full.</p>;
   return (
-    <div class="scrolled" role="region" aria-label="Counters" tabIndex={0}>
-      <table>
-        <caption>Counters of this replica</caption>
-        <thead>
-          <tr>
-            <th scope="col">Policy</th>
-            <th scope="col">Target</th>
-            <th scope="col">Key</th>
-            <th scope="col">Used</th>
-            <th scope="col" class="number">
-              Remaining
-            </th>
-            <th scope="col" class="number">
-              Reset in
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {counters.map((counter) => (
-            <Counter key={keyOf(counter)} counter={counter} />
-          ))}
-        </tbody>
-      </table>
+    <DataTable
+      label="Counters"
+      caption="Counters of this replica"
+      columns={counterColumns}
+      rows={counters.map((counter) => <Counter key={keyOf(counter)} counter={counter} />)}
+    >
       {leftOut > 0 && <p class="note">{leftOut.toLocaleString("en")} more counters are not shown.</p>}
-    </div>
+    </DataTable>
   );
 }
 
@@ -79,38 +72,25 @@ function keyOf({ policy, target, source, entry, key }: LimitCounter): string {
   return JSON.stringify([policy, target, source, entry, key?.text]);
 }
 
+const serviceColumns: readonly Column[] = [
+  { head: "Service" },
+  { head: "State" },
+  { head: "For", isNumber: true },
+  { head: "Charges waiting", isNumber: true },
+  { head: "Refusals remembered", isNumber: true },
+  { head: "Limits learned", isNumber: true },
+];
+
 /** @param at when the services were asked, for how long ago things were. */
 function Services({ services, at }: { services: readonly RateLimitService[]; at: string }) {
   if (services.length === 0) return null;
   return (
-    <div class="scrolled" role="region" aria-label="Rate limit services" tabIndex={0}>
-      <table>
-        <caption>Rate limit services, over all workers</caption>
-        <thead>
-          <tr>
-            <th scope="col">Service</th>
-            <th scope="col">State</th>
-            <th scope="col" class="number">
-              For
-            </th>
-            <th scope="col" class="number">
-              Charges waiting
-            </th>
-            <th scope="col" class="number">
-              Refusals remembered
-            </th>
-            <th scope="col" class="number">
-              Limits learned
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {services.map((each) => (
-            <Service key={each.service} service={each} at={at} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      label="Rate limit services"
+      caption="Rate limit services, over all workers"
+      columns={serviceColumns}
+      rows={services.map((each) => <Service key={each.service} service={each} at={at} />)}
+    />
   );
 }
 
@@ -156,41 +136,38 @@ function Ago({ time, at }: { time: string; at: string }) {
   );
 }
 
+const learnedColumns: readonly Column[] = [
+  { head: "Policy" },
+  { head: "Target" },
+  { head: "Descriptor" },
+  { head: "Limit" },
+  { head: "Service" },
+];
+
 function Learned({ limits }: { limits: Limits["learned"] }) {
   if (limits.length === 0) return null;
   return (
-    <div class="scrolled" role="region" aria-label="Learned limits" tabIndex={0}>
-      <table>
-        <caption>Limits that services have reported</caption>
-        <thead>
-          <tr>
-            <th scope="col">Policy</th>
-            <th scope="col">Target</th>
-            <th scope="col">Descriptor</th>
-            <th scope="col">Limit</th>
-            <th scope="col">Service</th>
-          </tr>
-        </thead>
-        <tbody>
-          {limits.map((each, index) => (
-            <tr key={index}>
-              <th scope="row">{each.policy}</th>
-              <td>
-                <code>{each.target}</code>
-              </td>
-              <td>
-                <code>{each.descriptor.map(({ key, value }) => `${key}=${value.text}`).join(" ")}</code>
-              </td>
-              <td>
-                {each.limit.toLocaleString("en")} {each.counts} in {formatSeconds(each.windowSeconds)}
-              </td>
-              <td>
-                <code>{each.service}</code>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      label="Learned limits"
+      caption="Limits that services have reported"
+      columns={learnedColumns}
+      rows={limits.map((each, index) => (
+        <tr key={index}>
+          <th scope="row">{each.policy}</th>
+          <td>
+            <code>{each.target}</code>
+          </td>
+          <td>
+            <code>{each.descriptor.map(({ key, value }) => `${key}=${value.text}`).join(" ")}</code>
+          </td>
+          <td>
+            {each.limit.toLocaleString("en")} {each.counts} in {formatSeconds(each.windowSeconds)}
+          </td>
+          <td>
+            <code>{each.service}</code>
+          </td>
+        </tr>
+      ))}
+    />
   );
 }

@@ -1,39 +1,28 @@
 /** How the endpoints of backends do: the columns of `proxyctl config backends`, and what more there is to see. */
 import type { EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { formatMs } from "../format.ts";
+import { type Column, DataTable } from "./data-table.tsx";
+
+const columns: readonly Column[] = [
+  { head: "Endpoint" },
+  { head: "Address" },
+  { head: "Health" },
+  { head: "Requests", isNumber: true },
+  { head: "Failed in a row", isNumber: true },
+  { head: "In flight", isNumber: true },
+  { head: "Latency", isNumber: true },
+];
 
 export function Endpoints({ caption, endpoints }: { caption: string; endpoints: readonly EndpointState[] }) {
   return (
-    <div class="scrolled" role="region" aria-label={caption} tabIndex={0}>
-      <table>
-        <caption>{caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Endpoint</th>
-            <th scope="col">Address</th>
-            <th scope="col">Health</th>
-            <th scope="col" class="number">
-              Requests
-            </th>
-            <th scope="col" class="number">
-              Failed in a row
-            </th>
-            <th scope="col" class="number">
-              In flight
-            </th>
-            <th scope="col" class="number">
-              Latency
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {endpoints.map((each) => (
-            <Row key={`${each.endpoint} ${each.address}`} endpoint={each} />
-          ))}
-        </tbody>
-      </table>
+    <DataTable
+      label={caption}
+      caption={caption}
+      columns={columns}
+      rows={endpoints.map((each) => <Row key={`${each.endpoint} ${each.address}`} endpoint={each} />)}
+    >
       {endpoints.length === 0 && <p class="failure">No endpoint is ready: requests are answered with 503.</p>}
-    </div>
+    </DataTable>
   );
 }
 
