@@ -1,6 +1,6 @@
 /** BackendTLSPolicy (Gateway API v1.6, standard channel): TLS to the servers of a Service, and whom to take them for. */
 import * as z from "zod";
-import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
+import { namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";
 import { gatewayGroup } from "./names.ts";
 import {
   group,
@@ -97,34 +97,28 @@ export interface BackendTlsPolicy extends Omit<SoundPolicy, "spec"> {
   };
 }
 
-/**
- * What is left of a policy that is refused: its targets. Were it forgotten as a whole, their servers would be called in
- * the clear. A target that is not sound itself counts as what it most likely means, its port left out if need be.
- * Undefined where the policy has no name, or names no target.
- */
-export function refusedTlsPolicy(value: unknown): BackendTlsPolicy | undefined {
-  const policy = readableParts.safeParse(value);
-  if (!policy.success) return undefined;
-  const { metadata, spec } = policy.data;
-  const refs = spec.targetRefs.flatMap((ref) => readableRef.safeParse(ref).data ?? []);
-  if (refs.length === 0) return undefined;
-  return {
-    apiVersion: `${gatewayGroup}/v1`,
-    kind: "BackendTLSPolicy",
-    metadata,
-    spec: { targetRefs: refs, validation: undefined, options: {} },
-  };
-}
-
-/** Name and namespace tell whose Services are meant. */
-const readableParts = z.object({
-  metadata: readableMetadata,
-  spec: z.object({ targetRefs: z.array(z.unknown()) }),
-});
-
 const readableRef = z.object({
   group: group.catch(""),
   kind: kindName.catch("Service"),
   name: targetName,
   sectionName: sectionName.optional().catch(undefined),
 });
+
+const readableRefs = z
+  .array(z.unknown())
+  .transform((refs) => refs.flatMap((ref) => readableRef.safeParse(ref).data ?? []))
+  .refine((refs) => refs.length > 0);
+
+/**
+ * What is left of a policy that is refused: its targets. Were it forgotten as a whole, their servers would be called in
+ * the clear. A target that is not sound itself counts as what it most likely means, its port left out if need be.
+ * Undefined where the policy has no name, or names no target.
+ */
+export const refusedTlsPolicy = remainsReader(
+  "BackendTLSPolicy",
+  z.object({
+    // Name and namespace tell whose Services are meant.
+    metadata: readableMetadata,
+    spec: z.object({ targetRefs: readableRefs }).transform((spec) => ({ ...spec, validation: undefined, options: {} })),
+  }),
+);

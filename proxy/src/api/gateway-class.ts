@@ -1,7 +1,12 @@
 /** GatewayClass (Gateway API v1.6): which controller serves the Gateways that name it. */
 import * as z from "zod";
-import { clusterMetadata, gatewayApiVersions, readableClusterMetadata, strictResource } from "./metadata.ts";
-import { gatewayGroup } from "./names.ts";
+import {
+  clusterMetadata,
+  gatewayApiVersions,
+  readableClusterMetadata,
+  remainsReader,
+  strictResource,
+} from "./metadata.ts";
 import { group, type Immutable, kindName, namespaceName, strictObject, targetName, text } from "./schema.ts";
 
 const controllerName = text("a domain and path such as gatewayproxy.dev/controller", {
@@ -38,16 +43,10 @@ export interface GatewayClass extends Omit<SoundClass, "spec"> {
  * What is left of a class that is refused: whose it is. Were it forgotten as a whole, its Gateways would be nobody's.
  * Undefined where it has no name or no controller.
  */
-export function refusedGatewayClass(value: unknown): GatewayClass | undefined {
-  const parts = readableParts.safeParse(value).data;
-  if (parts === undefined) return undefined;
-  const { metadata, spec } = parts;
-  return {
-    apiVersion: `${gatewayGroup}/v1`,
-    kind: "GatewayClass",
-    metadata,
-    spec: { controllerName: spec.controllerName, isRefused: true },
-  };
-}
-
-const readableParts = z.object({ metadata: readableClusterMetadata, spec: z.object({ controllerName }) });
+export const refusedGatewayClass = remainsReader(
+  "GatewayClass",
+  z.object({
+    metadata: readableClusterMetadata,
+    spec: z.object({ controllerName }).transform((spec) => ({ ...spec, isRefused: true as const })),
+  }),
+);

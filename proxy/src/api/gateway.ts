@@ -1,8 +1,7 @@
 /** Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners on addresses, and who may add more of them. */
 import * as z from "zod";
 import { listeners, secretReference } from "./listener.ts";
-import { gatewayApiVersions, namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
-import { gatewayGroup } from "./names.ts";
+import { gatewayApiVersions, namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";
 import {
   anyText,
   group,
@@ -98,19 +97,13 @@ export type Gateway = Immutable<z.output<typeof gatewaySchema>>;
  * What is left of a Gateway that is refused: that it is there, and its class. Were it forgotten as a whole, its routes
  * and policies would be told that it does not exist. Undefined where it has no name or no class.
  */
-export function refusedGateway(value: unknown): Gateway | undefined {
-  const parts = readableParts.safeParse(value).data;
-  if (parts === undefined) return undefined;
-  const { metadata, spec } = parts;
-  return {
-    apiVersion: `${gatewayGroup}/v1`,
-    kind: "Gateway",
-    metadata,
-    spec: { gatewayClassName: spec.gatewayClassName, listeners: [], addresses: [] },
-  };
-}
-
-const readableParts = z.object({ metadata: readableMetadata, spec: z.object({ gatewayClassName: targetName }) });
+export const refusedGateway = remainsReader(
+  "Gateway",
+  z.object({
+    metadata: readableMetadata,
+    spec: z.object({ gatewayClassName: targetName }).transform((spec) => ({ ...spec, listeners: [], addresses: [] })),
+  }),
+);
 
 /** How clients of one port are asked for certificates. */
 export type FrontendTls = Immutable<z.output<typeof frontendTls>>;

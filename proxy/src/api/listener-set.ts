@@ -1,7 +1,7 @@
 /** ListenerSet (Gateway API v1.6): listeners that another team adds to a Gateway that allows it. */
 import * as z from "zod";
 import { listeners } from "./listener.ts";
-import { gatewayApiVersions, namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
+import { gatewayApiVersions, namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";
 import { gatewayGroup } from "./names.ts";
 import { group, type Immutable, kindName, namespaceName, strictObject, targetName } from "./schema.ts";
 
@@ -23,16 +23,10 @@ export const listenerSetSchema = strictResource({
 export type ListenerSet = Immutable<z.output<typeof listenerSetSchema>>;
 
 /** What is left of a set that is refused: that it is there, and its Gateway. Undefined where it does not name one. */
-export function refusedListenerSet(value: unknown): ListenerSet | undefined {
-  const parts = readableParts.safeParse(value).data;
-  if (parts === undefined) return undefined;
-  const { metadata, spec } = parts;
-  return {
-    apiVersion: `${gatewayGroup}/v1`,
-    kind: "ListenerSet",
-    metadata,
-    spec: { parentRef: spec.parentRef, listeners: [] },
-  };
-}
-
-const readableParts = z.object({ metadata: readableMetadata, spec: z.object({ parentRef }) });
+export const refusedListenerSet = remainsReader(
+  "ListenerSet",
+  z.object({
+    metadata: readableMetadata,
+    spec: z.object({ parentRef }).transform((spec) => ({ ...spec, listeners: [] })),
+  }),
+);

@@ -41,6 +41,18 @@ export const readableMetadata = namespacedMetadata.extend(readable);
 export const readableClusterMetadata = clusterMetadata.extend(readable);
 
 /**
+ * How to read what is left of an object that is refused.
+ *
+ * @param parts `metadata` and `spec`, as they stay in force; where they cannot be read either, nothing is left.
+ */
+export function remainsReader<Kind extends string, Parts extends z.ZodType<object>>(kind: Kind, parts: Parts) {
+  return (value: unknown) => {
+    const read = parts.safeParse(value);
+    return read.success ? { apiVersion: `${gatewayGroup}/v1`, kind, ...read.data } : undefined;
+  };
+}
+
+/**
  * An object of the Gateway API or of ours: no unknown field, except in metadata and status.
  *
  * @param apiVersions all that are read, the preferred one first.
