@@ -215,6 +215,8 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   const returnedMs = performance.now();
   await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is back"));
   const backAfterMs = performance.now() - returnedMs;
+  await expect.poll(() => chargedAt(again.grpcPort), { timeout: 5_000 }).toBeGreaterThanOrEqual(buffered);
+  const chargedAfterMs = performance.now() - returnedMs;
   const decidedBefore = (await decisions(gateway, "service")).get("allowed") ?? 0;
   await sleep(500);
   over.abort();
@@ -222,6 +224,7 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
 
   expect(opened["cause"]).toBeDefined();
   expect(backAfterMs).toBeLessThan(2_000);
+  expect(chargedAfterMs).toBeLessThan(2_000);
   expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200, 429]));
   expect(seen.filter(({ marked, status }) => marked && status === 429)).toEqual([]);
   // The fallback's counter, to the last unit; no limit of the service is anywhere near.
