@@ -41,6 +41,7 @@ export function startProgram(
   child.on("error", (error) => lines.push(error.message));
   const endWithParent = () => child.kill("SIGKILL");
   process.once("exit", endWithParent);
+  exitWhenTold();
   const pid = child.pid;
   if (pid === undefined) throw new Error(`cannot start ${name}: ${command}`);
   return {
@@ -55,6 +56,13 @@ export function startProgram(
       await stopChild(child);
     },
   };
+}
+
+/** A process that dies of a signal has no "exit". */
+function exitWhenTold(): void {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1));
+  }
 }
 
 async function stopChild(child: ChildProcess): Promise<void> {
