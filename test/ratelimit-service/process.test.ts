@@ -157,7 +157,10 @@ describe("several workers", () => {
   });
 
   test("show in a heap profile what is alive in each thread, though nobody has called yet", async () => {
-    const { debug } = await start({ WORKERS: "2" });
+    // V8 samples an allocation every half MiB: what every thread holds must be many times as large.
+    const entries = Array.from({ length: 20_000 }, (_, index) => `  - {key: client, value: number-${index}}\n`);
+    const folder = await folderOf({ "large.yaml": `domain: d\ndescriptors:\n${entries.join("")}` });
+    const { debug } = await start({ WORKERS: "2" }, folder);
     const profile = await fetch(`${debug}/debug/pprof/heap`);
     const { types, samples } = readProfile(new Uint8Array(await profile.arrayBuffer()));
 
