@@ -1,10 +1,6 @@
 import { defineConfig } from "vitest/config";
+import { jsonReport, retry } from "./test/support/ci-run.ts";
 import { MissingProgramsReporter } from "./test/support/missing-programs-reporter.ts";
-
-// Where .ci/run wants the totals of the run; nobody else sets it.
-const jsonPath = process.env["TEST_REPORT"];
-const jsonReport: ["json", { outputFile: string }][] =
-  jsonPath === undefined ? [] : [["json", { outputFile: jsonPath }]];
 
 // Unit tests sit beside their source; tests of whole programs sit under test/.
 export default defineConfig({
@@ -14,6 +10,7 @@ export default defineConfig({
     exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
-    reporters: ["default", new MissingProgramsReporter(), ...jsonReport],
+    retry,
+    reporters: ["default", new MissingProgramsReporter(), ...jsonReport("TEST_REPORT")],
   },
 });

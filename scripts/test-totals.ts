@@ -1,8 +1,10 @@
 /**
- * Prints the totals of test runs from vitest's JSON reports, `N passed, N failed, N skipped`, alone on a line for
- * whatever reads the end of a log. Exit status 1 when something failed or a report is missing.
+ * Prints what failed in test runs, and their totals, from vitest's JSON reports. The totals, `N passed, N failed,
+ * N skipped`, stand alone on the last line for whatever reads the end of a log. Exit status 1 when something failed or a
+ * report is missing.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { relative } from "node:path";
 
 /** What this script reads of vitest's JSON report. */
 export interface TestReport {
@@ -11,38 +13,73 @@ export interface TestReport {
   readonly numFailedTests: number;
   readonly numPendingTests: number;
   readonly numTodoTests: number;
-  readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly unknown[] }[];
+  readonly testResults: readonly FileReport[];
+}
+
+interface FileReport {
+  /** The file's absolute path. */
+  readonly name: string;
+  readonly status: string;
+  /** Why the file could not be loaded, or empty. */
+  readonly message: string;
+  readonly assertionResults: readonly {
+    readonly fullName: string;
+    readonly status: string;
+    /** The errors of every attempt, those of a test that passed in the end among them. */
+    readonly failureMessages: readonly string[];
+  }[];
 }
 
 /** How a run ended. */
 export interface Totals {
   readonly line: string;
   readonly failed: boolean;
+  /** Every failure by name with its reason, and every test that passed only when it was tried again. */
+  readonly findings: readonly string[];
 }
 
 /** The totals of all reports together. A file that could not even be loaded has no tests to count and counts as one failure. */
 export function totalsOf(...reports: readonly TestReport[]): Totals {
   const sum = (count: (report: TestReport) => number) => reports.reduce((total, report) => total + count(report), 0);
-  const failed = sum((report) => report.numFailedTests + unloadedFiles(report));
+  const failed = sum((report) => report.numFailedTests + report.testResults.filter(isUnloaded).length);
   const skipped = sum((report) => report.numPendingTests + report.numTodoTests);
   const ending = skipped === 0 ? "" : `, ${skipped} skipped`;
   return {
     line: `${sum((report) => report.numPassedTests)} passed, ${failed} failed${ending}`,
     failed: failed > 0 || !reports.every((report) => report.success),
+    findings: reports.flatMap((report) => report.testResults.flatMap(findingsOf)),
   };
 }
 
-function unloadedFiles({ testResults }: TestReport): number {
-  return testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0).length;
+function isUnloaded({ status, assertionResults }: FileReport): boolean {
+  return status === "failed" && assertionResults.length === 0;
+}
+
+function findingsOf(file: FileReport): readonly string[] {
+  const path = relative(process.cwd(), file.name);
+  if (isUnloaded(file)) return [`!! not loaded: ${path}\n${indented(file.message)}`];
+  return file.assertionResults
+    .filter((test) => test.status === "failed" || test.failureMessages.length > 0)
+    .map((test) => {
+      const verdict = test.status === "failed" ? "!! failed" : "~~ passed only when tried again";
+      return `${verdict}: ${path}: ${test.fullName.trim()}\n${indented(test.failureMessages.join("\n"))}`;
+    });
+}
+
+/** Without the test runner's own frames. */
+function indented(text: string): string {
+  const lines = text.split("\n").filter((line) => !/^\s+at .*(node_modules|<anonymous>)/.test(line));
+  return lines.join("\n").replaceAll(/^(?=.)/gm, "   ");
 }
 
 if (import.meta.main) {
   const paths = process.argv.slice(2);
   const written = paths.filter((path) => existsSync(path));
   const isComplete = written.length === paths.length && paths.length > 0;
-  if (!isComplete) console.error("some tests did not run: an earlier part of the check failed");
   // The reports are vitest's own, written moments ago.
   const totals = totalsOf(...written.map((path) => JSON.parse(readFileSync(path, "utf8")) as TestReport));
+  for (const finding of totals.findings) console.log(finding);
+  if (!isComplete) console.error("some tests did not run: an earlier part of the check failed");
   console.log(totals.line);
   process.exitCode = totals.failed || !isComplete ? 1 : 0;
 }

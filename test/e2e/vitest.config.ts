@@ -3,10 +3,7 @@
  * its own, one after the other, because they share the node port by which they come in.
  */
 import { defineConfig } from "vitest/config";
-
-const jsonPath = process.env["TEST_REPORT_E2E"];
-const jsonReport: ["json", { outputFile: string }][] =
-  jsonPath === undefined ? [] : [["json", { outputFile: jsonPath }]];
+import { jsonReport, retry } from "../support/ci-run.ts";
 
 export default defineConfig({
   test: {
@@ -16,6 +13,7 @@ export default defineConfig({
     // They wait for pods.
     testTimeout: 120_000,
     hookTimeout: 180_000,
-    reporters: ["default", ...jsonReport],
+    retry,
+    reporters: ["default", ...jsonReport("TEST_REPORT_E2E")],
   },
 });

@@ -1,11 +1,8 @@
 /** Tests against a real API server: `npm run test:kube`. They share one control plane, which `global-setup.ts` starts. */
 import { defineConfig } from "vitest/config";
 import { buildCommand } from "../rig/binaries.ts";
+import { jsonReport, retry } from "../support/ci-run.ts";
 import { MissingProgramsReporter } from "../support/missing-programs-reporter.ts";
-
-const jsonPath = process.env["TEST_REPORT_KUBE"];
-const jsonReport: ["json", { outputFile: string }][] =
-  jsonPath === undefined ? [] : [["json", { outputFile: jsonPath }]];
 
 export default defineConfig({
   test: {
@@ -15,6 +12,7 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    reporters: ["default", new MissingProgramsReporter(buildCommand), ...jsonReport],
+    retry,
+    reporters: ["default", new MissingProgramsReporter(buildCommand), ...jsonReport("TEST_REPORT_KUBE")],
   },
 });
