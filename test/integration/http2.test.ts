@@ -84,6 +84,16 @@ test("a limit refuses with the same status, headers and text", async () => {
   expect(body).toBe("rate limit exceeded");
 });
 
+test("a client that expects 100 Continue is told to go on", async () => {
+  const gateway = await startGateway(route((await startBackend()).port));
+  const stream = open(gateway.url()).request({ ":method": "POST", ":path": "/", expect: "100-continue" });
+  const chunks: Buffer[] = [];
+  stream.on("continue", () => stream.end("hello"));
+  stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  await new Promise((resolve) => stream.on("close", resolve));
+  expect(JSON.parse(Buffer.concat(chunks).toString())).toMatchObject({ body: "hello" });
+});
+
 test("trailers pass", async () => {
   const { port } = await startBackend((_request, response) => {
     response.writeHead(200, { trailer: "x-checksum" });

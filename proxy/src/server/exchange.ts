@@ -149,8 +149,14 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
   #fault(error: unknown): void {
     this.#services.faulted(error, this.#record);
     if (this.#isClosed) return;
-    this.#forwarding?.stop();
-    this.#answer(internalFault);
+    try {
+      if (this.#forwarding === undefined) this.#answer(internalFault);
+      else this.#forwarding.giveUp(internalFault);
+    } catch (failure) {
+      // What cannot be written made the answer fail, and it would be part of this one too.
+      this.#services.faulted(failure, this.#record);
+      this.#downstream.reset();
+    }
   }
 
   #route(match: RouteMatch<CompiledRule> | undefined): void {
@@ -285,6 +291,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
       editResponse: this.#responseEditor(rule, target),
       readsUsage: target.ai !== undefined || rule.limits.countsTokens || rule.globalLimits?.countsTokens === true,
       answer: (answer) => this.#answer(answer),
+      fault: (error) => this.#fault(error),
     });
     this.#forwarding = forwarding;
     const request = this.#outgoingRequest(target, match);

@@ -44,6 +44,8 @@ export interface ForwardingOptions {
   readonly readsUsage: boolean;
   /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
   readonly answer: (answer: OwnAnswer) => void;
+  /** Takes what failed inside the proxy later than its caller could see. */
+  readonly fault: (error: unknown) => void;
 }
 
 /** Without `retry`: one more call, at once. */
@@ -75,7 +77,7 @@ export class Forwarding implements RelayOwner {
     const requestMs = timeouts?.requestMs ?? 0;
     if (requestMs === 0) return;
     const remainingMs = startMs + requestMs - clock.monotonicMs();
-    this.#requestTimer = clock.setTimer(Math.max(0, remainingMs), () => this.#onRequestTimeout());
+    this.#requestTimer = clock.setTimer(Math.max(0, remainingMs), () => this.giveUp(requestTimeout));
   }
 
   /** @param hidesUsage the answer has an event that the client did not ask for. */
@@ -103,6 +105,12 @@ export class Forwarding implements RelayOwner {
     this.#call?.resume();
   }
 
+  /** Ends the request with `answer`; with nothing more than a reason where an answer has begun. */
+  giveUp(answer: OwnAnswer): void {
+    this.stop();
+    if (this.#relay?.cutOff(answer.reason) !== true) this.#options.answer(answer);
+  }
+
   /** Makes no call any more and answers nothing. */
   stop(): void {
     this.#isOver = true;
@@ -125,6 +133,10 @@ export class Forwarding implements RelayOwner {
       this.#callMs,
     );
     return this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain();
+  }
+
+  onFault(error: unknown): void {
+    this.#options.fault(error);
   }
 
   /** A rule's timeouts are for answers; what follows a switch of protocols lasts as long as it is used. */
@@ -241,11 +253,6 @@ export class Forwarding implements RelayOwner {
     if (call.isOver) return;
     call.expire();
     relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" }, call);
-  }
-
-  #onRequestTimeout(): void {
-    this.stop();
-    if (this.#relay?.cutOff("RequestTimeout") !== true) this.#options.answer(requestTimeout);
   }
 
   #answer(answer: OwnAnswer): void {

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import { fieldOf, removeField } from "./fields.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -75,7 +76,8 @@ export class Http1Downstream implements Downstream {
 
   respond(status: number, headers: string[], body: Buffer | string): void {
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-    if (this.#needsLength(status) && !hasContentLength(headers)) headers.push("content-length", String(bytes));
+    if (this.#needsLength(status) && fieldOf(headers, "content-length") === undefined)
+      headers.push("content-length", String(bytes));
     this.start(status, headers);
     if (bytes === 0) this.#response.end();
     else if (typeof body === "string") this.#response.end(body);
@@ -86,6 +88,8 @@ export class Http1Downstream implements Downstream {
   start(status: number, headers: string[]): void {
     const isLast = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined;
     if (isLast) headers.push("connection", "close");
+    // Node refuses to announce trailers where none can follow; a backend may, and then send none.
+    if (!this.#canHaveTrailers(status, headers)) removeField(headers, "trailer");
     this.#response.writeHead(status, headers);
   }
 
@@ -101,6 +105,7 @@ export class Http1Downstream implements Downstream {
   switchProtocols(headers: string[]): TunnelEnd {
     const { socket } = this.#request;
     this.#isSwitched = true;
+    removeField(headers, "trailer");
     headers.push("connection", "upgrade", "upgrade", this.upgrade ?? "");
     this.#response.writeHead(101, headers);
     this.#response.flushHeaders();
@@ -112,10 +117,9 @@ export class Http1Downstream implements Downstream {
     this.#response.destroy();
   }
 
-  /** What node:http does for other requests: tells the end, and closes the connection after the answer that declines. */
+  /** What node:http does for other requests: tells the end. */
   #listenToSocket(socket: Socket, events: DownstreamEvents): void {
     const response = this.#response;
-    response.once("finish", () => socket.destroySoon());
     socket.once("close", (hadError) => events.onClose(this.#isSwitched ? !hadError : response.writableFinished));
   }
 
@@ -124,15 +128,15 @@ export class Http1Downstream implements Downstream {
     return this.head.method !== "HEAD" && status !== 204 && status !== 304;
   }
 
+  /** Only chunks end with a trailer section (RFC 9112 §7.1). */
+  #canHaveTrailers(status: number, headers: readonly string[]): boolean {
+    return this.httpVersion !== "1.0" && this.#needsLength(status) && fieldOf(headers, "content-length") === undefined;
+  }
+
   /** The client may still send the body that it announced, so what follows on the connection could be either. */
   #leavesBodyUnsent(): boolean {
     return this.#awaitsContinue && !this.#bodyTaken;
   }
-}
-
-function hasContentLength(headers: readonly string[]): boolean {
-  for (let i = 0; i < headers.length; i += 2) if (headers[i] === "content-length") return true;
-  return false;
 }
 
 function pairs(flat: readonly string[]): [string, string][] {

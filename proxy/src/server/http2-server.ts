@@ -27,6 +27,8 @@ const serverOptions = {
   /** MiB of a connection; new streams are refused beyond it. */
   maxSessionMemory: 32,
   maxSessionInvalidFrames: 100,
+  /** A field that is given twice is the backend's business; Node would throw it at us. */
+  strictSingleValueFields: false,
   /**
    * Streams that a client may reset at once, and then per second. A browser that leaves a page resets all of its
    * streams; a client that opens streams only to reset them wants nothing but our work (CVE-2023-44487).

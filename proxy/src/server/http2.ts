@@ -4,6 +4,7 @@ import { constants } from "node:http2";
 import type { Readable } from "node:stream";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
+import { fieldOf } from "./fields.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { TunnelEnd } from "./tunnel.ts";
 
@@ -21,8 +22,9 @@ export class Http2Downstream implements Downstream {
   readonly httpVersion = "2";
   readonly connection: Connection;
   readonly upgrade: string | undefined;
-  readonly body: Readable | undefined;
+  readonly #body: Readable | undefined;
   readonly #stream: ServerHttp2Stream;
+  #bodyTaken = false;
   #trailers: string[] = [];
   /** Node may close a stream before it calls its writable side finished, so we remember for ourselves. */
   #isEnded = false;
@@ -31,7 +33,7 @@ export class Http2Downstream implements Downstream {
     this.head = head;
     this.connection = connection;
     this.upgrade = upgrade;
-    this.body = isEnded || upgrade !== undefined ? undefined : stream;
+    this.#body = isEnded || upgrade !== undefined ? undefined : stream;
     this.#stream = stream;
   }
 
@@ -49,8 +51,17 @@ export class Http2Downstream implements Downstream {
     stream.on("error", ignore);
   }
 
+  get body(): Readable | undefined {
+    if (this.#body !== undefined && !this.#bodyTaken) {
+      this.#bodyTaken = true;
+      const isAwaited = fieldOf(this.head.rawHeaders, "expect")?.toLowerCase() === "100-continue";
+      if (isAwaited && !this.#isGone()) this.#stream.additionalHeaders({ ":status": 100 });
+    }
+    return this.#body;
+  }
+
   respond(status: number, headers: string[], body: Buffer | string): void {
-    if (this.#stream.destroyed) return;
+    if (this.#isGone()) return;
     this.#stream.respond([":status", String(status), ...headers], { endStream: body.length === 0 });
     if (body.length > 0) this.#stream.end(body);
     this.#isEnded = true;
@@ -58,7 +69,7 @@ export class Http2Downstream implements Downstream {
   }
 
   start(status: number, headers: string[]): void {
-    if (this.#stream.destroyed) return;
+    if (this.#isGone()) return;
     this.#stream.respond([":status", String(status), ...headers], { waitForTrailers: true });
     this.#stream.once("wantTrailers", () => this.#sendTrailers());
   }
@@ -79,7 +90,7 @@ export class Http2Downstream implements Downstream {
     const kept = headers.flatMap((text, i) =>
       i % 2 === 0 && text !== "sec-websocket-accept" ? [text, headers[i + 1] ?? ""] : [],
     );
-    this.#stream.respond([":status", "200", ...kept]);
+    if (!this.#isGone()) this.#stream.respond([":status", "200", ...kept]);
     return this.#stream;
   }
 
@@ -87,8 +98,14 @@ export class Http2Downstream implements Downstream {
     this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   }
 
+  /** Reset by the client: "close" tells of it soon, and Node throws at what is said till then. */
+  #isGone(): boolean {
+    return this.#stream.destroyed || this.#stream.closed;
+  }
+
   /** Also without any: of none, Node makes the empty frame that ends the stream, where closing it would be a reset. */
   #sendTrailers(): void {
+    if (this.#isGone()) return;
     this.#stream.sendTrailers(grouped(this.#trailers));
     this.#refuseRest();
   }
@@ -96,13 +113,14 @@ export class Http2Downstream implements Downstream {
   /** The answer is whole; what is still to come of the request is not wanted any more (RFC 9113 §8.1). */
   #refuseRest(): void {
     // A reset overtakes what Node is about to send in this turn.
-    if (this.body?.readableEnded === false) setImmediate(() => this.#stream.close());
+    if (this.#body?.readableEnded === false) setImmediate(() => this.#stream.close());
   }
 }
 
 /** Node takes trailers as an object; fields of one name become a list. */
 function grouped(flat: readonly string[]): Record<string, string[]> {
-  const fields: Record<string, string[]> = {};
+  // A field may be called as a member of every other object is.
+  const fields: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (let i = 0; i + 1 < flat.length; i += 2) (fields[flat[i] ?? ""] ??= []).push(flat[i + 1] ?? "");
   return fields;
 }

@@ -21,6 +21,7 @@ import type { FailureReason, RequestRecord } from "../telemetry/request-record.t
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { Admitted } from "./admission.ts";
+import { fieldOf, removeField } from "./fields.ts";
 import type { Downstream } from "./downstream.ts";
 import { joinTunnel } from "./tunnel.ts";
 
@@ -45,9 +46,13 @@ export interface RelayOwner {
   onUpstreamFailure(failure: UpstreamFailure): void;
   /** The backend has switched protocols: there is no answer to wait for any more. */
   onSwitched(): void;
+  /** Passing the answer on failed inside the proxy. */
+  onFault(error: unknown): void;
 }
 
 const nothing = Buffer.alloc(0);
+/** The highest that HTTP/2 can say by Node; HTTP/1.1 passes on what some sites make up. */
+const maxHttp2Status = 599;
 
 export class ResponseRelay implements ResponseSink {
   readonly #options: RelayOptions;
@@ -69,11 +74,17 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { readsUsage, hidesUsage, owner } = this.#options;
+    const { readsUsage, hidesUsage, owner, downstream } = this.#options;
+    if (status > maxHttp2Status && downstream.httpVersion === "2") {
+      call.abort();
+      this.onFailure({ kind: "reset", message: `HTTP/2 has no status ${status}` }, call);
+      return;
+    }
     if (!owner.acceptsStatus(status, headers)) {
       this.#state = "dropped";
       return;
     }
+    if (isWithoutContent(status)) removeField(headers, "content-length");
     if (readsUsage || hidesUsage) this.#readUsage(status, headers);
     this.#begin(status, headers, call);
     this.#headers = headers;
@@ -86,10 +97,15 @@ export class ResponseRelay implements ResponseSink {
     owner.onSwitched();
     // HTTP/2 says with 200 what HTTP/1.1 says with 101 (RFC 8441 §5).
     this.#begin(downstream.httpVersion === "2" ? 200 : 101, headers, call);
-    this.#state = "ended";
-    joinTunnel(downstream.switchProtocols(headers), connection, record, () => {
-      record.reason ??= "UpstreamReset";
-    });
+    try {
+      const client = downstream.switchProtocols(headers);
+      this.#state = "ended";
+      joinTunnel(client, connection, record, () => {
+        record.reason ??= "UpstreamReset";
+      });
+    } catch (error) {
+      owner.onFault(error);
+    }
   }
 
   #begin(status: number, headers: string[], call: UpstreamCall): void {
@@ -103,6 +119,7 @@ export class ResponseRelay implements ResponseSink {
 
   onData(chunk: Buffer, call: UpstreamCall): void {
     if (this.#state !== "headHeld" && this.#state !== "started") return;
+    if (isWithoutContent(this.#options.record.status)) return;
     this.#gathered.push(chunk);
     if (this.#state === "started" && this.#gathered.length === 1) process.nextTick(release, this, call);
   }
@@ -195,13 +212,17 @@ export class ResponseRelay implements ResponseSink {
   /** Passes on what has come in this turn, after the head if that is still held, unless the answer is whole by now. */
   release(call: UpstreamCall): void {
     if (this.#isSettled || (this.#state !== "headHeld" && this.#state !== "started")) return;
-    if (this.#state === "headHeld") this.#start();
-    this.#write(this.#takeGathered(), call);
+    try {
+      if (this.#state === "headHeld") this.#start();
+      this.#write(this.#takeGathered(), call);
+    } catch (error) {
+      this.#options.owner.onFault(error);
+    }
   }
 
   #start(): void {
-    this.#state = "started";
     this.#options.downstream.start(this.#options.record.status, this.#headers);
+    this.#state = "started";
   }
 
   /** Joins what has come, shows it to the usage reader, and returns what of it goes on. */
@@ -220,19 +241,29 @@ export class ResponseRelay implements ResponseSink {
     if (!this.#options.downstream.write(piece)) call.pause();
   }
 
+  /** Called when the usage has been read, so that nobody else would hear of a failure. */
   #end(last: Buffer, trailers: string[], call: UpstreamCall): void {
-    const { downstream, record } = this.#options;
-    if (this.#state === "headHeld" && trailers.length === 0) {
-      this.#state = "ended";
-      record.responseBytes = last.length;
-      downstream.respond(record.status, this.#headers, last);
-      return;
+    try {
+      if (this.#state === "headHeld" && trailers.length === 0) this.#respond(last);
+      else this.#endStream(last, trailers, call);
+    } catch (error) {
+      this.#options.owner.onFault(error);
     }
+  }
+
+  #respond(body: Buffer): void {
+    const { downstream, record } = this.#options;
+    record.responseBytes = body.length;
+    downstream.respond(record.status, this.#headers, body);
+    this.#state = "ended";
+  }
+
+  #endStream(last: Buffer, trailers: string[], call: UpstreamCall): void {
     if (this.#state === "headHeld") this.#start();
     if (this.#state !== "started") return;
     this.#write(last, call);
+    this.#options.downstream.end(trailers);
     this.#state = "ended";
-    downstream.end(trailers);
   }
 }
 
@@ -258,13 +289,7 @@ function usageHead(status: number, headers: readonly string[]): ResponseHead {
   };
 }
 
-/** `name` lower case, as the names in `headers`. */
-function removeField(headers: string[], name: string): void {
-  for (let i = headers.length - 2; i >= 0; i -= 2) if (headers[i] === name) headers.splice(i, 2);
-}
-
-/** First value of a field; `name` lower case, as the names in `headers`. */
-function fieldOf(headers: readonly string[], name: string): string | undefined {
-  for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
-  return undefined;
+/** RFC 9110 §15.3.5, §15.3.6: what a backend sends behind such a head is no content. */
+function isWithoutContent(status: number): boolean {
+  return status === 204 || status === 205;
 }

@@ -184,6 +184,8 @@ const hopByHop: ReadonlySet<string> = new Set([
   "proxy-connection",
   "transfer-encoding",
   "upgrade",
+  // Belongs to an upgrade that HTTP/2 has retired (RFC 9113 §3.1).
+  "http2-settings",
   "te",
 ]);
 

@@ -1,0 +1,12 @@
+/** Flat header sections whose names are in lower case: of answers, and of requests by HTTP/2. */
+
+/** First value of a field; `name` lower case. */
+export function fieldOf(headers: readonly string[], name: string): string | undefined {
+  for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
+  return undefined;
+}
+
+/** Takes every field of a name out, in place; `name` lower case. */
+export function removeField(headers: string[], name: string): void {
+  for (let i = headers.length - 2; i >= 0; i -= 2) if (headers[i] === name) headers.splice(i, 2);
+}

@@ -1,0 +1,110 @@
+/**
+ * Backends that answer as no backend should: what can be passed on arrives, of the rest the client is told, and nothing
+ * of it reaches anybody else's requests.
+ */
+import { connect } from "node:http2";
+import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+import { startRawBackend } from "../support/raw-backend.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+/** Longer than what leaves in one write with its head. */
+const long = "x".repeat(200_000);
+const chunked = "transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
+const withBody = "content-length: 2\r\n\r\nok";
+
+const gatewayFor = async (answer: string) => {
+  const port = await startRawBackend((path) => (path === "/odd" ? answer : `HTTP/1.1 200 OK\r\n${withBody}`));
+  return startGateway(
+    manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
+  );
+};
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+async function askHttp1(url: string, path: string, method: string, version = "1.1"): Promise<Answer> {
+  return rawHttp(url, `${method} ${path} HTTP/${version}\r\nHost: a\r\nConnection: close\r\n\r\n`);
+}
+
+function askHttp2(url: string, path: string, method: string): Promise<Answer> {
+  const session = connect(url);
+  onTestFinished(() => session.destroy());
+  const stream = session.request({ ":method": method, ":path": path });
+  let status = 0;
+  let body = "";
+  stream.on("response", (headers) => (status = headers[":status"] ?? 0));
+  stream.setEncoding("latin1").on("data", (chunk: string) => (body += chunk));
+  return new Promise((resolve, reject) => stream.on("error", reject).on("close", () => resolve({ status, body })));
+}
+
+describe.each([
+  ["HTTP/1.1", askHttp1],
+  ["HTTP/2", askHttp2],
+])("over %s", (protocol, ask) => {
+  test.each([
+    ["announces trailers and sends none", `HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}\r\n`, 200, "ok"],
+    ["announces trailers of a body with a length", `HTTP/1.1 200 OK\r\ntrailer: x\r\n${withBody}`, 200, "ok"],
+    [
+      "does so of a long body",
+      `HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: ${long.length}\r\n\r\n${long}`,
+      200,
+      long,
+    ],
+    ["announces trailers of no body", "HTTP/1.1 304 Not Modified\r\ntrailer: x\r\n\r\n", 304, ""],
+    ["says twice what may be said once", `HTTP/1.1 200 OK\r\nlocation: /a\r\nlocation: /b\r\n${withBody}`, 200, "ok"],
+    [
+      "does so of a long body too",
+      `HTTP/1.1 200 OK\r\nlocation: /a\r\nlocation: /b\r\ncontent-length: ${long.length}\r\n\r\n${long}`,
+      200,
+      long,
+    ],
+    [
+      "has fields of an upgrade that nobody asked for",
+      `HTTP/1.1 200 OK\r\nhttp2-settings: x\r\n${withBody}`,
+      200,
+      "ok",
+    ],
+    ["has a length and no content", "HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n", 204, ""],
+    ["has content where there is none", `HTTP/1.1 205 Reset Content\r\n${withBody}`, 205, ""],
+    [
+      "has a status that nobody defined",
+      `HTTP/1.1 999 Odd\r\n${withBody}`,
+      protocol === "HTTP/2" ? 502 : 999,
+      undefined,
+    ],
+    ["has a status that is none", `HTTP/1.1 099 Odd\r\n${withBody}`, 502, undefined],
+    ["has two framings", `HTTP/1.1 200 OK\r\ncontent-length: 1\r\n${chunked}\r\n`, 502, undefined],
+  ])("an answer that %s", async (_case, answer, status, body) => {
+    const gateway = await gatewayFor(answer);
+    const got = await ask(gateway.url(), "/odd", "GET");
+    expect(got.status).toBe(status);
+    if (body !== undefined) expect(got.body.replace(/^2\r\nok\r\n0\r\n\r\n$/, "ok")).toBe(body);
+    expect(await ask(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
+  });
+
+  test("an answer to HEAD that announces trailers", async () => {
+    const gateway = await gatewayFor("HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: 2\r\n\r\n");
+    expect(await ask(gateway.url(), "/odd", "HEAD")).toMatchObject({ status: 200, body: "" });
+  });
+
+  test.each(["__proto__", "constructor", "http2-settings"])("a trailer called %s", async (name) => {
+    const gateway = await gatewayFor(`HTTP/1.1 200 OK\r\n${chunked}${name}: 1\r\n\r\n`);
+    expect(await ask(gateway.url(), "/odd", "GET")).toMatchObject({ status: 200 });
+    expect(await ask(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
+  });
+});
+
+test("an answer that announces trailers, to a client of HTTP/1.0, which has none", async () => {
+  const gateway = await gatewayFor(`HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}x: 1\r\n\r\n`);
+  expect(await askHttp1(gateway.url(), "/odd", "GET", "1.0")).toMatchObject({ status: 200, body: "ok" });
+});
