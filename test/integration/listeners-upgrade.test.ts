@@ -201,6 +201,28 @@ describe("any other protocol", () => {
     expect(requests[0]?.headers).not.toHaveProperty("http2-settings");
   });
 
+  test("is not switched to ahead of an answer that is still to come, and both requests are answered in turn", async () => {
+    const backend = await startBackend((request, response) => {
+      setTimeout(() => response.end(request.url), request.url === "/slow" ? 50 : 0);
+    });
+    const gateway = await startGateway(route(backend.port));
+    const { body } = await rawHttp(
+      gateway.url(),
+      "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n" +
+        "GET /next HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: x\r\n\r\n",
+    );
+    expect(body).toMatch(/^\/slowHTTP\/1\.1 200 OK\r\n[^]*\/next$/);
+  });
+
+  test("that is asked for by a head that cannot be accepted is refused, and the connection is closed", async () => {
+    const gateway = await startGateway(gatewayManifest());
+    const answer = await rawHttp(
+      gateway.url(),
+      "GET / HTTP/1.1\r\nHost: me@a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    );
+    expect(answer.status).toBe(400);
+  });
+
   test("is not switched to ahead of a body, which is served as such", async () => {
     const { port, requests } = await startBackend();
     const gateway = await startGateway(route(port));

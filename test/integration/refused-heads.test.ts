@@ -9,6 +9,13 @@ test.each([
   ["two Host fields", "GET /a?key=1 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "/a?key=1"],
   ["a path that could mean two things", "GET /..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400, "/..%2f"],
   ["a long target", `GET /${"a".repeat(16 * 1024)} HTTP/1.1\r\nHost: a\r\n\r\n`, 414, `/${"a".repeat(16 * 1024)}`],
+  ["no Host", "GET / HTTP/1.1\r\n\r\n", 400, "/"],
+  [
+    "a body that is coded below its chunks",
+    "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    501,
+    "/",
+  ],
   ["many fields", `GET / HTTP/1.1\r\nHost: a\r\n${"x: y\r\n".repeat(200)}\r\n`, 431, "/"],
 ])("%s", async (_case, request, status, path) => {
   const gateway = await startGateway(gatewayManifest());
@@ -35,6 +42,23 @@ test.each([
   const gateway = await startGateway(gatewayManifest());
   expect((await rawHttp(gateway.url(), request)).status).toBe(status);
   expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", sourceAddress: "127.0.0.1" }]);
+});
+
+test.each([
+  ["a version that is too low", "GET /\r\n\r\n", { status: 505, httpVersion: "0.9" }],
+  ["a version that this connection does not speak", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", { status: 505 }],
+  ["CONNECT", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", { status: 501, method: "CONNECT", path: "a:80" }],
+])("%s", async (_case, request, record) => {
+  const gateway = await startGateway(gatewayManifest());
+  expect((await rawHttp(gateway.url(), request)).status).toBe(record.status);
+  expect(gateway.records).toMatchObject([{ ...record, reason: "BadRequest" }]);
+});
+
+test("CONNECT behind a request that waits for its answer ends the connection, and nothing else", async () => {
+  const gateway = await startGateway(gatewayManifest());
+  const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n";
+  await rawHttp(gateway.url(), request);
+  expect((await fetch(gateway.url())).status).toBe(404);
 });
 
 test("a client that leaves in the middle of its head was not refused", async () => {

@@ -15,6 +15,8 @@ export interface Http1ServerOptions extends RequestReceiver {
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
 export function createHttp1Server(options: Http1ServerOptions): Server {
+  /** How many requests of a socket are not answered to the end; those of none have no entry. */
+  const unanswered = new WeakMap<Socket, number>();
   const server = createServer({
     // A request without a body is not given the machinery for one.
     optimizeEmptyRequests: true,
@@ -25,19 +27,39 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     // Uploads may be long; slow heads are cut by headersTimeout.
     requestTimeout: 0,
     maxHeaderSize: 64 * 1024,
-    shouldUpgradeCallback: (request) => upgradeOf(request) !== undefined,
+    // Asked ahead of an answer that is still to come it is served without switching, for the socket is in use.
+    shouldUpgradeCallback: (request) => upgradeOf(request) !== undefined && !unanswered.has(request.socket),
+    // Told by us, so that the log and the metrics hear of it too.
+    requireHostHeader: false,
   });
   // One more than is accepted, so that an excess can be told from a full house.
   server.maxHeadersCount = maxHeaderFields + 1;
-  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind) =>
+  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind) => {
+    countUnanswered(unanswered, request.socket, response);
     serveRequest(options, request, response, kind);
+  };
   server.on("request", (request, response) => serve(request, response, plain));
   server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));
+  // One that nobody knows may be passed over (RFC 9110 §10.1.1).
+  server.on("checkExpectation", (request, response) => serve(request, response, plain));
   server.on("upgrade", (request, stream, head) => {
     const response = responseFor(request, stream, head);
     serve(request, response, { ...plain, upgrade: upgradeOf(request) });
   });
+  server.on("connect", (request, stream, head) => {
+    if (unanswered.has(request.socket)) stream.destroy();
+    else serve(request, responseFor(request, stream, head), plain);
+  });
   return server;
+}
+
+function countUnanswered(unanswered: WeakMap<Socket, number>, socket: Socket, response: ServerResponse): void {
+  unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
+  response.once("close", () => {
+    const rest = (unanswered.get(socket) ?? 0) - 1;
+    if (rest > 0) unanswered.set(socket, rest);
+    else unanswered.delete(socket);
+  });
 }
 
 /**
@@ -113,11 +135,12 @@ function upgradeOf({ headers, httpVersion }: IncomingMessage): string | undefine
 
 const protocolPattern = /^[\w!#$%&'*+.^`|~-]+(?:\/[\w!#$%&'*+.^`|~-]+)?$/;
 
-/** node:http lets go of a connection that may be switched, so the answer is ours to connect. */
+/** node:http lets go of a connection that may be switched, so the answer is ours to connect, and to close behind. */
 function responseFor(request: IncomingMessage, stream: Duplex, head: Buffer): ServerResponse {
   const { socket } = request;
   if (head.length > 0) stream.unshift(head);
   const response = new ServerResponse(request);
   response.assignSocket(socket);
+  response.once("finish", () => socket.destroySoon());
   return response;
 }

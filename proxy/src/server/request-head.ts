@@ -16,10 +16,13 @@ export type Scheme = "http" | "https";
 
 /** Why a request is refused before anything looks at it. */
 export interface HeadFault {
-  readonly status: 400 | 408 | 414 | 431;
+  readonly status: 400 | 408 | 414 | 431 | 501 | 505;
   /** Told to the client: names the rule, repeats nothing of the request. */
   readonly message: string;
 }
+
+/** A tunnel to wherever the client likes (RFC 9110 §9.3.6), unlike the extended CONNECT of HTTP/2, which is an upgrade. */
+const connectNotServed: HeadFault = { status: 501, message: "CONNECT is not served" };
 
 /** More fields than this are refused; Node would drop the surplus silently. */
 export const maxHeaderFields = 200;
@@ -38,6 +41,8 @@ export function readHttp1Head(
   httpVersion: string,
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
+  if (method === "CONNECT") return connectNotServed;
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") return { status: 505, message: "HTTP version not supported" };
   if (target.length > maxTargetLength) return { status: 414, message: "request target too long" };
   if (rawHeaders.length > maxHeaderFields * 2) return { status: 431, message: "too many header fields" };
   let host: string | undefined;
@@ -46,10 +51,15 @@ export function readHttp1Head(
     if (name.length === 4 && isNamed(name, "host")) {
       if (host !== undefined) return { status: 400, message: "more than one Host field" };
       host = rawHeaders[i + 1];
-    } else if (name.length === 17 && httpVersion === "1.0" && isNamed(name, "transfer-encoding")) {
-      return { status: 400, message: "Transfer-Encoding in an HTTP/1.0 request" };
+    } else if (name.length === 17 && isNamed(name, "transfer-encoding")) {
+      if (httpVersion === "1.0") return { status: 400, message: "Transfer-Encoding in an HTTP/1.0 request" };
+      // Node takes the chunks off and leaves what is below as it is, which nobody behind us would know.
+      if (!isNamed(rawHeaders[i + 1] ?? "", "chunked")) {
+        return { status: 501, message: "Transfer-Encoding other than chunked" };
+      }
     }
   }
+  if (host === undefined && httpVersion === "1.1") return { status: 400, message: "no Host field" };
   return fromTarget(scheme, method, target, host, rawHeaders);
 }
 
@@ -77,6 +87,7 @@ export function readHttp2Head(
   authority: string | undefined,
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
+  if (method === "CONNECT") return connectNotServed;
   if (path.length > maxTargetLength) return { status: 414, message: "request target too long" };
   if (rawHeaders.length > maxHeaderFields * 2) return { status: 431, message: "too many header fields" };
   if (path.charCodeAt(0) !== slash && !(path === "*" && method === "OPTIONS")) {
@@ -114,7 +125,7 @@ const authorityPattern = /^(?:[\w.~%!$&'()*+,;=-]*|\[[\da-f:.]+\])(?::\d{0,5})?$
 
 const slash = 0x2f;
 
-/** Compares without allocating for the spellings that clients use; `name` has the length of `lowerCase`. */
+/** Compares without allocating for the spellings that clients use. */
 function isNamed(name: string, lowerCase: string): boolean {
   return name === lowerCase || name.toLowerCase() === lowerCase;
 }
