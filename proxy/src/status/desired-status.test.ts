@@ -50,6 +50,14 @@ describe("a status of our own", () => {
     ]);
   });
 
+  test("cuts a message that is longer than the API takes, and is not written again for that", () => {
+    const wordy = { ...status, conditions: [{ ...accepted, message: "é".repeat(40_000) }, programmed] };
+    const desired = desiredOwnStatus(wordy, undefined, types, now);
+    const message = "é".repeat(8_191) + "…";
+    expect(desired?.["conditions"]).toEqual([at(now, { ...accepted, message }), at(now, programmed)]);
+    expect(desiredOwnStatus(wordy, desired, types, now)).toBeUndefined();
+  });
+
   test("neither takes up nor disturbs conditions of other writers", () => {
     const foreign = at(before, { type: "example.com/Scanned", status: "True", reason: "Clean", message: "" });
     const standing = { conditions: [foreign, at(before, accepted), at(before, programmed)] };

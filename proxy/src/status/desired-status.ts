@@ -10,6 +10,9 @@ import { mergeConditions, type TimedCondition } from "./conditions.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** In UTF-16 units: at most the 32,768 bytes that the API takes (`metav1.Condition`), whatever the language. */
+const longestMessage = 8_192;
+
 /** A status with conditions of its own and, as Gateways have, of its listeners. */
 export interface OwnStatus {
   readonly conditions: readonly Condition[];
@@ -101,8 +104,14 @@ function timed(
   ownedTypes: readonly string[],
   now: string,
 ): readonly TimedCondition[] {
-  const merged = mergeConditions(conditions, conditionsOf(standing), ownedTypes, now);
+  const merged = mergeConditions(conditions.map(bounded), conditionsOf(standing), ownedTypes, now);
   return merged.slice(0, conditions.length);
+}
+
+/** A message may be made of hundreds of faults; one that the API refuses would tell none of them. */
+function bounded(condition: Condition): Condition {
+  if (condition.message.length <= longestMessage) return condition;
+  return { ...condition, message: `${condition.message.slice(0, longestMessage - 1).toWellFormed()}…` };
 }
 
 function conditionsOf(value: unknown): readonly TimedCondition[] {
