@@ -25,9 +25,9 @@ function withRefused(
   const refused = rejected.flatMap(({ object }): readonly StandingObject[] => {
     const { metadata, status } = object;
     if (object["kind"] !== kind || !isObject(metadata)) return [];
-    const { namespace, name } = metadata;
-    if (typeof name !== "string") return [];
-    return [{ metadata: { name, ...(typeof namespace === "string" && { namespace }) }, status }];
+    const { namespace, name, uid } = metadata;
+    if (typeof name !== "string" || typeof uid !== "string") return [];
+    return [{ metadata: { name, uid, ...(typeof namespace === "string" && { namespace }) }, status }];
   });
   const keys = new Set(refused.map(({ metadata }) => keyOf(metadata)));
   return [...sound.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...refused];

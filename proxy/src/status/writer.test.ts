@@ -162,6 +162,25 @@ describe("a status", () => {
     expect(server.objects.get(routePath)?.["status"]).toMatchObject({ parents: [{ controllerName }] });
   });
 
+  test("is written to an object that was made anew under its name, though the source has not seen a status", async () => {
+    const server = new StatusServer();
+    const { writer } = writerTo(server);
+    for (const uid of ["first", "second"]) {
+      server.put(routePath, undefined);
+      server.put(gatewayPath, undefined);
+      const standing: StandingObjects = {
+        ...nothing,
+        HTTPRoute: [{ metadata: { namespace: "infra", name: "chat", uid } }],
+        Gateway: [{ metadata: { namespace: "infra", name: "web", uid } }],
+      };
+      await writer.write({ ...none, httpRoutes: [route], gateways: [gateway] }, standing);
+    }
+    expect(server.writes.map(({ path }) => path)).toEqual([
+      ...[`${gatewayPath}/status`, `${routePath}/status`],
+      ...[`${gatewayPath}/status`, `${routePath}/status`],
+    ]);
+  });
+
   test("of an object that is gone is no failure", async () => {
     const server = new StatusServer();
     const { writer } = writerTo(server);

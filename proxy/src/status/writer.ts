@@ -66,7 +66,10 @@ interface ObjectName {
 
 /** An object as it was last seen. */
 export interface StandingObject {
-  readonly metadata: ObjectName;
+  readonly metadata: ObjectName & {
+    /** Tells it from others that had its name before. */
+    readonly uid?: string | undefined;
+  };
   readonly status?: unknown;
 }
 
@@ -75,8 +78,8 @@ export type StandingObjects = Readonly<Record<keyof typeof types, readonly Stand
 
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
-  /** What we wrote, until the source sees it: by key, with the status that it saw when we did. */
-  readonly #written = new Map<string, { readonly seen: unknown; readonly status: unknown }>();
+  /** What we wrote, until the source sees it: by key, with the object as it saw it when we did. */
+  readonly #written = new Map<string, { readonly seen: StandingObject; readonly status: unknown }>();
 
   constructor(options: StatusWriterOptions) {
     this.#options = options;
@@ -135,8 +138,7 @@ export class StatusWriter {
     const key = renderKey(kind, object.namespace, object.name);
     const resource = resources.find(({ metadata }) => isSame(metadata, object));
     if (resource === undefined) return [];
-    const { status: seen } = resource;
-    const desired = desiredOwnStatus(status, this.#standing(key, seen), ownedTypes[kind], this.#now());
+    const desired = desiredOwnStatus(status, this.#standing(key, resource), ownedTypes[kind], this.#now());
     if (desired === undefined) return [];
     const { apiVersion } = types[kind];
     const metadata = { name: object.name, ...(object.namespace !== undefined && { namespace: object.namespace }) };
@@ -145,7 +147,7 @@ export class StatusWriter {
     return [
       this.#task(key, async () => {
         const written = await this.#options.api.apply(path, body, { fieldManager: controllerName });
-        this.#written.set(key, { seen, status: written["status"] });
+        this.#written.set(key, { seen: resource, status: written["status"] });
       }),
     ];
   }
@@ -157,17 +159,18 @@ export class StatusWriter {
     resources: readonly StandingObject[],
     entries: ReadonlyMap<string, SharedStatus>,
   ): readonly Task[] {
-    return resources.flatMap(({ metadata, status: seen }) => {
+    return resources.flatMap((resource) => {
+      const { metadata } = resource;
       const key = renderKey(kind, metadata.namespace, metadata.name);
       const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
-      if (sharedPatch(own, fields, this.#standing(key, seen), list, this.#now()) === undefined) return [];
+      if (sharedPatch(own, fields, this.#standing(key, resource), list, this.#now()) === undefined) return [];
       const path = resourcePath(types[kind], metadata.namespace, metadata.name);
       return [
         this.#task(key, async () => {
           const status = await this.#replaceOurs(path, (standing) =>
             sharedPatch(own, fields, standing, list, this.#now()),
           );
-          this.#written.set(key, { seen, status });
+          this.#written.set(key, { seen: resource, status });
         }),
       ];
     });
@@ -190,12 +193,12 @@ export class StatusWriter {
   }
 
   /** The newest status that we know of: what we wrote, until the source has seen something newer. */
-  #standing(key: string, seen: unknown): unknown {
+  #standing(key: string, { metadata, status }: StandingObject): unknown {
     const written = this.#written.get(key);
-    if (written === undefined) return seen;
-    if (written.seen === seen) return written.status;
+    if (written === undefined) return status;
+    if (written.seen.metadata.uid === metadata.uid && written.seen.status === status) return written.status;
     this.#written.delete(key);
-    return seen;
+    return status;
   }
 
   #task(key: string, write: () => Promise<void>): Task {
