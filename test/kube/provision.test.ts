@@ -41,21 +41,7 @@ ${infrastructure}
 `;
   }
 
-  /** Waits until an object is as `accepts` says. */
-  const becomes = (resource: string, namespace: string, expected: object) =>
-    eventually(
-      () => cluster.get(resource, namespace),
-      (object) => {
-        try {
-          expect(object).toMatchObject(expected);
-          return true;
-        } catch {
-          return false;
-        }
-      },
-    );
-
-  const exists = (resource: string, namespace: string) => becomes(resource, namespace, {});
+  const exists = (resource: string, namespace: string) => cluster.becomes(resource, namespace, {});
 
   const isGone = (resource: string, namespace: string) =>
     eventually(
@@ -99,18 +85,18 @@ ${infrastructure}
   test("opens the ports of the listeners, and follows them", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
-    await becomes("service/web-provisioned", namespace, {
+    await cluster.becomes("service/web-provisioned", namespace, {
       spec: { type: "ClusterIP", ports: [{ port: 80, targetPort: 80 }] },
     });
     const two = "[{name: http, protocol: HTTP, port: 80}, {name: other, protocol: HTTP, port: 8080}]";
     await cluster.apply(gateway(namespace, "", two));
-    await becomes("service/web-provisioned", namespace, { spec: { ports: [{ port: 80 }, { port: 8080 }] } });
+    await cluster.becomes("service/web-provisioned", namespace, { spec: { ports: [{ port: 80 }, { port: 8080 }] } });
   });
 
   test("is programmed when a proxy is ready, and says until then that none is", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
-    const waiting = await becomes("gateway/web", namespace, {
+    const waiting = await cluster.becomes("gateway/web", namespace, {
       status: {
         conditions: expect.arrayContaining([
           expect.objectContaining({ type: "Accepted", status: "True", reason: "Accepted" }),
@@ -129,7 +115,7 @@ addressType: IPv4
 ports: [{name: port-80, port: 80}]
 endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
 `);
-    const programmed = await becomes("gateway/web", namespace, {
+    const programmed = await cluster.becomes("gateway/web", namespace, {
       status: {
         conditions: expect.arrayContaining([
           expect.objectContaining({ type: "Programmed", status: "True", reason: "Programmed" }),
@@ -144,7 +130,7 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
     await cluster.apply(gateway(namespace));
     const before = await exists("deployment/web-provisioned", namespace);
     await cluster.kubectl(["set", "image", "-n", namespace, "deployment/web-provisioned", "proxy=somebody/elses:1"]);
-    await becomes("deployment/web-provisioned", namespace, {
+    await cluster.becomes("deployment/web-provisioned", namespace, {
       spec: { template: { spec: { containers: [{ image: "test/proxy:1" }] } } },
     });
     await cluster.kubectl(["delete", "-n", namespace, "deployment/web-provisioned", "service/web-provisioned"]);
@@ -185,8 +171,8 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace, "  infrastructure: {labels: {team: blue}, annotations: {note: here}}"));
     const marked = { metadata: { labels: { team: "blue" }, annotations: { note: "here" } } };
-    await becomes("service/web-provisioned", namespace, marked);
-    await becomes("deployment/web-provisioned", namespace, { ...marked, spec: { template: marked } });
+    await cluster.becomes("service/web-provisioned", namespace, marked);
+    await cluster.becomes("deployment/web-provisioned", namespace, { ...marked, spec: { template: marked } });
     await cluster.apply(gateway(namespace));
     await eventually(
       () => cluster.get("service/web-provisioned", namespace),
@@ -205,7 +191,7 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
         ]) as unknown,
       },
     };
-    await becomes("gateway/web", namespace, refused);
+    await cluster.becomes("gateway/web", namespace, refused);
     await cluster.apply(`
 apiVersion: v1
 kind: ConfigMap
@@ -214,20 +200,22 @@ data:
   service: |
     spec: {clusterIP: None}
   deployment: |
-    spec: {replicas: 1, template: {spec: {containers: [{name: proxy, env: [{name: WORKERS, value: "3"}]}]}}}
+    spec: {template: {spec: {containers: [{name: proxy, env: [{name: WORKERS, value: "3"}]}]}}}
   horizontalPodAutoscaler: |
     spec: {maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]}
 `);
-    await becomes("service/web-provisioned", namespace, { spec: { clusterIP: "None" } });
-    await becomes("horizontalpodautoscaler/web-provisioned", namespace, { spec: { minReplicas: 2, maxReplicas: 5 } });
+    await cluster.becomes("service/web-provisioned", namespace, { spec: { clusterIP: "None" } });
+    await cluster.becomes("horizontalpodautoscaler/web-provisioned", namespace, {
+      spec: { minReplicas: 2, maxReplicas: 5 },
+    });
     const container: unknown = expect.objectContaining({
       env: expect.arrayContaining([{ name: "WORKERS", value: "3" }]) as unknown,
     });
-    await becomes("deployment/web-provisioned", namespace, {
-      spec: { replicas: 1, template: { spec: { containers: [container] } } },
+    await cluster.becomes("deployment/web-provisioned", namespace, {
+      spec: { template: { spec: { containers: [container] } } },
     });
     await cluster.kubectl(["patch", "-n", namespace, "configmap/shape", "-p", '{"data":{"service":"- no map"}}']);
-    await becomes("gateway/web", namespace, refused);
+    await cluster.becomes("gateway/web", namespace, refused);
     // What serves goes on serving.
     await exists("service/web-provisioned", namespace);
   });
@@ -241,7 +229,7 @@ metadata: {name: web-provisioned, namespace: ${namespace}}
 spec: {ports: [{port: 1234}]}
 `);
     await cluster.apply(gateway(namespace));
-    await becomes("gateway/web", namespace, {
+    await cluster.becomes("gateway/web", namespace, {
       status: {
         conditions: expect.arrayContaining([
           expect.objectContaining({
@@ -258,7 +246,7 @@ spec: {ports: [{port: 1234}]}
   });
 
   test("accepts its class and says what it supports", async () => {
-    const { status } = await becomes("gatewayclass/provisioned", "", {
+    const { status } = await cluster.becomes("gatewayclass/provisioned", "", {
       status: { conditions: [{ type: "Accepted", status: "True", observedGeneration: 1 }] },
     });
     const { supportedFeatures } = status as { supportedFeatures: readonly { name: string }[] };

@@ -63,7 +63,7 @@ describe("what is to be made", () => {
   test("are the objects of each Gateway of ours, and of no other", () => {
     const resources = resourcesOf(gatewayClass, gateway("web"), gateway("foreign", { className: "theirs" }));
     expect(keys(plan(resources))).toEqual([
-      "ClusterRoleBinding infra-web-ours-proxy",
+      "ClusterRoleBinding gateway-proxy:infra:web-ours",
       "ServiceAccount infra/web-ours",
       "Service infra/web-ours",
       "Deployment infra/web-ours",
@@ -96,6 +96,14 @@ describe("what is to be made", () => {
     expect(problems).toHaveLength(1);
     const broken = new Set(["infra/broken"]);
     expect(plan(resources).provision).toEqual({ wanted: [], frozen: broken, present: broken });
+  });
+
+  test("knows a Gateway by its objects' labels, which have no room for the longest names", () => {
+    const infrastructure = `{parametersRef: {group: example.com, kind: Shape, name: s}}`;
+    const resources = resourcesOf(gatewayClass, gateway("w".repeat(64), { infrastructure }));
+    const { present, frozen } = plan(resources).provision;
+    expect([...frozen]).toEqual([expect.stringMatching(/^infra\/w{54}-[0-9a-f]{8}$/)]);
+    expect(present).toEqual(frozen);
   });
 
   test("opens a port for each listener that is accepted, also for one that lacks its certificate", () => {
@@ -190,8 +198,8 @@ spec:
 
   test("of a Gateway tell why what it needs cannot be made", () => {
     const faults = new Map([
-      ["Deployment infra/web-ours", "quota exceeded"],
-      ["Deployment infra/other-ours", "of another Gateway"],
+      ["infra/web", "quota exceeded"],
+      ["infra/other", "of another Gateway"],
     ]);
     const [status] = told(resourcesOf(gatewayClass, gateway("web"), slice), faults).gateways;
     expect(status?.conditions).toContainEqual(

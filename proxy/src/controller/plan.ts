@@ -16,11 +16,11 @@ import { gatewayScope } from "../translate/gateway-scope.ts";
 import { type NamedObject, namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
-import { ownedKey } from "./provision/owned-object.ts";
+import { ownerKey } from "./provision/names.ts";
 import { type Parameters, parametersOf, refOf } from "./provision/parameters.ts";
 import type { Provision } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
-import { type ProxyDefaults, type Tenant, tenantName, workloadOf } from "./provision/workload.ts";
+import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
 
 export interface Plan {
@@ -60,7 +60,7 @@ export function planFor(
   for (const status of judged.gateways) {
     const gateway = byName.get(keyOf(status));
     const tenant = gateway && tenantOf(gateway, status, judged, resources, defaults);
-    if (tenant === undefined) frozen.add(keyOf(status));
+    if (tenant === undefined) frozen.add(ownerKey(status));
     else {
       const named = namedObjects(gatewayScope(resources, tenant.gateway.metadata));
       wanted.push(...rolesOf(tenant, named), ...workloadOf(tenant));
@@ -69,7 +69,7 @@ export function planFor(
   return {
     statuses,
     gateways: byName,
-    provision: { wanted, present: new Set(byName.keys()), frozen },
+    provision: { wanted, present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))), frozen },
   };
 }
 
@@ -125,17 +125,21 @@ export interface Observed {
   readonly resources: ResourceSet;
   /** A Gateway's Service as the API server has it. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
-  /** Why an object could not be made, by its key. */
+  /** Why objects of a Gateway could not be made, by its `ownerKey`. */
   readonly faults: ReadonlyMap<string, string>;
 }
 
 /** Every status as it is to be written. */
-export function clusterStatuses({ statuses, gateways, provision }: Plan, observed: Observed): ClusterStatuses {
+export function clusterStatuses(
+  { statuses, gateways, provision: { frozen } }: Plan,
+  observed: Observed,
+): ClusterStatuses {
   const programmed = new Set<string>();
   const told = statuses.gateways.flatMap((status) => {
     const gateway = gateways.get(keyOf(status));
     if (gateway === undefined) return [];
-    const fault = provision.frozen.has(keyOf(status)) ? undefined : faultOf(gateway, provision, observed);
+    const owner = ownerKey(status);
+    const fault = frozen.has(owner) ? undefined : observed.faults.get(owner);
     const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);
     if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
@@ -163,14 +167,6 @@ export function clusterStatuses({ statuses, gateways, provision }: Plan, observe
       setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
     ),
   };
-}
-
-function faultOf(gateway: Gateway, { wanted }: Provision, { faults }: Observed): string | undefined {
-  const { namespace } = gateway.metadata;
-  const name = tenantName(gateway);
-  const own = wanted.filter((object) => object.namespace === namespace && object.name === name);
-  const messages = own.flatMap((object) => faults.get(ownedKey(object)) ?? []);
-  return messages.length === 0 ? undefined : messages.join("; ");
 }
 
 function holds(conditions: readonly Condition[], type: string): boolean {

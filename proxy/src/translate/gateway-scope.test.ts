@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { ResourceSet } from "../api/resource.ts";
+import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
 import { gatewayScope, readyReplicas } from "./gateway-scope.ts";
 import { namedObjects } from "./references.ts";
 
@@ -123,6 +124,16 @@ describe("the part of a cluster that is one Gateway's", () => {
 test("replicas are the ready pods behind the Gateway's own Service, and this process is one", () => {
   expect(readyReplicas(resources, gateway)).toBe(2);
   expect(readyReplicas(resources, { namespace: "infra", name: "none" })).toBe(1);
+});
+
+test("replicas are counted of a Gateway too whose name no label can hold", () => {
+  const name = "w".repeat(100);
+  const { Service, ...others } = resources;
+  const labelled = Service.map((service) => ({
+    ...service,
+    metadata: { ...service.metadata, labels: { [gatewayNameLabel]: gatewayLabelValue(name) } },
+  }));
+  expect(readyReplicas({ ...others, Service: labelled }, { namespace: "infra", name })).toBe(2);
 });
 
 describe("the part of a cluster that leads further", () => {

@@ -9,6 +9,7 @@ import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Service } from "../api/service.ts";
+import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
 import { nameKey } from "./object-names.ts";
 import { backendsOfRoute, serviceOfPolicy } from "./references.ts";
 import { indexSlices, isReady } from "./service-backend.ts";
@@ -17,9 +18,6 @@ export interface GatewayName {
   readonly namespace: string;
   readonly name: string;
 }
-
-/** The label of everything that is made for a Gateway (GEP-1762). */
-export const gatewayNameLabel = "gateway.networking.k8s.io/gateway-name";
 
 /** Never throws; empty where the Gateway does not exist. */
 export function gatewayScope(resources: ResourceSet, gateway: GatewayName): ResourceSet {
@@ -67,7 +65,7 @@ export function readyReplicas(resources: ResourceSet, gateway: GatewayName): num
 }
 
 function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): boolean {
-  return metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === name;
+  return metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === gatewayLabelValue(name);
 }
 
 function parentOf({ metadata, spec: { parentRef } }: ListenerSet): string | undefined {

@@ -1,6 +1,7 @@
 /** From a kubeconfig and `gateway/NAME` to the admin server of a pod, on the wire that kubectl speaks. */
 import { createServer, type AddressInfo } from "node:net";
 import { writeFile } from "node:fs/promises";
+import { gatewayLabelValue } from "@gatewayproxy/proxy/translate/gateway-label";
 import { describe, expect, test } from "vitest";
 import { startAdmin } from "../testing/admin.ts";
 import { sampleDump } from "../testing/dump.ts";
@@ -34,6 +35,12 @@ describe("the pod that is asked", () => {
       stdout: "web-b\n",
       stderr: "",
     });
+  });
+
+  test("is found for a Gateway whose name no label can hold", async () => {
+    const name = "w".repeat(100);
+    const pods = (await podsOf({ name: "web-a" })).map((pod) => ({ ...pod, gateway: gatewayLabelValue(name) }));
+    expect(await ask({ gateways: [{ name }], pods }, `gateway/${name}`)).toMatchObject({ stdout: "web-a\n" });
   });
 
   test("is not one that is about to go", async () => {

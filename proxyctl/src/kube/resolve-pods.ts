@@ -2,12 +2,10 @@
  * From `gateway/web` to the pods that serve it: running pods with the label that the Gateway API prescribes for
  * provisioned infrastructure, the first ready one by name. Where that finds nothing, says why, as far as can be known.
  */
+import { gatewayLabelValue, gatewayNameLabel } from "@gatewayproxy/proxy/translate/gateway-label";
 import { CommandError } from "../command-error.ts";
 import type { Cluster, GatewayObject, Pod } from "./cluster.ts";
 import type { Target } from "./target.ts";
-
-/** GEP-1762: on everything that is provisioned for a Gateway. */
-export const gatewayNameLabel = "gateway.networking.k8s.io/gateway-name";
 
 export interface PodChoice {
   /** Absent: the only Gateway of the namespace. */
@@ -23,12 +21,17 @@ export async function resolvePods(cluster: Cluster, choice: PodChoice): Promise<
   const podName = choice.pod ?? (choice.target?.kind === "pod" ? choice.target.name : undefined);
   if (podName !== undefined) return [await namedPod(cluster, podName)];
   const gateway = choice.target?.name ?? (await onlyGateway(cluster));
-  const pods = await cluster.listPods(`${gatewayNameLabel}=${gateway}`);
+  const pods = await cluster.listPods(labelOf(gateway));
   if (pods.length === 0) throw await whyNoPods(cluster, gateway);
   const ready = pods.filter(({ isReady }) => isReady);
   const [first] = ready;
   if (first === undefined) throw noneReady(cluster, gateway, pods);
   return choice.all ? ready : [first];
+}
+
+/** What selects the pods of a Gateway. */
+function labelOf(gateway: string): string {
+  return `${gatewayNameLabel}=${gatewayLabelValue(gateway)}`;
 }
 
 async function namedPod(cluster: Cluster, name: string): Promise<Pod> {
@@ -74,7 +77,7 @@ function withoutPods({ namespace, name, gatewayClass, conditions }: GatewayObjec
     ({ type, status, reason, message }) => `its condition ${type} is ${status} (${reason}): ${message}`,
   );
   return new CommandError({
-    message: `find the proxy of gateway/${name}: namespace ${JSON.stringify(namespace)} has no pod labelled ${gatewayNameLabel}=${name}`,
+    message: `find the proxy of gateway/${name}: namespace ${JSON.stringify(namespace)} has no pod labelled ${labelOf(name)}`,
     advice: [...told, `its class is ${JSON.stringify(gatewayClass)}; check that the controller of that class runs`],
   });
 }
@@ -83,7 +86,7 @@ function noneReady(cluster: Cluster, gateway: string, pods: readonly Pod[]): Com
   return new CommandError({
     message: `find the proxy of gateway/${gateway}: none of its pods is ready: ${pods.map(({ name, state }) => `${name} is ${state}`).join(", ")}`,
     advice: [
-      `see why: kubectl describe pods -n ${cluster.namespace} -l ${gatewayNameLabel}=${gateway}`,
+      `see why: kubectl describe pods -n ${cluster.namespace} -l ${labelOf(gateway)}`,
       `ask one nevertheless: --pod ${pods[0]?.name ?? "NAME"}`,
     ],
   });

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, inject, onTestFinished, test } from "vitest";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { buildCommand, requireRigProgram } from "../../rig/binaries.ts";
 import { run } from "../../rig/daemon.ts";
 
@@ -17,6 +17,8 @@ export interface Cluster {
   apply(manifests: string): Promise<void>;
   /** One object as the API server has it: `get("gateway/web", "infra")`. */
   get(resource: string, namespace?: string): Promise<KubeObject>;
+  /** The same, once it matches `expected` as `toMatchObject` has it. */
+  becomes(resource: string, namespace: string, expected: object): Promise<KubeObject>;
   /** A namespace with a name of its own, deleted when the test has ended. */
   namespace(): Promise<string>;
 }
@@ -39,15 +41,24 @@ export interface KubeObject {
 export function clusterOf(kubeconfig: string): Cluster {
   const kubectl: Cluster["kubectl"] = (args, input) =>
     run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args], input);
+  const get: Cluster["get"] = async (resource, namespace) => {
+    const inNamespace = namespace === undefined || namespace === "" ? [] : ["-n", namespace];
+    return JSON.parse(await kubectl(["get", resource, ...inNamespace, "-o", "json"])) as KubeObject;
+  };
   return {
     kubeconfig,
     kubectl,
+    get,
+    becomes: (resource, namespace, expected) =>
+      eventually(
+        () => get(resource, namespace),
+        (object) => {
+          expect(object).toMatchObject(expected);
+          return true;
+        },
+      ),
     async apply(manifests) {
       await kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests);
-    },
-    async get(resource, namespace) {
-      const inNamespace = namespace === undefined || namespace === "" ? [] : ["-n", namespace];
-      return JSON.parse(await kubectl(["get", resource, ...inNamespace, "-o", "json"])) as KubeObject;
     },
     async namespace() {
       const name = `test-${randomBytes(4).toString("hex")}`;

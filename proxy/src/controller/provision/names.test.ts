@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { boundedName, labelValue } from "./names.ts";
+import { boundedName } from "./names.ts";
 
 describe("boundedName()", () => {
   test("leaves a name as it is that may stand so", () => {
@@ -30,18 +30,5 @@ describe("boundedName()", () => {
   test("tells apart what it has to cut or to replace", () => {
     const texts = ["web.a", "web-a", "web.a".padEnd(80, "x"), "web.a".padEnd(81, "x")];
     expect(new Set(texts.map((text) => boundedName(text))).size).toBe(texts.length);
-  });
-});
-
-describe("labelValue()", () => {
-  test("leaves a name as it is that a label takes", () => {
-    expect(labelValue("web.example.com")).toBe("web.example.com");
-    expect(labelValue("a".repeat(63))).toBe("a".repeat(63));
-  });
-
-  test("shortens a longer one to what a label takes, and tells such names apart", () => {
-    const name = `${"a".repeat(53)}.${"b".repeat(100)}`;
-    expect(labelValue(name)).toMatch(/^a{53}-[0-9a-f]{8}$/);
-    expect(labelValue(name)).not.toBe(labelValue(`${name}b`));
   });
 });

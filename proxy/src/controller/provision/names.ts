@@ -1,18 +1,20 @@
 /** Names and labels of what is made for a Gateway. */
 import { createHash } from "node:crypto";
-import { gatewayGroup } from "../../api/names.ts";
+import { gatewayLabelValue } from "../../translate/gateway-label.ts";
 
 /** Says of an object that we made it; only such objects are ever changed or deleted. */
 export const managedByLabel = "app.kubernetes.io/managed-by";
 export const managedBy = "gatewayproxy.dev";
 
-/** The Gateway API's own label for what belongs to a Gateway. */
-export const gatewayNameLabel = `${gatewayGroup}/gateway-name`;
-
-/** Beside the name, for objects that are not in their Gateway's namespace. */
+/** Beside the Gateway's name, for objects that are not in its namespace. */
 export const gatewayNamespaceLabel = "gatewayproxy.dev/gateway-namespace";
 
-/** Longest name of a Service, and longest value of a label. */
+/** A Gateway as the labels of its objects name it. */
+export function ownerKey({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `${namespace}/${gatewayLabelValue(name)}`;
+}
+
+/** Longest name of a Service. */
 const longest = 63;
 
 /**
@@ -25,11 +27,4 @@ export function boundedName(text: string, max = longest): string {
   if (startsWell === text && text.length <= max) return text;
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 8);
   return `${startsWell.slice(0, max - 9).replace(/-+$/, "")}-${hash}`;
-}
-
-/** The value of a label for a name of up to 253 characters. */
-export function labelValue(name: string): string {
-  if (name.length <= longest) return name;
-  const hash = createHash("sha256").update(name).digest("hex").slice(0, 8);
-  return `${name.slice(0, longest - 9).replace(/[^A-Za-z0-9]+$/, "")}-${hash}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { contains, ownedKey, ownedObject, ownedPath } from "./owned-object.ts";
+import { asAnswered, contains, ownedKey, ownedObject, ownedPath } from "./owned-object.ts";
 
 describe("an object as the API server has it", () => {
   test.each([
@@ -19,6 +19,28 @@ describe("an object as the API server has it", () => {
     ["items where there should be none", { rules: [{ verbs: ["get"] }] }, { rules: [] }],
   ])("is not where it differs in %s", (_, standing, wanted) => {
     expect(contains(standing, wanted)).toBe(false);
+  });
+});
+
+describe("what is to be seen of an object", () => {
+  test.each([
+    ["values as the API server writes them", { cpu: "1000m" }, { cpu: "1" }, { cpu: "1" }],
+    ["values that admission put in their place", { image: "a" }, { image: "mirror/a" }, { image: "mirror/a" }],
+    ["none of what we did not ask for", { port: 80 }, { port: 80, nodePort: 3 }, { port: 80 }],
+    ["items of lists", [{ cpu: "1000m" }], [{ cpu: "1", memory: "1Gi" }], [{ cpu: "1" }]],
+    [
+      "a list that others share as it is",
+      [{ name: "a" }],
+      [{ name: "a" }, { name: "b" }],
+      [{ name: "a" }, { name: "b" }],
+    ],
+  ])("is %s", (_, wanted, answer, seen) => {
+    expect(asAnswered(answer, wanted)).toEqual(seen);
+    expect(contains(answer, asAnswered(answer, wanted))).toBe(true);
+  });
+
+  test("is nothing of a field that the API server dropped", () => {
+    expect(contains({}, asAnswered({}, { replcas: 1 }))).toBe(true);
   });
 });
 

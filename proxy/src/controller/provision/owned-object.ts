@@ -76,6 +76,22 @@ export function contains(standing: unknown, wanted: unknown): boolean {
   );
 }
 
+/**
+ * What is to be seen of `wanted` in the object, by what the API server answered when it was applied: quantities are
+ * written its way (`1000m` is `1`), and admission may have put another value in a field's place.
+ */
+export function asAnswered(answer: unknown, wanted: unknown): unknown {
+  if (!isObject(answer)) return Array.isArray(answer) ? itemsAsAnswered(answer, wanted) : answer;
+  if (!isObject(wanted)) return answer;
+  return Object.fromEntries(Object.entries(wanted).map(([name, value]) => [name, asAnswered(answer[name], value)]));
+}
+
+function itemsAsAnswered(answer: readonly unknown[], wanted: unknown): readonly unknown[] {
+  return Array.isArray(wanted) && wanted.length === answer.length
+    ? wanted.map((item, index) => asAnswered(answer[index], item))
+    : answer;
+}
+
 /** The API server leaves empty maps and lists out. */
 function isEmpty(value: unknown): boolean {
   return typeof value === "object" && value !== null && Object.keys(value).length === 0;

@@ -11,8 +11,10 @@ import { ApiFailure } from "../../kube/api-failure.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
-import { gatewayNameLabel, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
+import { gatewayNameLabel } from "../../translate/gateway-label.ts";
+import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import {
+  asAnswered,
   contains,
   type OwnedKind,
   ownedKey,
@@ -21,6 +23,7 @@ import {
   ownedPath,
   ownedTypes,
 } from "./owned-object.ts";
+import { heldReplicas, replicasManager } from "./replicas.ts";
 
 export interface ProvisionerOptions {
   readonly connection: ClusterConnection;
@@ -37,7 +40,7 @@ export interface ProvisionerOptions {
 /** What should be there, and whose objects are to be left as they are. */
 export interface Provision {
   readonly wanted: readonly OwnedObject[];
-  /** Gateways that exist, as `namespace/name`; what belongs to others goes with them. */
+  /** Gateways that exist, by `ownerKey`; what belongs to others goes with them. */
   readonly present: ReadonlySet<string>;
   /** Those of them whose objects stay as they are, because what they should be is not known. */
   readonly frozen: ReadonlySet<string>;
@@ -46,8 +49,13 @@ export interface Provision {
 export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
-  /** What we applied last, by key: a field that we drop is still in the object, so looking at it is not enough. */
-  readonly #applied = new Map<string, string>();
+  /**
+   * What we applied last, by key, and what of it is to be seen in the object: a field that we drop is still in it, so
+   * looking at it is not enough.
+   */
+  readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
+  /** What could not be done, by key: each is logged once. */
+  readonly #told = new Map<string, string>();
 
   constructor(options: ProvisionerOptions) {
     this.#options = options;
@@ -75,23 +83,27 @@ export class Provisioner {
     return this.#watches.get(kind)?.objects.get(namespace === undefined ? name : `${namespace}/${name}`);
   }
 
-  /** Never rejects; tells by key of each object that could not be made so. */
+  /** Never rejects; tells of each Gateway, by `ownerKey`, which of its objects could not be made so, in one sentence. */
   async reconcile({ wanted, present, frozen }: Provision): Promise<ReadonlyMap<string, string>> {
-    const faults = new Map<string, string>();
+    const faults: { readonly object: OwnedObject; readonly message: string }[] = [];
     // In order, because pods need their ServiceAccount and roles.
     for (const object of wanted) {
-      const fault = await this.#attempt(object, () => this.#ensure(object));
-      if (fault !== undefined) faults.set(ownedKey(object), fault);
+      const message = await this.#attempt(object, () => this.#ensure(object, present));
+      if (message !== undefined) faults.push({ object, message });
     }
-    const keys = new Set(wanted.map(ownedKey));
+    const owners = Map.groupBy(wanted, ownedKey);
     for (const object of this.#all()) {
       const owner = ownerOf(object.body);
-      if (keys.has(ownedKey(object)) || frozen.has(owner) || isLeaving(object.body)) continue;
+      const claims = owners.get(ownedKey(object)) ?? [];
+      if (claims.some(({ body }) => ownerOf(body) === owner) || frozen.has(owner) || isLeaving(object.body)) continue;
       // Garbage collection sees to it, and it alone can be sure that the Gateway is gone.
-      if (!present.has(owner) && hasOwner(object.body)) continue;
+      if (!present.has(owner) && (claims.length > 0 || hasOwner(object.body))) continue;
       await this.#attempt(object, () => this.#remove(object));
     }
-    return faults;
+    const byOwner = Map.groupBy(faults, ({ object }) => ownerOf(object.body));
+    return new Map(
+      [...byOwner].map(([owner, own]) => [owner, [...new Set(own.map(({ message }) => message))].join("; ")]),
+    );
   }
 
   /** Stops watching. */
@@ -102,34 +114,53 @@ export class Provisioner {
   async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<string | undefined> {
     if (!this.#options.isLeader()) return undefined;
     try {
-      return await act();
+      const fault = await act();
+      this.#told.delete(ownedKey(object));
+      return fault;
     } catch (error) {
       const key = ownedKey(object);
       this.#applied.delete(key);
       if (isEndOfNamespace(error)) return undefined;
-      this.#options.log.warn({ object: key, err: error }, "cannot provision");
-      return error instanceof Error ? error.message : String(error);
+      const message = error instanceof Error ? error.message : String(error);
+      // It is tried again every few seconds.
+      if (this.#told.get(key) !== message) this.#options.log.warn({ object: key, err: error }, "cannot provision");
+      this.#told.set(key, message);
+      return message;
     }
   }
 
   /** A fault, or undefined. */
-  async #ensure(object: OwnedObject): Promise<string | undefined> {
+  async #ensure(object: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
     const { api, log } = this.#options;
     const key = ownedKey(object);
-    const standing = this.standing(object.kind, object.namespace, object.name);
-    const text = JSON.stringify(object.body);
-    if (standing !== undefined && this.#applied.get(key) === text && contains(standing, object.body)) return undefined;
     const path = ownedPath(object);
-    if (standing === undefined) {
-      const other = await api.get(path);
-      if (other !== undefined && labelOf(other, managedByLabel) !== managedBy) {
-        return `${key} exists and is not ours`;
-      }
+    const known = this.standing(object.kind, object.namespace, object.name);
+    const text = JSON.stringify(object.body);
+    const applied = this.#applied.get(key);
+    if (known !== undefined && applied?.text === text && contains(known, applied.expected)) return undefined;
+    const standing = known ?? (await api.get(path));
+    if (standing !== undefined) {
+      const other = otherOwnerOf(standing, object.body, present);
+      if (other !== undefined) return `${key} exists and is ${other}`;
+      await this.#prepare(standing, object);
     }
-    await api.apply(path, object.body, { fieldManager: controllerName });
-    this.#applied.set(key, text);
+    const answer = await api.apply(path, object.body, { fieldManager: controllerName });
+    this.#applied.set(key, { text, expected: asAnswered(answer, object.body) });
     log.info({ object: key }, standing === undefined ? "made" : "changed");
     return undefined;
+  }
+
+  /** Makes way for changes that an apply alone cannot make, or not without harm. */
+  async #prepare(standing: KubeObject, object: OwnedObject): Promise<void> {
+    const { roleRef } = object.body;
+    // A binding's role never changes; another one is another binding.
+    if (roleRef !== undefined && !contains(standing["roleRef"], roleRef)) {
+      await this.#remove({ ...object, body: standing });
+    }
+    const held = object.kind === "Deployment" ? heldReplicas(standing, object.body) : undefined;
+    if (held !== undefined) {
+      await this.#options.api.apply(ownedPath(object), held, { fieldManager: replicasManager });
+    }
   }
 
   async #remove(object: OwnedObject): Promise<undefined> {
@@ -158,8 +189,15 @@ function isEndOfNamespace(error: unknown): boolean {
   );
 }
 
-/** The Gateway that an object belongs to, as `namespace/name`. */
-export function ownerOf(object: KubeObject): string {
+/** Whose an object is that we must not touch; undefined where it is ours to change for the owner of `wanted`. */
+function otherOwnerOf(standing: KubeObject, wanted: KubeObject, present: Provision["present"]): string | undefined {
+  if (labelOf(standing, managedByLabel) !== managedBy) return "not ours";
+  const owner = ownerOf(standing);
+  return owner !== ownerOf(wanted) && present.has(owner) ? `that of Gateway ${owner}` : undefined;
+}
+
+/** The Gateway that an object belongs to, by `ownerKey`. */
+function ownerOf(object: KubeObject): string {
   return `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`;
 }
 

@@ -4,7 +4,6 @@
  * object asks for a list with its name as a field selector, which a rule with resourceNames permits.
  */
 import type { KubeObject } from "../../kube/object.ts";
-import { boundedName } from "./names.ts";
 import { ownedObject, type OwnedObject } from "./owned-object.ts";
 import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
 
@@ -31,9 +30,12 @@ export function rolesOf(tenant: Tenant, named: readonly NamedObject[]): readonly
   ];
 }
 
-/** A name unlike that of any other Gateway's, for objects that are not in the Gateway's namespace. */
+/**
+ * A name unlike that of any other Gateway's, for objects that are not in the Gateway's namespace. Names of namespaces
+ * have no colon, those of roles may: `a-b` and `web` are not `a` and `b-web`.
+ */
 function foreignName({ gateway }: Tenant): string {
-  return boundedName(`${gateway.metadata.namespace}-${tenantName(gateway)}-proxy`);
+  return `gateway-proxy:${gateway.metadata.namespace}:${tenantName(gateway)}`;
 }
 
 function subjectsOf({ gateway }: Tenant): readonly object[] {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Gateway } from "../../api/gateway.ts";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import { isObject } from "../../kube/object.ts";
-import type { OwnedKind } from "./owned-object.ts";
+import { ownedKey, type OwnedKind } from "./owned-object.ts";
 import { rolesOf } from "./roles.ts";
 import { labelsOf, type ProxyDefaults, readinessPort, statsPort, type Tenant, workloadOf } from "./workload.ts";
 
@@ -150,7 +150,11 @@ describe("parameters", () => {
   });
 
   test("bring an autoscaler, which then decides how many proxies there are", () => {
-    const made = tenant({ parameters: [{ horizontalPodAutoscaler: { spec: { maxReplicas: 5 } } }] });
+    const parameters = [
+      { deployment: { spec: { replicas: 3 } } },
+      { horizontalPodAutoscaler: { spec: { maxReplicas: 5 } } },
+    ];
+    const made = tenant({ parameters });
     expect(objectOf("HorizontalPodAutoscaler", made)["spec"]).toEqual({
       scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "web-gateway-proxy" },
       minReplicas: 2,
@@ -192,6 +196,17 @@ describe("the roles of a Gateway's proxies", () => {
       ["infra", [{ apiGroups: [""], resources: ["secrets"], resourceNames: ["a", "b"], verbs }]],
       ["team", [{ apiGroups: [""], resources: ["configmaps"], resourceNames: ["ca"], verbs }]],
     ]);
+  });
+
+  test("have names that no other Gateway's have, whatever parts its own are made of", () => {
+    const named = (namespace: string, name: string) => {
+      const gateway = gatewayWith("", name);
+      const made = tenant({ gateway: { ...gateway, metadata: { ...gateway.metadata, namespace } } });
+      return rolesOf(made, [{ kind: "Secret", namespace: "certs", name: "a" }]).map(ownedKey);
+    };
+    const all = [...named("team", "a-web"), ...named("team-a", "web")];
+    expect(all).toHaveLength(6);
+    expect(new Set(all).size).toBe(6);
   });
 
   test("are theirs alone", () => {

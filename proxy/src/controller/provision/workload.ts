@@ -6,15 +6,9 @@
 import { isIP } from "node:net";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
+import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway-label.ts";
 import { mergeObject } from "./merge.ts";
-import {
-  boundedName,
-  gatewayNameLabel,
-  gatewayNamespaceLabel,
-  labelValue,
-  managedBy,
-  managedByLabel,
-} from "./names.ts";
+import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { type OwnedContent, ownedObject, type OwnedObject } from "./owned-object.ts";
 import type { ParameterKey, Parameters } from "./parameters.ts";
 
@@ -61,7 +55,7 @@ export function tenantName({ metadata, spec }: Gateway): string {
 
 /** What pods, Services and budgets find each other by. It never changes, because a Deployment's may not. */
 export function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
-  return { [gatewayNameLabel]: labelValue(gateway.metadata.name), [managedByLabel]: managedBy };
+  return { [gatewayNameLabel]: gatewayLabelValue(gateway.metadata.name), [managedByLabel]: managedBy };
 }
 
 /** Labels of every object of a Gateway: those that its infrastructure asks for, and ours over them. */
@@ -71,7 +65,7 @@ export function labelsOf(gateway: Gateway): Readonly<Record<string, string>> {
     ...selectorOf(gateway),
     [gatewayNamespaceLabel]: gateway.metadata.namespace,
     "app.kubernetes.io/name": "gateway-proxy",
-    "app.kubernetes.io/instance": labelValue(gateway.metadata.name),
+    "app.kubernetes.io/instance": gatewayLabelValue(gateway.metadata.name),
   };
 }
 
@@ -89,11 +83,12 @@ export function metadataOf({ gateway, uid }: Pick<Tenant, "gateway" | "uid">): R
 /** Everything that serves a Gateway but its roles. */
 export function workloadOf(tenant: Tenant): readonly OwnedObject[] {
   const budget = { spec: { maxUnavailable: 1, selector: { matchLabels: selectorOf(tenant.gateway) } } };
+  const deployment = shaped(tenant, "Deployment", "deployment", deploymentFields(tenant));
   const isScaled = tenant.parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
   return [
     shaped(tenant, "ServiceAccount", "serviceAccount", {}),
     shaped(tenant, "Service", "service", serviceFields(tenant)),
-    shaped(tenant, "Deployment", "deployment", deploymentFields(tenant, isScaled)),
+    isScaled ? withoutReplicas(deployment) : deployment,
     shaped(tenant, "PodDisruptionBudget", "podDisruptionBudget", budget),
     ...(isScaled
       ? [shaped(tenant, "HorizontalPodAutoscaler", "horizontalPodAutoscaler", autoscalerFields(tenant))]
@@ -139,13 +134,18 @@ function serviceFields({ gateway, ports, defaults }: Tenant): KubeObject {
   };
 }
 
-function deploymentFields(tenant: Tenant, isScaled: boolean): KubeObject {
+/** An autoscaler says how many, whatever parameters do: two authors of one number would never rest. */
+function withoutReplicas(deployment: OwnedObject): OwnedObject {
+  const body = mergeObject(deployment.body, { spec: { replicas: null } });
+  return { ...deployment, body };
+}
+
+function deploymentFields(tenant: Tenant): KubeObject {
   const { gateway, defaults } = tenant;
   const annotations = gateway.spec.infrastructure?.annotations;
   return {
     spec: {
-      // An autoscaler decides otherwise.
-      ...(!isScaled && { replicas: defaults.replicas }),
+      replicas: defaults.replicas,
       selector: { matchLabels: selectorOf(gateway) },
       strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
       template: {

@@ -1,0 +1,29 @@
+import { describe, expect, test } from "vitest";
+import { heldReplicas } from "./replicas.ts";
+
+const identity = { apiVersion: "apps/v1", kind: "Deployment", metadata: { namespace: "infra", name: "web" } };
+
+function deployment(replicas: number, manager: string, operation = "Apply") {
+  const managedFields = [{ manager, operation, fieldsV1: { "f:spec": { "f:replicas": {} } } }];
+  return { ...identity, metadata: { ...identity.metadata, managedFields }, spec: { replicas } };
+}
+
+const ours = "gatewayproxy.dev/controller";
+
+describe("the number of pods", () => {
+  test("is held where we applied it and name it no more", () => {
+    expect(heldReplicas(deployment(20, ours), { ...identity, spec: {} })).toEqual({
+      ...identity,
+      spec: { replicas: 20 },
+    });
+  });
+
+  test.each([
+    ["where we still name one", deployment(20, ours), { replicas: 3 }],
+    ["where an autoscaler has set it", deployment(20, "kube-controller-manager", "Update"), {}],
+    ["where it is held already", deployment(20, `${ours}-replicas`), {}],
+    ["of an object without one", identity, {}],
+  ])("is left as it is %s", (_, standing, spec) => {
+    expect(heldReplicas(standing, { ...identity, spec })).toBeUndefined();
+  });
+});
