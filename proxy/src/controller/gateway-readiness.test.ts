@@ -74,11 +74,25 @@ describe("what the cluster says of a Gateway", () => {
       { spec: { type: "ClusterIP", clusterIP: "None" } },
       ["IPAddress 10.0.0.1", "IPAddress 10.0.0.2"],
     ],
+    [
+      "those of both families",
+      { spec: { type: "ClusterIP", clusterIP: "10.96.0.7", clusterIPs: ["10.96.0.7", "fd00::7"] } },
+      ["IPAddress 10.96.0.7", "IPAddress fd00::7"],
+    ],
     ["none before its Service was given one", { spec: { type: "ClusterIP" } }, []],
   ])("has as addresses %s", (_, fields, expected) => {
     const pods = slices(slice("a", [ready("10.0.0.2"), ready("10.0.0.1"), unready("10.0.0.3")].join(", ")));
     const { addresses } = readinessOf(service(fields), pods, undefined);
     expect(addresses.map(({ type, value }) => `${type} ${value}`)).toEqual(expected);
+  });
+
+  test.each([
+    ["a load balancer", { type: "LoadBalancer" }],
+    ["external addresses", { externalIPs: Array.from({ length: 20 }, (_, index) => `192.0.2.${index}`) }],
+  ])("tells no more addresses of %s than the API takes", (_, spec) => {
+    const ingress = Array.from({ length: 20 }, (_, index) => ({ ip: `192.0.2.${index}` }));
+    const { addresses } = readinessOf(service({ spec, status: { loadBalancer: { ingress } } }), [], undefined);
+    expect(addresses).toHaveLength(16);
   });
 
   test("tells no more addresses of pods than the API takes", () => {

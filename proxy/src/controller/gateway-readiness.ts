@@ -14,7 +14,7 @@ export interface GatewayReadiness {
   readonly fault: string | undefined;
 }
 
-/** Addresses of pods that are told where a Service has none of its own; the API takes 16 in all. */
+/** What the API takes of them in a status. */
 const mostAddresses = 16;
 
 /** Reads a Gateway's Service and the slices behind it. */
@@ -31,17 +31,16 @@ export function readinessOf(
   );
   const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
   const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
-  return { addresses: addressesOf(service, pods), ready: pods.length, fault };
+  return { addresses: addressesOf(service, pods).slice(0, mostAddresses), ready: pods.length, fault };
 }
 
 function addressesOf(service: KubeObject | undefined, pods: readonly string[]): readonly GatewayAddress[] {
   const { spec, status } = service ?? {};
-  const { type, clusterIP, externalIPs } = isObject(spec) ? spec : {};
-  if (clusterIP === "None") return pods.slice(0, mostAddresses).map(ipAddress);
+  const { type, clusterIP, clusterIPs = [clusterIP], externalIPs } = isObject(spec) ? spec : {};
+  if (clusterIP === "None") return pods.map(ipAddress);
   if (type === "LoadBalancer") return ingressOf(status);
-  const external = Array.isArray(externalIPs) ? externalIPs.filter((each) => typeof each === "string") : [];
-  if (external.length > 0) return external.map(ipAddress);
-  return typeof clusterIP === "string" && clusterIP !== "" ? [ipAddress(clusterIP)] : [];
+  const external = ipAddressesOf(externalIPs);
+  return external.length > 0 ? external : ipAddressesOf(clusterIPs);
 }
 
 function ingressOf(status: unknown): readonly GatewayAddress[] {
@@ -51,6 +50,11 @@ function ingressOf(status: unknown): readonly GatewayAddress[] {
     if (typeof ip === "string" && ip !== "") return [ipAddress(ip)];
     return typeof hostname === "string" && hostname !== "" ? [{ type: "Hostname", value: hostname }] : [];
   });
+}
+
+function ipAddressesOf(values: unknown): readonly GatewayAddress[] {
+  const isAddress = (value: unknown): value is string => typeof value === "string" && value !== "";
+  return Array.isArray(values) ? values.filter(isAddress).map(ipAddress) : [];
 }
 
 function ipAddress(value: string): GatewayAddress {
