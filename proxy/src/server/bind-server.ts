@@ -12,6 +12,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Connection, TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
+import type { Http1Connection } from "./http1.ts";
 import { createHttp1Server, headFaultOf } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
@@ -55,7 +56,7 @@ export class BindServer {
   /** As the kernel gave them, with the monotonic time at which each came. */
   readonly #sockets = new Map<Socket, number>();
   /** Of HTTP/1.1, by the socket that HTTP is read from. */
-  readonly #connections = new Map<Socket, Connection>();
+  readonly #connections = new Map<Socket, Http1Connection>();
   /** Client addresses of PROXY headers while TLS is being agreed on, by the peer's address and port. */
   readonly #toldAddresses = new Map<string, string>();
   #tlsListeners: readonly TlsListener[] = [];
@@ -185,7 +186,7 @@ export class BindServer {
   }
 
   #handToHttp1(socket: Socket, connection: Connection): void {
-    this.#connections.set(socket, connection);
+    this.#connections.set(socket, { ...connection, unanswered: 0 });
     socket.once("close", () => this.#connections.delete(socket));
     socket.once("error", (error) => this.#tellUnparsed(error, connection));
     this.#serveHttp1.call(this.#http1, socket);

@@ -2,21 +2,20 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { type Connection, schemeOf } from "./connection.ts";
+import { schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
-import { Http1Downstream } from "./http1.ts";
+import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import { type HeadFault, maxHeaderFields, readHttp1Head } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
   /** What is known of the connection behind a socket that the server was given. */
-  readonly connectionOf: (socket: Socket) => Connection | undefined;
+  readonly connectionOf: (socket: Socket) => Http1Connection | undefined;
   readonly isDraining: () => boolean;
 }
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
 export function createHttp1Server(options: Http1ServerOptions): Server {
-  /** How many requests of a socket are not answered to the end; those of none have no entry. */
-  const unanswered = new WeakMap<Socket, number>();
+  const isInUse = ({ socket }: IncomingMessage): boolean => (options.connectionOf(socket)?.unanswered ?? 0) > 0;
   const server = createServer({
     // A request without a body is not given the machinery for one.
     optimizeEmptyRequests: true,
@@ -28,16 +27,14 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     requestTimeout: 0,
     maxHeaderSize: 64 * 1024,
     // Asked ahead of an answer that is still to come it is served without switching, for the socket is in use.
-    shouldUpgradeCallback: (request) => upgradeOf(request) !== undefined && !unanswered.has(request.socket),
+    shouldUpgradeCallback: (request) => upgradeOf(request) !== undefined && !isInUse(request),
     // Told by us, so that the log and the metrics hear of it too.
     requireHostHeader: false,
   });
   // One more than is accepted, so that an excess can be told from a full house.
   server.maxHeadersCount = maxHeaderFields + 1;
-  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind) => {
-    countUnanswered(unanswered, request.socket, response);
+  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind) =>
     serveRequest(options, request, response, kind);
-  };
   server.on("request", (request, response) => serve(request, response, plain));
   server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));
   // One that nobody knows may be passed over (RFC 9110 §10.1.1).
@@ -47,19 +44,10 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     serve(request, response, { ...plain, upgrade: upgradeOf(request) });
   });
   server.on("connect", (request, stream, head) => {
-    if (unanswered.has(request.socket)) stream.destroy();
+    if (isInUse(request)) stream.destroy();
     else serve(request, responseFor(request, stream, head), plain);
   });
   return server;
-}
-
-function countUnanswered(unanswered: WeakMap<Socket, number>, socket: Socket, response: ServerResponse): void {
-  unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
-  response.once("close", () => {
-    const rest = (unanswered.get(socket) ?? 0) - 1;
-    if (rest > 0) unanswered.set(socket, rest);
-    else unanswered.delete(socket);
-  });
 }
 
 /**
@@ -101,6 +89,7 @@ function serveRequest(
   const connection = connectionOf(request.socket);
   // Closed in the same turn in which its last request was read.
   if (connection === undefined) return;
+  connection.unanswered += 1;
   const { method = "", url = "", httpVersion, rawHeaders } = request;
   const head = readHttp1Head(schemeOf(connection), method, url, httpVersion, rawHeaders);
   if ("message" in head) {

@@ -14,9 +14,14 @@ import type { TunnelEnd } from "./tunnel.ts";
  */
 const joinedBodyBytes = 8 * 1024;
 
+export interface Http1Connection extends Connection {
+  /** Requests whose answers have not left whole; more than one where the client asks ahead. */
+  unanswered: number;
+}
+
 export interface Http1Options {
   readonly head: RequestHead;
-  readonly connection: Connection;
+  readonly connection: Http1Connection;
   /** The client sent `Expect: 100-continue` and holds its body back. */
   readonly awaitsContinue: boolean;
   /** The client asks for this protocol; `response` then has been given the socket, which node:http has let go. */
@@ -28,7 +33,7 @@ export interface Http1Options {
 export class Http1Downstream implements Downstream {
   readonly head: RequestHead;
   readonly httpVersion: string;
-  readonly connection: Connection;
+  readonly connection: Http1Connection;
   readonly upgrade: string | undefined;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
@@ -54,6 +59,7 @@ export class Http1Downstream implements Downstream {
     if (this.upgrade !== undefined) this.#listenToSocket(socket, events);
     else {
       response.on("close", () => {
+        this.connection.unanswered -= 1;
         events.onClose(response.writableFinished);
         // An answer whose head left before the drain began has not asked the client to leave.
         if (this.#isDraining()) socket.end();
