@@ -227,9 +227,13 @@ describe("charges", () => {
   };
   const user = { headers: { "x-user": "ann" } };
 
-  test("are kept while the service is away, and arrive when it is back", async () => {
+  test.each([
+    ["the service is away", away],
+    // envoyproxy/ratelimit and ours answer so while their Redis is away.
+    ["the service has lost its counters", { code: status.UNKNOWN, details: "redis is not connected" }],
+  ])("are kept while %s, and arrive when it is back", async (_, failure) => {
     let isAway = true;
-    const service = await startScriptedService(() => (isAway ? away : { overallCode: "OK" }));
+    const service = await startScriptedService(() => (isAway ? failure : { overallCode: "OK" }));
     const gateway = await serveUnder(
       await startBackend(costing),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`),

@@ -142,6 +142,28 @@ describeWith(["ratelimit", "redis-server"], "with the reference service", (progr
   });
 });
 
+describeWith(["redis-server"], "a service that loses its Redis", (programs) => {
+  test("costs no client an error and no budget a token", async () => {
+    const redis = await startRedis(programs["redis-server"]);
+    onTestFinished(() => redis.close());
+    const service = await startRateLimitService(join(await limitsFolder(), "config"), {
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+      REDIS_TIMEOUT: "50ms",
+    });
+    onTestFinished(() => service.kill());
+    const { port } = await startBackend(costing);
+    const gateway = await serve(port, globalPolicy(`address: '127.0.0.1:${service.grpcPort}', timeout: 1s, ${tokens}`));
+    const ann = { "x-user": "ann" };
+    await redis.kill();
+    expect(await countOf(gateway, 6, ann)).toEqual({ 200: 6 });
+    expect(await chargesOf(gateway)).toEqual({ buffered: 6, dropped: 0 });
+
+    await redis.start();
+    await expect.poll(() => chargesOf(gateway), { timeout: 10_000 }).toEqual({ buffered: 0, dropped: 0 });
+    await expect.poll(async () => (await fetch(gateway.url, { headers: ann })).status, { timeout: 5_000 }).toBe(429);
+  }, 60_000);
+});
+
 interface Seen {
   readonly status: number;
   readonly marked: boolean;

@@ -12,9 +12,11 @@ export function frameMessage(message: Buffer): Buffer {
   return framed;
 }
 
-/** Status codes that say that the call itself was refused; all others that are not 0 say that the service cannot serve. */
+/**
+ * Status codes that say that the call itself was refused; all others that are not 0 say that the service cannot serve.
+ * UNKNOWN (2) is one of the others: the reference service answers so while it has no Redis or no configuration.
+ */
 const rejections: ReadonlySet<string> = new Set([
-  "2", // UNKNOWN: what the reference service answers to a call that it cannot make sense of
   "3", // INVALID_ARGUMENT
   "5", // NOT_FOUND
   "7", // PERMISSION_DENIED
