@@ -1,7 +1,7 @@
 /** Global limits through the door, against a service whose answers are written here. */
 import { describe, expect, test } from "vitest";
 import { answering, echo, startBackend, type Echo } from "../support/backend.ts";
-import { ask, byAddress, globalPolicy, serveUnder, tokensByUser } from "../support/global-policy.ts";
+import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 
 const over = {
@@ -137,6 +137,65 @@ describe("the service decides", () => {
     gateway.clock.advance(40_000);
     await ask(gateway);
     expect(service.calls).toHaveLength(2);
+  });
+
+  test.each([
+    ["of the limit", "{ requestsPerUnit: 20, unit: Minute }", "chat"],
+    ["of the domain", "{ requestsPerUnit: 10, unit: Minute }", "more"],
+  ])("an edit %s is asked about, whatever was refused before", async (_, limitOverride, domain) => {
+    const service = await startScriptedService(refuse);
+    const policy = (override: string) =>
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: remote_address, expression: source.address }], limitOverride: ${override} }]`,
+      );
+    const backend = await startBackend();
+    const gateway = await serveUnder(backend, policy("{ requestsPerUnit: 10, unit: Minute }"));
+    await ask(gateway);
+    await ask(gateway);
+    expect(service.calls).toHaveLength(1);
+    await gateway.apply(manifestsUnder(backend, policy(limitOverride).replace("domain: chat", `domain: ${domain}`)));
+    await ask(gateway);
+    expect(service.calls).toHaveLength(2);
+  });
+
+  test("a remembered refusal never outlasts its window: a reset in whole seconds may be rounded up", async () => {
+    const inSeconds = (seconds: number, nanos: number) => ({
+      overallCode: "OVER_LIMIT" as const,
+      statuses: [{ ...over, durationUntilReset: { seconds, nanos } }],
+    });
+    const answers = [inSeconds(42, 0), inSeconds(1, 0), inSeconds(1, 500_000_000)];
+    const service = await startScriptedService((_, number) => answers[number - 1]);
+    const gateway = await serveUnder(
+      await startBackend(),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    const callsAfter = async (ms: number): Promise<number> => {
+      gateway.clock.advance(ms);
+      await ask(gateway);
+      return service.calls.length;
+    };
+    expect(await callsAfter(0)).toBe(1);
+    expect(await callsAfter(40_999)).toBe(1);
+    expect(await callsAfter(1)).toBe(2);
+    // Less than a second may be left of the last one.
+    expect(await callsAfter(0)).toBe(3);
+    expect(await callsAfter(1_499)).toBe(3);
+  });
+
+  test("a remembered refusal counts the service's own retry-after down", async () => {
+    const service = await startScriptedService(() => ({
+      overallCode: "OVER_LIMIT",
+      statuses: [over],
+      responseHeadersToAdd: [{ key: "Retry-After", value: "42" }],
+    }));
+    const gateway = await serveUnder(
+      await startBackend(),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    expect((await ask(gateway)).headers.get("retry-after")).toBe("42");
+    gateway.clock.advance(30_000);
+    expect((await ask(gateway)).headers.get("retry-after")).toBe("12");
+    expect(service.calls).toHaveLength(1);
   });
 });
 

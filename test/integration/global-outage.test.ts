@@ -3,8 +3,16 @@ import { status } from "@grpc/grpc-js";
 import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import { describe, expect, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
-import { ask, byAddress, globalPolicy, serveUnder, tokensByUser } from "../support/global-policy.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import { type Script, startRawService, startScriptedService } from "../support/rate-limit-service.ts";
 
 const away = { code: status.UNAVAILABLE, details: "away" };
@@ -30,6 +38,11 @@ const exhausted: RateLimitResponse = {
       durationUntilReset: { seconds: 60 },
     },
   ],
+};
+
+const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify({ usage: { total_tokens: 100 } }));
 };
 
 /** Calls that fail in a row before the breaker opens. */
@@ -200,6 +213,97 @@ describe("failureMode: Local", () => {
     expect(deciders(gateway).at(-1)).toBe("failureMode");
   });
 
+  /** A service that reports ten a minute until it goes away. */
+  async function reportingTen(globalFields: string) {
+    const report: RateLimitResponse = {
+      overallCode: "OK",
+      statuses: [{ code: "OK", currentLimit: { requestsPerUnit: 10, unit: "MINUTE" }, limitRemaining: 9 }],
+    };
+    let isAway = false;
+    const service = await startScriptedService(() => (isAway ? away : report));
+    const backend = await startBackend(answering(200));
+    const policy = (mode: string) =>
+      globalPolicy(`address: '127.0.0.1:${service.port}', mode: ${mode}, ${globalFields}`);
+    const gateway = await serveUnder(backend, policy("Enforce"));
+    return {
+      gateway,
+      edit: (mode: string) => gateway.apply(manifestsUnder(backend, policy(mode))),
+      leave: () => void (isAway = true),
+    };
+  }
+
+  test("what the service reported holds for what a request costs, to the unit", async () => {
+    const { gateway, leave } = await reportingTen(
+      `descriptors: [{ entries: [{ name: all, expression: '"all"' }], cost: 'int(request.headers["x-cost"])' }]`,
+    );
+    const statusAt = async (cost: number) => (await statuses(gateway, 1, { headers: { "x-cost": String(cost) } }))[0];
+    await statusAt(1);
+    leave();
+    const seen: unknown[] = [];
+    for (const cost of [4, 4, 3, 2, 1, 0]) seen.push(await statusAt(cost));
+    expect(seen).toEqual([200, 200, 429, 200, 429, 200]);
+  });
+
+  test("what the service reported while the policy only watched is enforced once the policy enforces", async () => {
+    const { gateway, edit, leave } = await reportingTen(byAddress);
+    await edit("Shadow");
+    await statuses(gateway, 1);
+    await edit("Enforce");
+    await statuses(gateway, 1);
+    leave();
+    expect(await statuses(gateway, 11)).toEqual([...new Array<number>(10).fill(200), 429]);
+  });
+
+  test("a limit that is over and refuses nothing, as in a service's shadow mode, does not begin to", async () => {
+    let answer: RateLimitResponse | typeof away = { ...exhausted, overallCode: "OK" };
+    const service = await startScriptedService(() => answer);
+    const gateway = await serveUnder(
+      await startBackend(answering(200)),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
+    );
+    await statuses(gateway, 1);
+    answer = away;
+    expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 200]);
+  });
+
+  test("a reported token budget is charged what the policy says that a response costs", async () => {
+    let isAway = false;
+    const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
+    const gateway = await serveUnder(
+      await startBackend(costing),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ unit: Tokens, cost: '1', entries: [{ name: all, expression: '"all"' }] }]`,
+      ),
+    );
+    await statuses(gateway, 1);
+    isAway = true;
+    expect(await statuses(gateway, 4)).toEqual([200, 200, 429, 429]);
+  });
+
+  test("routes that the service counts together count together while it is away", async () => {
+    let isAway = false;
+    const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
+    const backend = await startBackend(answering(200));
+    const route = (name: string) =>
+      routeManifest(name, [
+        `{ matches: [{ path: { type: PathPrefix, value: /${name} } }], backendRefs: [${backendRef("llm")}] }`,
+      ]);
+    const policy = (name: string) =>
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`).replaceAll("name: chat", `name: ${name}`);
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest(),
+        backendManifest("llm", backend.port),
+        ...["one", "two"].flatMap((name) => [route(name), policy(name)]),
+      ),
+    );
+    await ask(gateway, {}, "/one");
+    isAway = true;
+    const seen: number[] = [];
+    for (const path of ["/one", "/two", "/one", "/two"]) seen.push((await ask(gateway, {}, path)).status);
+    expect(seen).toEqual([200, 200, 429, 429]);
+  });
+
   test("shareAcrossReplicas is the whole in a process of its own", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
@@ -221,10 +325,6 @@ describe("failureMode: Local", () => {
 });
 
 describe("charges", () => {
-  const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ usage: { total_tokens: 100 } }));
-  };
   const user = { headers: { "x-user": "ann" } };
 
   test.each([

@@ -33,13 +33,16 @@ export const tokensByUser = `descriptors: [{ unit: Tokens, entries: [{ name: use
 
 /** Everything on one route `chat` to `backend`, under `policies`. */
 export function serveUnder(backend: TestBackend, ...policies: readonly string[]): Promise<TestGateway> {
-  return startGateway(
-    manifests(
-      gatewayManifest(),
-      backendManifest("llm", backend.port),
-      routeManifest("chat", [`backendRefs: [${backendRef("llm")}]`]),
-      ...policies,
-    ),
+  return startGateway(manifestsUnder(backend, ...policies));
+}
+
+/** What `serveUnder` serves, to be applied again after an edit. */
+export function manifestsUnder(backend: TestBackend, ...policies: readonly string[]): string {
+  return manifests(
+    gatewayManifest(),
+    backendManifest("llm", backend.port),
+    routeManifest("chat", [`backendRefs: [${backendRef("llm")}]`]),
+    ...policies,
   );
 }
 

@@ -53,17 +53,15 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
 }
 
 /** A limit that a service has reported, without the secrets of its descriptor. */
-export function nameLearned({ global, descriptor, requestsPerUnit, windowSeconds }: Learned): LearnedLimit {
-  const { compiled, entries } = descriptor;
+export function nameLearned({ global, descriptor, values, requestsPerUnit, windowSeconds }: Learned): LearnedLimit {
   return {
     policy: global.policy,
     target: global.target,
     service: global.service,
-    descriptor: entries.map(({ key, value }, at) => {
-      const source = compiled.descriptor.entries[at]?.expression ?? "";
-      return { key, value: shownValue(value, isSecretName(key) || isSecretExpression(source)) };
+    descriptor: descriptor.entries.map(({ key, expression }, at) => {
+      return { key, value: shownValue(values[at] ?? "", isSecretName(key) || isSecretExpression(expression)) };
     }),
-    counts: compiled.descriptor.counts,
+    counts: descriptor.counts,
     limit: requestsPerUnit,
     windowSeconds,
   };

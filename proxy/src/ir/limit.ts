@@ -21,6 +21,8 @@ export interface LocalLimit {
   readonly unit: LimitUnit;
   /** Length of the window in units; absent: 1. */
   readonly unitCount?: number;
+  /** What one request counts, from 0 (which counts nothing, and passes while nothing is over); absent: 1. */
+  readonly units?: number;
   /** CEL source; one counter per value. Absent: one counter for all. */
   readonly key?: string;
   /** `Shadow` counts, logs and shows, and never refuses. */

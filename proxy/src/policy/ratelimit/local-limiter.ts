@@ -68,6 +68,8 @@ export interface Lease {
    * anything else is ignored, so that no report of a backend can corrupt a budget.
    */
   charge(tokens: number, nowMs: number): void;
+  /** The same for the entry at that place of its policy alone. */
+  chargeEntry(entry: number, tokens: number, nowMs: number): void;
   /** Gives the request's units back, as far as their windows are still open. Later calls do nothing. */
   refund(nowMs: number): void;
 }
@@ -98,6 +100,8 @@ class Entry implements Window {
   readonly shared: CounterId;
   readonly isEnforced: boolean;
   readonly countsRequests: boolean;
+  /** What must remain for a request to pass: what it counts, or any token. */
+  readonly units: number;
   readonly allowed: LimitDecision;
   readonly refused: LimitDecision;
 
@@ -115,6 +119,7 @@ class Entry implements Window {
     this.shared = table.counterId(id, undefined);
     this.isEnforced = limit.mode === "Enforce";
     this.countsRequests = limit.counts === "requests";
+    this.units = limit.units ?? 1;
     this.allowed = { limit, outcome: "allowed" };
     this.refused = { limit, outcome: this.isEnforced ? "denied" : "shadowDenied" };
   }
@@ -196,7 +201,7 @@ export class LimitSet {
       entry.slot = this.#table.find(id);
       this.#table.load(entry.slot, entry);
       settle(entry, entry.budget.givenBack, entry.budget.windowMs, nowMs);
-      entry.admits = hasBudget(entry, entry.budget);
+      entry.admits = hasBudget(entry, entry.budget, entry.units);
       if (entry.admits || !entry.isEnforced) continue;
       if (denier === undefined || windowEnd(entry) > windowEnd(denier)) denier = entry;
     }
@@ -205,7 +210,7 @@ export class LimitSet {
 
   #count(ids: readonly CounterId[], nowMs: number): void {
     for (const entry of this.#entries) {
-      if (entry.countsRequests && entry.admits) count(entry, 1, nowMs);
+      if (entry.countsRequests && entry.admits && entry.units > 0) count(entry, entry.units, nowMs);
       if (entry.slot !== -1) this.#table.store(entry.slot, entry, nowMs);
     }
     // Only now that all others are stored: a claim cannot take a slot that this very request counted in.
@@ -310,14 +315,21 @@ class CounterLease implements Lease {
   }
 
   charge(tokens: number, nowMs: number): void {
-    if (!Number.isSafeInteger(tokens) || tokens < 1) return;
+    for (let at = 0; at < this.#ids.length; at++) this.#charge(at, tokens, nowMs);
+  }
+
+  chargeEntry(entry: number, tokens: number, nowMs: number): void {
     for (let at = 0; at < this.#ids.length; at++) {
-      const entry = this.#entries[at];
-      const id = this.#ids[at];
-      if (entry === undefined || id === undefined || entry.countsRequests || this.#startsMs[at] === notCounted)
-        continue;
-      this.#update(entry, id, nowMs, () => count(entry, tokens, nowMs));
+      if (this.#entries[at]?.limit.entry === entry) this.#charge(at, tokens, nowMs);
     }
+  }
+
+  #charge(at: number, tokens: number, nowMs: number): void {
+    const entry = this.#entries[at];
+    const id = this.#ids[at];
+    if (!Number.isSafeInteger(tokens) || tokens < 1 || this.#startsMs[at] === notCounted) return;
+    if (entry === undefined || id === undefined || entry.countsRequests) return;
+    this.#update(entry, id, nowMs, () => count(entry, tokens, nowMs));
   }
 
   refund(nowMs: number): void {
@@ -328,7 +340,7 @@ class CounterLease implements Lease {
       const id = this.#ids[at];
       const startMs = this.#startsMs[at] ?? notCounted;
       if (entry === undefined || id === undefined || !entry.countsRequests || startMs === notCounted) continue;
-      this.#update(entry, id, nowMs, () => uncount(entry, startMs));
+      this.#update(entry, id, nowMs, () => uncount(entry, entry.units, startMs));
     }
   }
 

@@ -74,29 +74,42 @@ describe("counting", () => {
   });
 
   test("admits while anything remains", () => {
-    expect(hasBudget(openWindow(14), tenPerMinuteBurstFive)).toBe(true);
-    expect(hasBudget(openWindow(15), tenPerMinuteBurstFive)).toBe(false);
-    expect(hasBudget(openWindow(999), thousandTokensPerMinute)).toBe(true);
-    expect(hasBudget(openWindow(1200), thousandTokensPerMinute)).toBe(false);
+    expect(hasBudget(openWindow(14), tenPerMinuteBurstFive, 1)).toBe(true);
+    expect(hasBudget(openWindow(15), tenPerMinuteBurstFive, 1)).toBe(false);
+    expect(hasBudget(openWindow(999), thousandTokensPerMinute, 1)).toBe(true);
+    expect(hasBudget(openWindow(1200), thousandTokensPerMinute, 1)).toBe(false);
+  });
+
+  test("admits several units only whole, and none at all while nothing is over", () => {
+    expect(hasBudget(openWindow(8), tenPerMinuteBurstFive, 7)).toBe(true);
+    expect(hasBudget(openWindow(9), tenPerMinuteBurstFive, 7)).toBe(false);
+    expect(hasBudget(openWindow(15), tenPerMinuteBurstFive, 0)).toBe(true);
+    expect(hasBudget(openWindow(16), tenPerMinuteBurstFive, 0)).toBe(false);
   });
 });
 
 describe("taking back", () => {
   test("returns a unit to the window that counted it", () => {
     const window = openWindow(3, 500);
-    expect(uncount(window, 500)).toBe(true);
+    expect(uncount(window, 1, 500)).toBe(true);
+    expect(window.used).toBe(2);
+  });
+
+  test("returns several units as they were counted", () => {
+    const window = openWindow(9, 500);
+    expect(uncount(window, 7, 500)).toBe(true);
     expect(window.used).toBe(2);
   });
 
   test("returns nothing to a later window, whose start has given it back already", () => {
     const window = openWindow(3, minute);
-    expect(uncount(window, 0)).toBe(false);
+    expect(uncount(window, 1, 0)).toBe(false);
     expect(window.used).toBe(3);
   });
 
   test("never goes below nothing", () => {
     const window = openWindow(0, 500);
-    expect(uncount(window, 500)).toBe(false);
+    expect(uncount(window, 1, 500)).toBe(false);
     expect(window.used).toBe(0);
   });
 });

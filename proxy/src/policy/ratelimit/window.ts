@@ -56,9 +56,9 @@ export function settle(window: Window, givenBack: number, windowMs: number, nowM
   window.startMs += ended * windowMs;
 }
 
-/** Whether anything remains. One request, or any number of tokens, may then follow. The window is settled. */
-export function hasBudget(window: Window, budget: Budget): boolean {
-  return window.used < budget.capacity;
+/** Whether as much as `units` remains. The window is settled. */
+export function hasBudget(window: Window, budget: Budget, units: number): boolean {
+  return window.used + units <= budget.capacity;
 }
 
 /**
@@ -71,12 +71,12 @@ export function count(window: Window, units: number, nowMs: number): void {
 }
 
 /**
- * Takes back one unit that was counted in the window that began at `startMs`, and tells whether it did. In a later
- * window it does not: the end of the unit's own window has given it back already, and twice would admit one too many.
+ * Takes back `units` that were counted in the window that began at `startMs`, and tells whether it did. In a later window
+ * it does not: the end of their own window has given them back already, and twice would admit too many.
  */
-export function uncount(window: Window, startMs: number): boolean {
+export function uncount(window: Window, units: number, startMs: number): boolean {
   if (window.used === 0 || window.startMs !== startMs) return false;
-  window.used -= 1;
+  window.used = Math.max(0, window.used - units);
   return true;
 }
 

@@ -16,9 +16,9 @@ export interface LimitView {
 
 /** A refusal by a service, to be answered now or again while it lasts. */
 export interface Refusal {
-  /** Of the limits that refuse, in ms on the monotonic clock; undefined where the service does not say. */
-  readonly resetAtMs: number | undefined;
   readonly answer: RateLimitAnswer;
+  /** When it came; monotonic. */
+  readonly atMs: number;
 }
 
 /** Of an answer that lets the request pass. */
@@ -38,18 +38,17 @@ export function viewOfPass({ statuses, responseHeaders }: RateLimitAnswer): Limi
  * @param nowMs monotonic; a refusal that is remembered shows what is left of its reset.
  * @param isMarked says `x-envoy-ratelimited` where the service does not.
  */
-export function refusalHeaders({ answer, resetAtMs }: Refusal, nowMs: number, isMarked: boolean): string[] {
+export function refusalHeaders({ answer, atMs }: Refusal, nowMs: number, isMarked: boolean): string[] {
   const { statuses, responseHeaders } = answer;
-  const leftMs = resetAtMs === undefined ? undefined : Math.max(0, resetAtMs - nowMs);
+  const passedMs = nowMs - atMs;
+  const own = pickRefusing(statuses);
+  const leftMs = own?.resetMs === undefined ? undefined : Math.max(0, own.resetMs - passedMs);
   const { limitHeaders, otherHeaders } = splitHeaders(responseHeaders, isFraming);
   const headers: string[] = [];
   if (limitHeaders.length > 0) headers.push(...withReset(limitHeaders, leftMs));
-  else {
-    const own = pickRefusing(statuses);
-    if (own?.limit === undefined) headers.push("x-ratelimit-remaining", "0");
-    else headers.push(...statusHeaders(own, statuses, leftMs));
-  }
-  headers.push(...otherHeaders);
+  else if (own?.limit === undefined) headers.push("x-ratelimit-remaining", "0");
+  else headers.push(...statusHeaders(own, statuses, leftMs));
+  headers.push(...withRetryAfter(otherHeaders, passedMs));
   if (isMarked && !has(headers, "x-envoy-ratelimited")) headers.push("x-envoy-ratelimited", "true");
   if (leftMs !== undefined && !has(headers, "retry-after"))
     headers.push("retry-after", String(wholeSeconds(leftMs, 1)));
@@ -57,20 +56,19 @@ export function refusalHeaders({ answer, resetAtMs }: Refusal, nowMs: number, is
   return headers;
 }
 
-/** When the first of the limits that refuse is reset: from then on the answer may be another. */
-export function earliestResetMs(statuses: readonly DescriptorStatus[]): number | undefined {
+/**
+ * How long a refusal holds in any case: to the first reset of a limit that refuses, when the answer may be another. Most
+ * services round resets up to whole seconds, so up to one may be missing of those. 0 where nobody knows.
+ */
+export function certainMs(statuses: readonly DescriptorStatus[]): number {
   let earliest: number | undefined;
   for (const { code, resetMs } of statuses) {
     if (code !== "OVER_LIMIT") continue;
-    if (resetMs === undefined) return undefined;
-    if (earliest === undefined || resetMs < earliest) earliest = resetMs;
+    if (resetMs === undefined) return 0;
+    const leastMs = resetMs % 1_000 === 0 ? resetMs - 1_000 : resetMs;
+    if (earliest === undefined || leastMs < earliest) earliest = leastMs;
   }
-  return earliest;
-}
-
-/** When the last of the limits that refuse is reset: what the client is told. */
-export function latestResetMs(statuses: readonly DescriptorStatus[]): number | undefined {
-  return pickRefusing(statuses)?.resetMs;
+  return Math.max(0, earliest ?? 0);
 }
 
 /** As Envoy does: the first with the least remaining, of those that have a limit. */
@@ -124,6 +122,13 @@ function shareOfHeaders(headers: readonly string[]): number {
 function withReset(headers: readonly string[], leftMs: number | undefined): readonly string[] {
   const at = headers.indexOf("x-ratelimit-reset") + 1;
   return at === 0 || leftMs === undefined ? headers : headers.with(at, String(wholeSeconds(leftMs, 0)));
+}
+
+/** A service's `retry-after` in seconds, as of `passedMs` later; a date stays as it is. */
+function withRetryAfter(headers: readonly string[], passedMs: number): readonly string[] {
+  const at = headers.indexOf("retry-after") + 1;
+  const seconds = at === 0 ? Number.NaN : Number(headers[at]);
+  return Number.isFinite(seconds) ? headers.with(at, String(wholeSeconds(seconds * 1_000 - passedMs, 1))) : headers;
 }
 
 function wholeSeconds(ms: number, least: number): number {

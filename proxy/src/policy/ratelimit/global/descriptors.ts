@@ -3,6 +3,7 @@
  * charged. A descriptor that cannot be made is left out; whether the request simply does not have what it is about, or
  * the expression failed, is told apart.
  */
+import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalDescriptor } from "../../../ir/global-limit.ts";
@@ -79,9 +80,12 @@ function costOf(cost: Expression, view: RequestView): number | undefined {
   return Number.isSafeInteger(units) && units >= 0 ? units : undefined;
 }
 
-/** Tells the values of descriptors apart: lengths are written, so that no value can pass for two. */
-export function keyOf(limitId: string, { compiled, entries }: RequestDescriptor): string {
-  let key = `${limitId} ${compiled.descriptor.index}`;
-  for (const { value } of entries) key += ` ${value.length}:${value}`;
-  return key;
+/** A longer key gives way to its digest, so that what is remembered by key is bounded in bytes too. */
+const maxKeyLength = 256;
+
+/** Tells apart what a service counts apart: lengths are written, so that no value can pass for two. */
+export function keyOf(domain: string, { entries }: RequestDescriptor): string {
+  let text = `${domain.length}:${domain}`;
+  for (const { key, value } of entries) text += ` ${key.length}:${key}=${value.length}:${value}`;
+  return text.length <= maxKeyLength ? text : hash("sha256", text, "base64");
 }

@@ -12,8 +12,7 @@ import { limitHeaders } from "../headers.ts";
 import { type Admission, compileLimits, type Denied, type Lease, type LimitSet } from "../local-limiter.ts";
 import {
   backendHeaders,
-  earliestResetMs,
-  latestResetMs,
+  certainMs,
   type LimitView,
   type Refusal,
   refusalHeaders,
@@ -120,12 +119,16 @@ export class LimitGate {
 
   /** Charges what a response has used to the token budgets of a request that passed. */
   charge({ by, descriptors, lease }: Passed, view: RequestView, usage: TokenUsage): void {
-    lease?.charge(usage.total, this.#services.clock.monotonicMs());
+    const nowMs = this.#services.clock.monotonicMs();
+    if (by !== "learned") lease?.charge(usage.total, nowMs);
     const charges: TokenCharge[] = [];
     for (const descriptor of descriptors) {
-      if (descriptor.compiled.descriptor.counts !== "tokens") continue;
-      const hits = chargeOf(descriptor.compiled, view, usage.total);
-      if (hits !== undefined && hits > 0) charges.push({ descriptor, hits });
+      const { counts, index } = descriptor.compiled.descriptor;
+      const hits = counts === "tokens" ? chargeOf(descriptor.compiled, view, usage.total) : undefined;
+      if (hits === undefined || hits === 0) continue;
+      charges.push({ descriptor, hits });
+      // What stands in for the service is charged as the service would be.
+      if (by === "learned") lease?.chargeEntry(index, hits, nowMs);
     }
     if (charges.length === 0) return;
     for (const { method, call } of chargesOf(this.limit, charges, by === "service")) this.#client.charge(method, call);
@@ -189,19 +192,15 @@ export class LimitGate {
   }
 
   /** Only what could ever be used: a fallback of the policy's own comes before what is learned. */
-  #learn(question: PlannedCall | undefined, { statuses }: RateLimitAnswer, nowMs: number): void {
+  #learn(question: PlannedCall | undefined, answer: RateLimitAnswer, nowMs: number): void {
     if (question === undefined || this.limit.failureMode !== "Local" || !this.#fallback.isEmpty) return;
-    this.#client.learned.learn(this.limit, question.about, statuses, nowMs);
+    this.#client.learned.learn(this.limit, question.about, answer, nowMs);
   }
 
   #refuse(descriptors: readonly RequestDescriptor[], answer: RateLimitAnswer, nowMs: number): Refused {
-    const latest = latestResetMs(answer.statuses);
-    const refusal: Refusal = { answer, resetAtMs: latest === undefined ? undefined : nowMs + latest };
-    const lastsMs = earliestResetMs(answer.statuses);
-    if (lastsMs !== undefined && lastsMs > 0) {
-      const untilMs = nowMs + Math.min(lastsMs, longestMemoryMs);
-      this.#client.refusals.set(this.#memoryKey(descriptors), refusal, untilMs);
-    }
+    const refusal: Refusal = { answer, atMs: nowMs };
+    const lastsMs = Math.min(certainMs(answer.statuses), longestMemoryMs);
+    if (lastsMs > 0) this.#client.refusals.set(this.#questionKey(descriptors), refusal, nowMs + lastsMs);
     return this.#refused("service", refusal, descriptors, nowMs);
   }
 
@@ -209,14 +208,21 @@ export class LimitGate {
     const { refusals } = this.#client;
     if (refusals.isEmpty) return undefined;
     const nowMs = this.#services.clock.monotonicMs();
-    const refusal = refusals.get(this.#memoryKey(descriptors), nowMs);
+    const refusal = refusals.get(this.#questionKey(descriptors), nowMs);
     return refusal === undefined ? undefined : this.#refused("cache", refusal, descriptors, nowMs);
   }
 
-  /** All descriptors together: one that was over its limit need not have been the one that refused. */
-  #memoryKey(descriptors: readonly RequestDescriptor[]): string {
+  /**
+   * All that the service is asked, so that an edit of the policy asks anew. All descriptors together: one that was over
+   * its limit need not have been the one that refused.
+   */
+  #questionKey(descriptors: readonly RequestDescriptor[]): string {
     let key = "";
-    for (const descriptor of descriptors) key += `${keyOf(this.limit.id, descriptor)} ×${descriptor.hits}\n`;
+    for (const descriptor of descriptors) {
+      const { limitOverride } = descriptor.compiled.descriptor;
+      key += `${keyOf(this.limit.domain, descriptor)} ×${descriptor.hits}`;
+      key += limitOverride === undefined ? "\n" : ` of ${limitOverride.requestsPerUnit}/${limitOverride.unit}\n`;
+    }
     return key;
   }
 
