@@ -5,7 +5,8 @@
  *     slot   0  count             f64     16  fingerprint  4 × i32     36  text of the key, 92 bytes of UTF-8
  *            8  windowEndSeconds  f64     32  length of the text, i32
  *
- * A slot whose window has ended is free; one of zeros has ended long ago, so fresh memory needs no preparation.
+ * A slot whose window has ended is free to be taken; until then its counter is there for calls that came in its window
+ * and are counted after its end. One of zeros has ended long ago, so fresh memory needs no preparation.
  */
 import { hash } from "node:crypto";
 import {
@@ -61,13 +62,10 @@ export class CounterTable {
     const digest = hash("sha256", this.#memory.seed + key, "latin1");
     const bucket = bucketOf(digest, this.#memory.buckets);
     this.#memory.locks.lock(bucket);
-    const slot = this.#find(bucket * ways, digest, nowSeconds);
+    const slot = this.#find(bucket * ways, digest);
     let after = Math.max(0, hits);
-    if (slot !== -1) {
-      const count = slot * slotNumbers + at.number.count;
-      after = Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, (this.#numbers[count] ?? 0) + hits));
-      this.#numbers[count] = after;
-    } else if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, windowEndSeconds }, nowSeconds);
+    if (slot !== -1) after = this.#add(slot, hits, windowEndSeconds);
+    else if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, windowEndSeconds }, nowSeconds);
     this.#memory.locks.unlock(bucket);
     return after;
   }
@@ -89,7 +87,17 @@ export class CounterTable {
     }
   }
 
-  #find(first: number, digest: string, nowSeconds: number): number {
+  #add(slot: number, hits: number, windowEndSeconds: number): number {
+    const count = slot * slotNumbers + at.number.count;
+    const windowEnd = slot * slotNumbers + at.number.windowEnd;
+    const after = Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, (this.#numbers[count] ?? 0) + hits));
+    this.#numbers[count] = after;
+    // A limit whose unit was edited may go on with a counter that began under a shorter one.
+    this.#numbers[windowEnd] = Math.max(this.#numbers[windowEnd] ?? 0, windowEndSeconds);
+    return after;
+  }
+
+  #find(first: number, digest: string): number {
     const a = wordOf(digest, 0);
     const words = this.#words;
     for (let slot = first; slot < first + ways; slot++) {
@@ -99,7 +107,7 @@ export class CounterTable {
         words[print + 1] === wordOf(digest, 4) &&
         words[print + 2] === wordOf(digest, 8) &&
         words[print + 3] === wordOf(digest, 12) &&
-        (this.#numbers[slot * slotNumbers + at.number.windowEnd] ?? 0) > nowSeconds
+        this.#numbers[slot * slotNumbers + at.number.windowEnd] !== 0
       ) {
         return slot;
       }
