@@ -395,6 +395,26 @@ describe("local and global limits of a policy are one", () => {
     expect(service.calls).toHaveLength(1);
   });
 
+  test.each([
+    ["the service", ""],
+    ["what stands in for it", "fallback: [{ requests: 1, unit: Minutes }],"],
+  ])("a client that leaves before %s has decided takes no unit with it", async (_, fallback) => {
+    const service = await startScriptedService((_call, number) => (number === 1 ? undefined : allow(_call, number)));
+    const gateway = await serveUnder(
+      await startBackend(),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${fallback} ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
+    );
+    const leaving = new AbortController();
+    const left = ask(gateway, { signal: leaving.signal });
+    await service.received(1);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await expect.poll(() => gateway.records.length).toBe(1);
+    gateway.clock.advance(100);
+    service.kill();
+    expect((await ask(gateway)).status).toBe(200);
+  });
+
   test("what the service refuses gives the local unit back", async () => {
     const service = await startScriptedService((_call, number) =>
       number < 4 ? { overallCode: "OVER_LIMIT" } : { overallCode: "OK" },

@@ -41,6 +41,8 @@ export class LimitCheck {
   readonly #options: LimitCheckOptions;
   #askedMs: number | undefined;
   #admitted: Admitted | undefined;
+  /** A rate limit service is to decide, and has not. */
+  #isUndecided = false;
   #isAbandoned = false;
 
   constructor(options: LimitCheckOptions) {
@@ -75,9 +77,10 @@ export class LimitCheck {
     else this.#askGlobal(rule.globalLimits, view, local, done);
   }
 
-  /** Nobody waits for the verdict any more. */
+  /** Nobody waits for the verdict any more: what the request has been counted for until now is given back. */
   abandon(): void {
     this.#isAbandoned = true;
+    if (this.#isUndecided) this.#admitted?.refund();
   }
 
   #askGlobal(
@@ -89,12 +92,14 @@ export class LimitCheck {
     const { clock, guarded, takeBody } = this.#options;
     const startMs = clock.monotonicMs();
     this.#askedMs = startMs;
+    this.#isUndecided = true;
     const ask = (asked: RequestView) =>
       limits.admit(
         asked,
         guarded((admission) => {
           this.#askedMs = undefined;
           if (!this.#isAbandoned) done(this.#judge(admission, local, startMs));
+          else if (admission.kind === "allowed") admission.pass.refund();
         }),
       );
     const body = limits.needsBody ? takeBody() : undefined;
@@ -114,6 +119,7 @@ export class LimitCheck {
 
   #judge(admission: GlobalAdmission, local: Allowed | undefined, startMs: number): LimitVerdict {
     const { clock, record, trace } = this.#options;
+    this.#isUndecided = false;
     if (trace !== undefined) traceGlobal(trace, admission, startMs);
     record.globalDecisions = admission.decisions;
     switch (admission.kind) {
