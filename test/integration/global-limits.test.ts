@@ -402,7 +402,10 @@ describe("local and global limits of a policy are one", () => {
     const service = await startScriptedService((_call, number) => (number === 1 ? undefined : allow(_call, number)));
     const gateway = await serveUnder(
       await startBackend(),
-      globalPolicy(`address: '127.0.0.1:${service.port}', ${fallback} ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', ${fallback} ${byAddress}`,
+        "[{ requests: 1, unit: Minutes }]",
+      ),
     );
     const leaving = new AbortController();
     const left = ask(gateway, { signal: leaving.signal });

@@ -14,7 +14,10 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe("checking a configuration folder", () => {
   test("says that all is well, and how much there is", async () => {
-    await writeFile(join(folder, "a.yaml"), "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day}\n");
+    await writeFile(
+      join(folder, "a.yaml"),
+      "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: 5}\n",
+    );
     const { lines, exitCode } = await checkConfig(folder, false);
     expect(lines).toEqual(["all rate limit configs ok (1 files, 1 domains, 1 limits)"]);
     expect(exitCode).toBe(0);
@@ -22,7 +25,10 @@ describe("checking a configuration folder", () => {
 
   test("tells every problem of every file and fails", async () => {
     await writeFile(join(folder, "a.yaml"), "domain: d\ndescriptors:\n  - value: v\n  - {key: k, unit: day}\n");
-    await writeFile(join(folder, "b.yaml"), "domain: e\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo}\n");
+    await writeFile(
+      join(folder, "b.yaml"),
+      "domain: e\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo, requests_per_unit: 5}\n",
+    );
     const { lines, exitCode } = await checkConfig(folder, false);
     expect(lines).toEqual([
       `warning: ${folder}/a.yaml:4:14 a.yaml: key 'unit' means nothing in a descriptor and is ignored`,

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { parseConfigFile } from "./config-file.ts";
-import { type ConfigProblem, renderConfigProblem } from "./config-problem.ts";
+import { type ConfigProblem, inOrder, renderConfigProblem } from "./config-problem.ts";
 import { buildDomain } from "./descriptor-tree.ts";
 
 /** Everything that is wrong with a file, shape and sense. */
 function problemsOf(text: string): readonly ConfigProblem[] {
   const { spec, problems } = parseConfigFile("config.limits.yaml", "limits.yaml", text);
-  return spec === undefined ? problems : buildDomain(spec).problems;
+  return inOrder([...problems, ...(spec === undefined ? [] : buildDomain(spec).problems)]);
 }
 
 /** `line:column message`, one per problem. */
@@ -114,7 +114,7 @@ const wrong: readonly { readonly fault: string; readonly text: string; readonly 
     fault: "a count that is no number",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: many}\n",
     problems: [
-      "4:48 error loading config file: requests_per_unit must be a whole number from 0 to 4294967295, found 'many'",
+      "4:48 error loading config file: requests_per_unit must be a whole number from 0 to 4294967295, found the text 'many'",
     ],
   },
   {
@@ -127,12 +127,12 @@ const wrong: readonly { readonly fault: string; readonly text: string; readonly 
   {
     fault: "a flag that is a text",
     text: "domain: d\ndescriptors:\n  - key: a\n    shadow_mode: maybe\n",
-    problems: ["4:18 error loading config file: shadow_mode must be true or false, found 'maybe'"],
+    problems: ["4:18 error loading config file: shadow_mode must be true or false, found the text 'maybe'"],
   },
   {
     fault: "a text where a list belongs",
     text: "domain: d\ndescriptors: many\n",
-    problems: ["2:14 error loading config file: descriptors must be a list, found 'many'"],
+    problems: ["2:14 error loading config file: descriptors must be a list, found the text 'many'"],
   },
   {
     fault: "a document that is no mapping",
@@ -186,8 +186,53 @@ describe("case 63: a configuration file is refused with the reference's words an
     ]);
   });
 
+  test("with all that is wrong at once, of whatever kind", () => {
+    const text = [
+      "domain: d",
+      "descriptors:",
+      "  - key: a",
+      "    rate_limits: {unit: day}",
+      "  - key: b",
+      "    rate_limit: {unit: days, requests_per_unit: -5}",
+      "  - key: c",
+      "    rate_limit: 10",
+      "  - key: d",
+      "    rate_limit: {unit: day, requests_per_unit: 1.5}",
+      "",
+    ].join("\n");
+    expect(placesOf(text)).toEqual([
+      "4:5 config error, unknown key 'rate_limits'",
+      "6:24 invalid rate limit unit 'days'",
+      "6:49 error loading config file: requests_per_unit must be a whole number from 0 to 4294967295, found '-5'",
+      "8:17 error loading config file: rate_limit must be a mapping with unit and requests_per_unit, found '10'",
+      "10:48 error checking config",
+    ]);
+  });
+
+  test.each([
+    ["requests_per_unit", "a whole number from 0 to 4294967295", "'10'"],
+    ["unlimited", "true or false", "'yes'"],
+  ])("telling a text that only looks like what %s takes", (key, accepted, found) => {
+    const text = `domain: d\ndescriptors:\n  - key: a\n    rate_limit: {${key}: ${found}, unit: day}\n`;
+    expect(placesOf(text)).toEqual([
+      `4:${20 + key.length} error loading config file: ${key} must be ${accepted}, found the text ${found}`,
+    ]);
+  });
+
+  test.each([
+    ["descriptor", "descriptors"],
+    ["rate_limits", "rate_limit"],
+    ["requestsPerUnit", "requests_per_unit"],
+    ["request_per_unit", "requests_per_unit"],
+  ])("%s brings %s to mind", (key, meant) => {
+    const [problem] = problemsOf(`domain: d\n${key}: 5\n`);
+    expect(problem?.hint).toBe(`did you mean '${meant}'?`);
+  });
+
   test("on one line that names place, file, fault and what is accepted", () => {
-    const [problem] = problemsOf("domain: d\ndescriptors:\n  - key: a\n    rate-limit: {unit: day}\n");
+    const text = "domain: d\ndescriptors:\n  - key: a\n    rate-limit: {unit: day}\n";
+    const [problem] = problemsOf(text);
+    expect(parseConfigFile("config.limits.yaml", "limits.yaml", text).warnings).toEqual([]);
     expect(problem === undefined ? "" : renderConfigProblem(problem)).toBe(
       "limits.yaml:4:5 config.limits.yaml: config error, unknown key 'rate-limit' (did you mean 'rate_limit'?)",
     );
@@ -222,13 +267,23 @@ describe("a configuration file is read as the reference reads it", () => {
     ["1_000", 1000],
     ["0", 0],
     ["4294967295", 4294967295],
-    ["null", 0],
   ])("requests_per_unit: %s counts %d", (yaml, requests) => {
     const { spec } = specOf(
       `domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: ${yaml}}\n`,
     );
     expect(spec?.descriptors[0]?.rateLimit?.requestsPerUnit).toBe(requests);
   });
+
+  test.each(["{unit: day}", "{unit: day, requests_per_unit: null}"])(
+    "%s refuses everything, which is told where nobody wrote a 0",
+    (limit) => {
+      const { spec, warnings } = specOf(`domain: d\ndescriptors:\n  - key: a\n    rate_limit: ${limit}\n`);
+      expect(spec?.descriptors[0]?.rateLimit?.requestsPerUnit).toBe(0);
+      expect(warnings).toMatchObject([
+        { message: "requests_per_unit is missing, so everything is refused", location: { line: 4, column: 17 } },
+      ]);
+    },
+  );
 
   test("flags take every YAML 1.1 spelling of true", () => {
     const { spec } = specOf(

@@ -42,8 +42,9 @@ type Place = keyof typeof keysOf;
 
 const knownKeys: readonly string[] = [...new Set(Object.values(keysOf).flat())];
 
-/** A file that was read, with what is odd about it; `spec` is absent if there is any problem. */
+/** A file that was read, with what is odd about it. */
 export interface ParsedConfigFile {
+  /** What could be read, to look for further problems where there are some already; absent if that is nothing. */
   readonly spec?: DomainSpec;
   readonly problems: readonly ConfigProblem[];
   readonly warnings: readonly ConfigProblem[];
@@ -64,12 +65,11 @@ export function parseConfigFile(key: string, file: string, text: string): Parsed
     reader.problem(
       loadingProblem(`found a ${root.kind}, expected a mapping with domain and descriptors`, root.location),
     );
-  } else if (reader.problems.length === 0) reader.checkKeys(root);
-  if (reader.problems.length > 0 || root.kind !== "map")
-    return { problems: reader.problems, warnings: reader.warnings };
-  const spec = reader.domain(root);
+  }
   const outcome = { problems: reader.problems, warnings: reader.warnings };
-  return reader.problems.length > 0 ? outcome : { spec, ...outcome };
+  if (root.kind !== "map" || reader.problems.length > 0) return outcome;
+  reader.checkKeys(root);
+  return { spec: reader.domain(root), ...outcome };
 }
 
 class FileReader {
@@ -145,7 +145,7 @@ class FileReader {
     return {
       key: this.#text(fields, "key"),
       value: this.#text(fields, "value"),
-      ...(isPresent(rateLimit) ? { rateLimit: this.#rateLimit(rateLimit) } : {}),
+      ...this.#rateLimit(rateLimit),
       descriptors: this.#maps(fields, "descriptors").map((item) => this.#descriptor(item)),
       shadowMode: this.#flag(fields, "shadow_mode"),
       quotaMode: this.#flag(fields, "quota_mode"),
@@ -157,22 +157,29 @@ class FileReader {
     };
   }
 
-  #rateLimit(value: YamlValue): RateLimitSpec {
+  #rateLimit(value: YamlValue | undefined): { readonly rateLimit?: RateLimitSpec } {
+    if (!isPresent(value)) return {};
     if (value.kind !== "map") {
       this.#mistyped("rate_limit", value, "a mapping with unit and requests_per_unit");
-      return { unit: "", requestsPerUnit: 0, unitMultiplier: 1, unlimited: false, name: "", replaces: [] };
+      return {};
     }
     const fields = this.#fields(value, "rate_limit");
-    return {
+    const unlimited = this.#flag(fields, "unlimited");
+    if (!unlimited && !isPresent(fields.get("requests_per_unit"))) {
+      const message = "requests_per_unit is missing, so everything is refused";
+      this.warnings.push({ message, resource: this.#key, location: value.location });
+    }
+    const rateLimit = {
       unit: this.#text(fields, "unit"),
       requestsPerUnit: this.#uint32(fields, "requests_per_unit") ?? 0,
       unitMultiplier: this.#uint32(fields, "unit_multiplier") ?? 1,
-      unlimited: this.#flag(fields, "unlimited"),
+      unlimited,
       name: this.#text(fields, "name"),
       replaces: this.#maps(fields, "replaces").map((item) => this.#replaces(item)),
       location: value.location,
       unitLocation: fields.get("unit")?.location ?? value.location,
     };
+    return { rateLimit };
   }
 
   #replaces(map: YamlMap): ReplacesSpec {
@@ -216,11 +223,11 @@ class FileReader {
     return number;
   }
 
-  /** The fields of a map by key; warns of those that mean nothing at this place. */
+  /** The fields of a map by key; warns of those that mean nothing at this place, where others do. */
   #fields(map: YamlMap, place: Place): ReadonlyMap<string, YamlValue> {
     const meaningful: readonly string[] = keysOf[place];
     for (const { key } of map.entries) {
-      if (meaningful.includes(key.text)) continue;
+      if (meaningful.includes(key.text) || !knownKeys.includes(key.text)) continue;
       const message = `key '${key.text}' means nothing in a ${place.replace("_", " ")} and is ignored`;
       this.warnings.push({ message, resource: this.#key, location: key.location });
     }
@@ -263,7 +270,7 @@ class FileReader {
   }
 
   #mistyped(key: string, value: YamlValue, expected: string): void {
-    const found = value.kind === "scalar" ? `'${value.text}'` : `a ${value.kind === "map" ? "mapping" : "list"}`;
+    const found = value.kind === "scalar" ? shown(value) : `a ${value.kind === "map" ? "mapping" : "list"}`;
     this.problem(loadingProblem(`${key} must be ${expected}, found ${found}`, value.location));
   }
 }
@@ -272,9 +279,14 @@ function isPresent(value: YamlValue | undefined): value is YamlValue {
   return value !== undefined && !(value.kind === "scalar" && value.type === "null");
 }
 
-/** `did you mean 'rate_limit'?` for a key that differs only in case and separators. */
+/** A text says so: quotes make one of what would be accepted without them. */
+function shown({ type, text }: YamlScalar): string {
+  return type === "string" ? `the text '${text}'` : `'${text}'`;
+}
+
+/** `did you mean 'rate_limit'?` for a key that differs only in case, separators and an `s`. */
 function suggestionFor(key: string): { readonly hint?: string } {
-  const bare = (text: string) => text.toLowerCase().replaceAll(/[-_\s]/g, "");
-  const meant = knownKeys.find((known) => bare(known) === bare(key) || `${bare(known)}s` === bare(key));
+  const bare = (text: string) => text.toLowerCase().replaceAll(/[-_\ss]/g, "");
+  const meant = knownKeys.find((known) => bare(known) === bare(key));
   return meant === undefined ? { hint: `accepted: ${knownKeys.join(", ")}` } : { hint: `did you mean '${meant}'?` };
 }

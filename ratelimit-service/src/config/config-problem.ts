@@ -15,3 +15,18 @@ export function renderConfigProblem(problem: ConfigProblem): string {
   const text = renderProblem(problem);
   return problem.hint === undefined ? text : `${text} (${problem.hint})`;
 }
+
+/** Problems of one file from its top to its bottom; of several at one place the first, of which the others follow. */
+export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
+  const byPlace = new Map<string, ConfigProblem>();
+  for (const problem of problems) {
+    const { line, column } = problem.location ?? nowhere;
+    const place = `${line}:${column}`;
+    if (!byPlace.has(place)) byPlace.set(place, problem);
+  }
+  return [...byPlace.values()].sort(({ location: a = nowhere }, { location: b = nowhere }) => {
+    return a.line - b.line || a.column - b.column;
+  });
+}
+
+const nowhere = { line: 0, column: 0 };

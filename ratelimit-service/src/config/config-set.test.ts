@@ -89,6 +89,7 @@ describe("a set of configuration files", () => {
     expect(served(update)).toEqual({ "one.x": 1 });
     expect(messages(update)).toEqual(["b: duplicate domain 'one' in config file"]);
     expect(update.problems[0]?.location).toEqual({ file: "/limits/b", line: 1, column: 9 });
+    expect(update.problems[0]?.hint).toBe("a has it");
   });
 
   test("blames the file that moved into another's domain, whatever their names", () => {

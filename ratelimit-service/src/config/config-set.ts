@@ -4,7 +4,7 @@
  * on. Of two files in conflict the one that did not change is right; among files that came together, the first by name.
  */
 import { parseConfigFile } from "./config-file.ts";
-import type { ConfigProblem } from "./config-problem.ts";
+import { type ConfigProblem, inOrder } from "./config-problem.ts";
 import type { ConfigPart, ConfigUpdate } from "./config-source.ts";
 import { assembleDomains, buildDomain } from "./descriptor-tree.ts";
 import { type Claim, ClaimBook, claimsOf } from "./domain-claims.ts";
@@ -92,9 +92,10 @@ export class ConfigSet {
     }
     if (old?.text === text) return { key, old, next: old, problems: [], warnings: [] };
     const { spec, problems, warnings } = parseConfigFile(key, file, text);
-    if (spec === undefined) return { key, ...known, problems, warnings };
-    const built = buildDomain(spec);
-    if (built.level === undefined) return { key, ...known, problems: built.problems, warnings };
+    const built = spec === undefined ? undefined : buildDomain(spec);
+    if (spec === undefined || built?.level === undefined || problems.length > 0) {
+      return { key, ...known, problems: inOrder([...problems, ...(built?.problems ?? [])]), warnings };
+    }
     const next = { text, domain: spec.domain, level: built.level, claims: claimsOf(spec, this.#mergesDomains) };
     return { key, ...known, next, problems: [], warnings };
   }

@@ -31,9 +31,13 @@ export class ClaimBook {
 
   /** Enters all claims of `key`, or none and returns a problem for each that another has. */
   take(key: string, claims: readonly Claim[]): readonly ConfigProblem[] {
-    const taken = claims.filter(({ name }) => (this.#owners.get(name) ?? key) !== key);
+    const taken = claims.flatMap((claim) => {
+      const owner = this.#owners.get(claim.name) ?? key;
+      if (owner === key) return [];
+      return [{ message: claim.conflict, resource: key, ...placeOf(claim), hint: `${owner} has it` }];
+    });
     if (taken.length === 0) for (const { name } of claims) this.#owners.set(name, key);
-    return taken.map((claim) => ({ message: claim.conflict, resource: key, ...placeOf(claim) }));
+    return taken;
   }
 }
 
