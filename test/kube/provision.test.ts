@@ -78,7 +78,9 @@ ${infrastructure}
       () => cluster.kubectl(["get", "pods", "-n", namespace, "-o", "name"]),
       (names) => names.trim().split("\n").length === 2 && names.includes("pod/"),
     );
-    await exists("poddisruptionbudget/web-provisioned", namespace);
+    await cluster.becomes("poddisruptionbudget/web-provisioned", namespace, {
+      spec: { maxUnavailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" },
+    });
     await exists("serviceaccount/web-provisioned", namespace);
   });
 

@@ -82,7 +82,14 @@ export function metadataOf({ gateway, uid }: Pick<Tenant, "gateway" | "uid">): R
 
 /** Everything that serves a Gateway but its roles. */
 export function workloadOf(tenant: Tenant): readonly OwnedObject[] {
-  const budget = { spec: { maxUnavailable: 1, selector: { matchLabels: selectorOf(tenant.gateway) } } };
+  // A pod that is not ready serves nobody, and must not keep a node from being drained.
+  const budget = {
+    spec: {
+      maxUnavailable: 1,
+      unhealthyPodEvictionPolicy: "AlwaysAllow",
+      selector: { matchLabels: selectorOf(tenant.gateway) },
+    },
+  };
   const deployment = shaped(tenant, "Deployment", "deployment", deploymentFields(tenant));
   const isScaled = tenant.parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
   return [
