@@ -3,7 +3,7 @@ import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayCondition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
-import { isObject, type KubeObject } from "../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
 import type { GatewayAddress } from "../status/cluster-statuses.ts";
 
 export interface GatewayReadiness {
@@ -23,11 +23,9 @@ export function readinessOf(
   slices: readonly EndpointSlice[],
   fault: string | undefined,
 ): GatewayReadiness {
-  const metadata = service !== undefined && isObject(service["metadata"]) ? service["metadata"] : {};
+  const { namespace, name } = fieldsOf(service?.["metadata"]);
   const own = slices.filter(
-    (slice) =>
-      slice.metadata.labels[serviceNameLabel] === metadata["name"] &&
-      slice.metadata.namespace === metadata["namespace"],
+    (slice) => slice.metadata.labels[serviceNameLabel] === name && slice.metadata.namespace === namespace,
   );
   const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
   const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
@@ -36,7 +34,7 @@ export function readinessOf(
 
 function addressesOf(service: KubeObject | undefined, pods: readonly string[]): readonly GatewayAddress[] {
   const { spec, status } = service ?? {};
-  const { type, clusterIP, clusterIPs = [clusterIP], externalIPs } = isObject(spec) ? spec : {};
+  const { type, clusterIP, clusterIPs = [clusterIP], externalIPs } = fieldsOf(spec);
   if (clusterIP === "None") return pods.map(ipAddress);
   if (type === "LoadBalancer") return ingressOf(status);
   const external = ipAddressesOf(externalIPs);
@@ -44,9 +42,8 @@ function addressesOf(service: KubeObject | undefined, pods: readonly string[]): 
 }
 
 function ingressOf(status: unknown): readonly GatewayAddress[] {
-  const balancer = isObject(status) ? status["loadBalancer"] : undefined;
-  const ingress = isObject(balancer) && Array.isArray(balancer["ingress"]) ? balancer["ingress"] : [];
-  return ingress.filter(isObject).flatMap(({ ip, hostname }): readonly GatewayAddress[] => {
+  const { ingress } = fieldsOf(fieldsOf(status)["loadBalancer"]);
+  return objectsOf(ingress).flatMap(({ ip, hostname }): readonly GatewayAddress[] => {
     if (typeof ip === "string" && ip !== "") return [ipAddress(ip)];
     return typeof hostname === "string" && hostname !== "" ? [{ type: "Hostname", value: hostname }] : [];
   });

@@ -7,7 +7,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type KubeApi, resourcePath } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
-import { isObject, type KubeObject } from "../kube/object.ts";
+import { fieldsOf, type KubeObject } from "../kube/object.ts";
 
 export interface LeaseOptions {
   readonly api: Pick<KubeApi, "get" | "create" | "replace">;
@@ -118,9 +118,9 @@ export class LeaderElection {
   /** Whether we have seen the same version for as long as it holds. */
   #hasExpired(standing: KubeObject): boolean {
     const now = this.#options.clock.monotonicMs();
-    const version = metadataOf(standing)["resourceVersion"];
+    const version = fieldsOf(standing["metadata"])["resourceVersion"];
     if (this.#seen?.version !== version) this.#seen = { version, atMs: now };
-    const { leaseDurationSeconds } = specOf(standing);
+    const { leaseDurationSeconds } = fieldsOf(standing["spec"]);
     const seconds = typeof leaseDurationSeconds === "number" ? leaseDurationSeconds : leaseSeconds;
     return now - (this.#seen?.atMs ?? now) > seconds * 1_000;
   }
@@ -128,13 +128,17 @@ export class LeaderElection {
   #lease(standing: KubeObject | undefined, holder: string | undefined): KubeObject {
     const { clock, namespace, name, identity } = this.#options;
     const now = microTime(clock.nowMs());
-    const before = standing === undefined ? {} : specOf(standing);
+    const before = standing === undefined ? {} : fieldsOf(standing["spec"]);
     const transitions = typeof before["leaseTransitions"] === "number" ? before["leaseTransitions"] : 0;
     const taken = holder === identity ? {} : { acquireTime: now, leaseTransitions: transitions + (standing ? 1 : 0) };
     return {
       apiVersion: leases.apiVersion,
       kind: "Lease",
-      metadata: { namespace, name, ...(standing && { resourceVersion: metadataOf(standing)["resourceVersion"] }) },
+      metadata: {
+        namespace,
+        name,
+        ...(standing && { resourceVersion: fieldsOf(standing["metadata"])["resourceVersion"] }),
+      },
       spec: { ...before, ...taken, holderIdentity: identity, leaseDurationSeconds: leaseSeconds, renewTime: now },
     };
   }
@@ -145,21 +149,13 @@ export class LeaderElection {
     const standing = await api.get(path);
     if (standing === undefined || holderOf(standing) !== identity) return;
     const lease = this.#lease(standing, identity);
-    await api.replace(path, { ...lease, spec: { ...specOf(lease), holderIdentity: "" } });
+    await api.replace(path, { ...lease, spec: { ...fieldsOf(lease["spec"]), holderIdentity: "" } });
   }
 }
 
 function holderOf(lease: KubeObject): string {
-  const { holderIdentity } = specOf(lease);
+  const { holderIdentity } = fieldsOf(lease["spec"]);
   return typeof holderIdentity === "string" ? holderIdentity : "";
-}
-
-function specOf({ spec }: KubeObject): KubeObject {
-  return isObject(spec) ? spec : {};
-}
-
-function metadataOf({ metadata }: KubeObject): KubeObject {
-  return isObject(metadata) ? metadata : {};
 }
 
 /** As `metav1.MicroTime` has it: six digits of fractions. */

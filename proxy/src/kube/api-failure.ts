@@ -1,5 +1,6 @@
 /** What the API server refuses, and when to ask it again. */
 import type { IncomingHttpHeaders } from "node:http";
+import { fieldsOf } from "./object.ts";
 
 /** An answer that is no success, or an event that ends a watch (`metav1.Status`). */
 export class ApiFailure extends Error {
@@ -25,12 +26,11 @@ export function failureOf(status: number, headers: IncomingHttpHeaders, body: un
 
 /** The failure that an event of type ERROR tells. */
 export function failureOfEvent(status: unknown): ApiFailure {
-  const code = typeof status === "object" && status !== null && "code" in status ? Number(status.code) : 0;
-  return new ApiFailure(code, textField(status, "message") ?? "the watch failed");
+  const { code = 0 } = fieldsOf(status);
+  return new ApiFailure(Number(code), textField(status, "message") ?? "the watch failed");
 }
 
 function textField(value: unknown, field: string): string | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const found: unknown = Object.entries(value).find(([name]) => name === field)?.[1];
+  const found = fieldsOf(value)[field];
   return typeof found === "string" && found !== "" ? found : undefined;
 }

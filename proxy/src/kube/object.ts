@@ -9,9 +9,19 @@ export function isObject(value: unknown): value is KubeObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** An object's fields; none of anything else. */
+export function fieldsOf(value: unknown): KubeObject {
+  return isObject(value) ? value : {};
+}
+
+/** The objects of a list; none of anything else. */
+export function objectsOf(value: unknown): readonly KubeObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
 /** `namespace/name`, or `name` for an object of the whole cluster. Throws for one without a name. */
 export function objectKey({ metadata }: KubeObject): string {
-  const { name, namespace } = isObject(metadata) ? metadata : {};
+  const { name, namespace } = fieldsOf(metadata);
   if (typeof name !== "string") throw new Error("an object of the API server has no name");
   return typeof namespace === "string" ? `${namespace}/${name}` : name;
 }
@@ -31,9 +41,8 @@ export function readList(value: unknown): ObjectList {
   const { resourceVersion, continue: next } = metadata;
   if (typeof resourceVersion !== "string") throw new Error("the API server gave a list without resourceVersion");
   const itemKind = typeof kind === "string" ? kind.replace(/List$/, "") : kind;
-  const objects = Array.isArray(items) ? items.filter(isObject) : [];
   return {
-    items: objects.map((item) => ({ apiVersion, kind: itemKind, ...item })),
+    items: objectsOf(items).map((item) => ({ apiVersion, kind: itemKind, ...item })),
     version: resourceVersion,
     next: typeof next === "string" && next !== "" ? next : undefined,
   };

@@ -12,7 +12,7 @@ import { Backoff, pause } from "@gatewayproxy/runtime/retry";
 import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
-import { isObject, type KubeObject, objectKey, readList } from "./object.ts";
+import { fieldsOf, isObject, type KubeObject, objectKey, readList } from "./object.ts";
 
 export interface WatchOptions<T> {
   readonly connection: ClusterConnection;
@@ -244,6 +244,6 @@ class Reflector<T> implements ObjectWatch<T> {
 }
 
 function versionOf({ metadata }: KubeObject): string | undefined {
-  const version = isObject(metadata) ? metadata["resourceVersion"] : undefined;
+  const version = fieldsOf(metadata)["resourceVersion"];
   return typeof version === "string" ? version : undefined;
 }

@@ -6,9 +6,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { controllerName } from "../api/names.ts";
 import type { Condition } from "../api/status.ts";
+import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
 import { mergeConditions, type TimedCondition } from "./conditions.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** In UTF-16 units: at most the 32,768 bytes that the API takes (`metav1.Condition`), whatever the language. */
 const longestMessage = 8_192;
@@ -16,9 +15,9 @@ const longestMessage = 8_192;
 /** A status with conditions of its own and, as Gateways have, of its listeners. */
 export interface OwnStatus {
   readonly conditions: readonly Condition[];
-  readonly listeners?: readonly (Fields & { readonly name: string; readonly conditions: readonly Condition[] })[];
+  readonly listeners?: readonly (KubeObject & { readonly name: string; readonly conditions: readonly Condition[] })[];
   /** Everything else that is ours, as it is to stand. */
-  readonly fields: Fields;
+  readonly fields: KubeObject;
 }
 
 /** The fields to apply, or undefined where they stand so already. */
@@ -27,11 +26,11 @@ export function desiredOwnStatus(
   standing: unknown,
   ownedTypes: readonly string[],
   now: string,
-): Fields | undefined {
+): KubeObject | undefined {
   const before = fieldsOf(standing);
   const conditions = timed(status.conditions, before["conditions"], ownedTypes, now);
   const listeners = status.listeners?.map((listener) => {
-    const standingListener = listOf(before["listeners"]).find(({ name }) => name === listener.name);
+    const standingListener = objectsOf(before["listeners"]).find(({ name }) => name === listener.name);
     // Nobody but us writes to listeners, so every condition there is ours.
     const all = conditionsOf(standingListener?.["conditions"]).map(({ type }) => type);
     return { ...listener, conditions: timed(listener.conditions, standingListener?.["conditions"], all, now) };
@@ -40,7 +39,7 @@ export function desiredOwnStatus(
   return isStanding(desired, before, ownedTypes) ? undefined : desired;
 }
 
-function isStanding(desired: Fields, before: Fields, ownedTypes: readonly string[]): boolean {
+function isStanding(desired: KubeObject, before: KubeObject, ownedTypes: readonly string[]): boolean {
   return Object.entries(desired).every(([name, value]) => {
     if (name === "conditions") {
       const owned = conditionsOf(before["conditions"]).filter(({ type }) => ownedTypes.includes(type));
@@ -56,7 +55,7 @@ function isStanding(desired: Fields, before: Fields, ownedTypes: readonly string
 /** One entry of ours in a list that controllers share. */
 export interface SharedEntry {
   /** `parentRef` of a route, `ancestorRef` of a policy. */
-  readonly ref: Fields;
+  readonly ref: KubeObject;
   readonly conditions: readonly Condition[];
 }
 
@@ -79,8 +78,8 @@ export function desiredSharedList(
   standing: unknown,
   { list, ref, max }: SharedList,
   now: string,
-): readonly Fields[] | undefined {
-  const before = listOf(fieldsOf(standing)[list]);
+): readonly KubeObject[] | undefined {
+  const before = objectsOf(fieldsOf(standing)[list]);
   const foreign = before.filter((entry) => entry["controllerName"] !== controllerName);
   const own = before.filter((entry) => entry["controllerName"] === controllerName);
   const ours = entries.slice(0, Math.max(0, max - foreign.length)).map((entry) => {
@@ -94,7 +93,7 @@ export function desiredSharedList(
 }
 
 /** The times of conditions that are kept depend on the order of nothing. */
-function comparable(entry: Fields): Fields {
+function comparable(entry: KubeObject): KubeObject {
   return { ...entry, conditions: byName(entry["conditions"], "type") };
 }
 
@@ -116,27 +115,15 @@ function bounded(condition: Condition): Condition {
 
 function conditionsOf(value: unknown): readonly TimedCondition[] {
   // The CRDs' schemas see to it that a condition of a status has these fields.
-  return listOf(value) as unknown as readonly TimedCondition[];
+  return objectsOf(value) as unknown as readonly TimedCondition[];
 }
 
-function byName(value: unknown, field: string): readonly Fields[] {
-  return [...listOf(value)].sort((a, b) => (String(a[field]) < String(b[field]) ? -1 : 1));
+function byName(value: unknown, field: string): readonly KubeObject[] {
+  return [...objectsOf(value)].sort((a, b) => (String(a[field]) < String(b[field]) ? -1 : 1));
 }
 
 /** What the API server makes of an absent field that we set to nothing. */
 function emptyOf(value: unknown): unknown {
   if (Array.isArray(value)) return [];
   return value === 0 ? 0 : undefined;
-}
-
-function listOf(value: unknown): readonly Fields[] {
-  return Array.isArray(value) ? value.filter(isFields) : [];
-}
-
-function fieldsOf(value: unknown): Fields {
-  return isFields(value) ? value : {};
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -5,7 +5,8 @@
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
-import { identityOf, listOf, mapOf, observedBy } from "./rejected-object.ts";
+import { fieldsOf, objectsOf } from "../kube/object.ts";
+import { identityOf, observedBy } from "./rejected-object.ts";
 
 /** Undefined for an object of another kind, and for one of which no target can be read. */
 export function rejectedPolicyStatus(rejected: RejectedResource): PolicyStatus | undefined {
@@ -19,7 +20,7 @@ export function rejectedPolicyStatus(rejected: RejectedResource): PolicyStatus |
     { type: "Accepted", status: "False", reason: "Invalid", message: renderFaults(faults), ...observed },
     { type: "Attached", status: "False", reason: "Pending", message, ...observed },
   ];
-  const ancestors = listOf(mapOf(object["spec"])["targetRefs"]).flatMap(
+  const ancestors = objectsOf(fieldsOf(object["spec"])["targetRefs"]).flatMap(
     ({ kind, name: target, sectionName }): readonly AncestorStatus[] => {
       if (typeof kind !== "string" || typeof target !== "string") return [];
       const section = typeof sectionName === "string" ? { sectionName } : {};

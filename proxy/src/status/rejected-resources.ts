@@ -14,8 +14,9 @@ import type {
   RouteStatus,
   Statuses,
 } from "../api/status.ts";
+import { fieldsOf, objectsOf } from "../kube/object.ts";
 import { withRefusedTargets } from "./refused-targets.ts";
-import { identityOf, listOf, mapOf, type Named, nameOf, observedBy } from "./rejected-object.ts";
+import { identityOf, type Named, nameOf, observedBy } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
 
 /** The statuses with those of refused objects in the place of any that translation has for what is in force of them. */
@@ -75,7 +76,7 @@ function routeStatus(
   const identity = identityOf(rejected);
   if (identity === undefined) return undefined;
   const refused = refusal("UnsupportedValue", rejected);
-  const parents = listOf(mapOf(rejected.object["spec"])["parentRefs"]).flatMap((ref): readonly ParentStatus[] => {
+  const parents = objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).flatMap((ref): readonly ParentStatus[] => {
     const { group = gatewayGroup, kind = "Gateway", namespace = identity.namespace, name, sectionName, port } = ref;
     if (group !== gatewayGroup || !ours.has(`${String(kind)} ${String(namespace)}/${String(name)}`)) return [];
     const parentRef = {
@@ -113,7 +114,7 @@ function withRefusedClasses(
   classes: readonly GatewayClassStatus[],
   rejected: readonly RejectedResource[],
 ): readonly GatewayClassStatus[] {
-  const byName = new Map(rejected.map((each) => [mapOf(each.object["metadata"])["name"], each]));
+  const byName = new Map(rejected.map((each) => [fieldsOf(each.object["metadata"])["name"], each]));
   return classes.map((status) => {
     const refused = byName.get(status.name);
     return refused === undefined

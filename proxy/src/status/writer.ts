@@ -11,7 +11,7 @@ import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
 import { renderKey } from "../api/resource.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
-import { isObject } from "../kube/object.ts";
+import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import {
   desiredOwnStatus,
@@ -182,7 +182,7 @@ export class StatusWriter {
       const object = await this.#options.api.get(path);
       const patch = patchOf(object?.["status"]);
       if (object === undefined || patch === undefined) return object?.["status"];
-      const { resourceVersion } = isObject(object["metadata"]) ? object["metadata"] : {};
+      const { resourceVersion } = fieldsOf(object["metadata"]);
       try {
         const body = { metadata: { resourceVersion }, status: patch };
         return (await this.#options.api.merge(`${path}/status`, body))["status"];
@@ -265,7 +265,7 @@ function sharedPatch(
   now: string,
 ): object | undefined {
   const desired = desiredSharedList(entries, standing, list, now);
-  const before = isObject(standing) ? standing : {};
+  const before = fieldsOf(standing);
   const changed = Object.entries(fields).filter(([name, value]) => !isDeepStrictEqual(before[name], value));
   if (desired === undefined && changed.length === 0) return undefined;
   return { ...Object.fromEntries(changed), ...(desired !== undefined && { [list.list]: desired }) };

@@ -3,8 +3,7 @@
  * removes, lists of things with a name (containers, ports, variables, volumes) are merged by that name, other lists are
  * replaced.
  */
-
-type Fields = Readonly<Record<string, unknown>>;
+import { isObject, type KubeObject } from "../../kube/object.ts";
 
 /** By which field the items of a list are known, by the name of the list. A list that is not here is replaced. */
 const listKeys: Readonly<Record<string, string>> = {
@@ -19,7 +18,7 @@ const listKeys: Readonly<Record<string, string>> = {
 };
 
 /** `base` with `patch` over it; neither is changed. */
-export function mergeObject(base: Fields, patch: Fields): Fields {
+export function mergeObject(base: KubeObject, patch: KubeObject): KubeObject {
   const merged = new Map(Object.entries(base));
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) merged.delete(name);
@@ -29,10 +28,10 @@ export function mergeObject(base: Fields, patch: Fields): Fields {
 }
 
 function mergeValue(name: string, base: unknown, patch: unknown): unknown {
-  if (isFields(base) && isFields(patch)) return mergeObject(base, patch);
+  if (isObject(base) && isObject(patch)) return mergeObject(base, patch);
   const key = keyOf(name, base, patch);
   if (key === undefined || !Array.isArray(base) || !Array.isArray(patch)) return patch;
-  return mergeList(base.filter(isFields), patch.filter(isFields), key);
+  return mergeList(base.filter(isObject), patch.filter(isObject), key);
 }
 
 /** Ports of containers are known by another number than those of Services. */
@@ -41,10 +40,10 @@ function keyOf(name: string, base: unknown, patch: unknown): string | undefined 
   if (key === undefined || !Array.isArray(base) || !Array.isArray(patch)) return undefined;
   const all = [...(base as unknown[]), ...(patch as unknown[])];
   const candidates = name === "ports" ? [key, "containerPort"] : [key];
-  return candidates.find((candidate) => all.every((item) => isFields(item) && item[candidate] !== undefined));
+  return candidates.find((candidate) => all.every((item) => isObject(item) && item[candidate] !== undefined));
 }
 
-function mergeList(base: readonly Fields[], patch: readonly Fields[], key: string): readonly Fields[] {
+function mergeList(base: readonly KubeObject[], patch: readonly KubeObject[], key: string): readonly KubeObject[] {
   const patches = new Map(patch.map((item) => [item[key], item]));
   const merged = base.map((item) => {
     const over = patches.get(item[key]);
@@ -52,8 +51,4 @@ function mergeList(base: readonly Fields[], patch: readonly Fields[], key: strin
     return over === undefined ? item : mergeObject(item, over);
   });
   return [...merged, ...patches.values()];
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 /** The kinds of objects that are made for Gateways, and one such object. */
 import { resourcePath, type ResourceType } from "../../kube/api.ts";
-import { isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 
 const rbac = "rbac.authorization.k8s.io/v1";
 
@@ -70,7 +70,7 @@ export function contains(standing: unknown, wanted: unknown): boolean {
     );
   }
   if (!isObject(wanted)) return standing === wanted;
-  const fields = isObject(standing) ? standing : {};
+  const fields = fieldsOf(standing);
   return Object.entries(wanted).every(
     ([name, value]) => value === undefined || contains(fields[name], value) || (isEmpty(value) && !(name in fields)),
   );

@@ -9,7 +9,7 @@ import { controllerName } from "../../api/names.ts";
 import { type KubeApi, resourcePath } from "../../kube/api.ts";
 import { ApiFailure } from "../../kube/api-failure.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
-import { isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { gatewayNameLabel } from "../../translate/gateway-label.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
@@ -164,9 +164,8 @@ export class Provisioner {
   }
 
   async #remove(object: OwnedObject): Promise<undefined> {
-    const { metadata } = object.body;
-    const uid = isObject(metadata) && typeof metadata["uid"] === "string" ? metadata["uid"] : "";
-    await this.#options.api.delete(ownedPath(object), uid);
+    const { uid } = fieldsOf(object.body["metadata"]);
+    await this.#options.api.delete(ownedPath(object), String(uid));
     this.#applied.delete(ownedKey(object));
     this.#options.log.info({ object: ownedKey(object) }, "deleted");
   }
@@ -202,16 +201,15 @@ function ownerOf(object: KubeObject): string {
 }
 
 function labelOf({ metadata }: KubeObject, label: string): string | undefined {
-  const labels = isObject(metadata) ? metadata["labels"] : undefined;
-  const value = isObject(labels) ? labels[label] : undefined;
+  const value = fieldsOf(fieldsOf(metadata)["labels"])[label];
   return typeof value === "string" ? value : undefined;
 }
 
 function hasOwner({ metadata }: KubeObject): boolean {
-  return isObject(metadata) && Array.isArray(metadata["ownerReferences"]) && metadata["ownerReferences"].length > 0;
+  return objectsOf(fieldsOf(metadata)["ownerReferences"]).length > 0;
 }
 
 /** Being deleted already. */
 function isLeaving({ metadata }: KubeObject): boolean {
-  return isObject(metadata) && metadata["deletionTimestamp"] !== undefined;
+  return fieldsOf(metadata)["deletionTimestamp"] !== undefined;
 }

@@ -4,25 +4,24 @@
  * the number first; the autoscaler takes it from that one by its first change.
  */
 import { controllerName } from "../../api/names.ts";
-import { isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 
 export const replicasManager = `${controllerName}-replicas`;
 
 /** What `replicasManager` has to apply before `wanted` is; undefined where `wanted` drops no number of ours. */
 export function heldReplicas(standing: KubeObject, wanted: KubeObject): KubeObject | undefined {
-  const { spec } = standing;
-  if (!isObject(spec) || typeof spec["replicas"] !== "number" || !ownsReplicas(standing)) return undefined;
-  if (isObject(wanted["spec"]) && wanted["spec"]["replicas"] !== undefined) return undefined;
+  const { replicas } = fieldsOf(standing["spec"]);
+  if (replicas === undefined || fieldsOf(wanted["spec"])["replicas"] !== undefined) return undefined;
+  if (!ownsReplicas(standing)) return undefined;
   const { apiVersion, kind } = wanted;
-  const { namespace, name } = isObject(wanted["metadata"]) ? wanted["metadata"] : {};
-  return { apiVersion, kind, metadata: { namespace, name }, spec: { replicas: spec["replicas"] } };
+  const { namespace, name } = fieldsOf(wanted["metadata"]);
+  return { apiVersion, kind, metadata: { namespace, name }, spec: { replicas } };
 }
 
 /** Whether the number is one that we applied (`metadata.managedFields`). */
 function ownsReplicas({ metadata }: KubeObject): boolean {
-  const entries = isObject(metadata) ? metadata["managedFields"] : undefined;
-  return (Array.isArray(entries) ? entries : []).filter(isObject).some(({ manager, operation, fieldsV1 }) => {
-    const spec = isObject(fieldsV1) ? fieldsV1["f:spec"] : undefined;
-    return manager === controllerName && operation === "Apply" && isObject(spec) && "f:replicas" in spec;
+  return objectsOf(fieldsOf(metadata)["managedFields"]).some(({ manager, operation, fieldsV1 }) => {
+    const fields = fieldsOf(fieldsOf(fieldsV1)["f:spec"]);
+    return manager === controllerName && operation === "Apply" && "f:replicas" in fields;
   });
 }

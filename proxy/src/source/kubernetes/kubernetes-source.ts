@@ -18,6 +18,7 @@ import {
   resourceSet,
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
+import { fieldsOf } from "../../kube/object.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type HeldResource, holdResource } from "./held-resource.ts";
@@ -212,7 +213,6 @@ function resourceProblems({ resource, rejected, unknownFields }: HeldResource): 
 
 function keyOf({ object }: RejectedResource): ResourceKey {
   const { kind, metadata } = object;
-  const { namespace, name } =
-    typeof metadata === "object" && metadata !== null ? { namespace: "", name: "", ...metadata } : {};
-  return renderKey(String(kind), namespace === "" ? undefined : namespace, String(name));
+  const { namespace, name } = fieldsOf(metadata);
+  return renderKey(String(kind), typeof namespace === "string" ? namespace : undefined, String(name));
 }

@@ -6,12 +6,12 @@
 import type { FieldFault } from "../../api/issue.ts";
 import { parseResource } from "../../api/parse-resource.ts";
 import type { Resource } from "../../api/resource.ts";
-import { isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 
 /** Undefined for an object of another kind, for faults elsewhere, and where no rule is sound. */
 export function parseSoundRules(object: KubeObject, faults: readonly FieldFault[]): Resource | undefined {
   const { kind, spec } = object;
-  const rules = isObject(spec) ? spec["rules"] : undefined;
+  const rules = fieldsOf(spec)["rules"];
   if (kind !== "HTTPRoute" || !isObject(spec) || !Array.isArray(rules)) return undefined;
   const byRule = Map.groupBy(faults, ({ path }) => ruleOf(path));
   if (byRule.has(undefined) || byRule.size >= rules.length) return undefined;
@@ -45,6 +45,6 @@ function hasNoMatchLeft(before: unknown, after: unknown): boolean {
 }
 
 function matchesOf(rule: unknown): readonly unknown[] {
-  const matches = isObject(rule) ? rule["matches"] : undefined;
+  const { matches } = fieldsOf(rule);
   return Array.isArray(matches) ? matches : [];
 }
