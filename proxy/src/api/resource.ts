@@ -35,6 +35,13 @@ export type ResourceOf<K extends Kind> = Extract<Resource, { kind: K }>;
 /** Every resource that is in force, by kind; no two of one kind have the same namespace and name. */
 export type ResourceSet = { readonly [K in Kind]: readonly ResourceOf<K>[] };
 
+/** Names an object of a kind that is read one by one, where a resource refers to it. */
+export interface NamedObject {
+  readonly kind: "Secret" | "ConfigMap";
+  readonly namespace: string;
+  readonly name: string;
+}
+
 const gatewayApi = { group: gatewayGroup, versions: ["v1", "v1beta1"] };
 const core = { group: "", versions: ["v1"] };
 const ours = { group: proxyGroup, versions: ["v1alpha1"] };

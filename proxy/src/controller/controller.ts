@@ -37,7 +37,7 @@ export interface ControllerOptions {
 }
 
 /** The name of the Lease. */
-export const leaseName = "gateway-proxy-controller";
+const leaseName = "gateway-proxy-controller";
 
 /** Changes come in bursts: a rollout is dozens of them. */
 const quietMs = 50;

@@ -2,7 +2,7 @@
 import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
-import type { GatewayCondition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
+import type { Condition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
 import type { GatewayAddress } from "../status/cluster-statuses.ts";
 
@@ -67,21 +67,15 @@ export function withReadiness(
   const { addresses } = readiness;
   const obstacle = obstacleOf(gateway, readiness);
   if (obstacle === undefined) return { ...status, addresses };
-  const conditions = status.conditions.map((condition): GatewayCondition => {
-    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
-    return { ...condition, status: "False", ...obstacle };
-  });
+  const conditions = unprogrammed(status.conditions, obstacle);
   return { ...status, conditions, listeners: status.listeners.map(pending), addresses };
 }
 
 /** Listeners of sets are served by the proxies of the Gateway. */
 export function setWithReadiness(status: ListenerSetStatus, isGatewayReady: boolean): ListenerSetStatus {
   if (isGatewayReady) return status;
-  const conditions = status.conditions.map((condition) => {
-    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
-    const message = "its Gateway is not programmed";
-    return { ...condition, status: "False", reason: "ParentNotProgrammed", message } as const;
-  });
+  const obstacle = { reason: "ParentNotProgrammed", message: "its Gateway is not programmed" } as const;
+  const conditions = unprogrammed(status.conditions, obstacle);
   return { ...status, conditions, listeners: status.listeners.map(pending) };
 }
 
@@ -103,10 +97,18 @@ function obstacleOf(gateway: Gateway, { addresses, ready, fault }: GatewayReadin
 }
 
 function pending(listener: ListenerStatus): ListenerStatus {
-  const conditions = listener.conditions.map((condition) => {
-    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
-    const message = "its Gateway is not programmed yet";
-    return { ...condition, status: "False", reason: "Pending", message } as const;
-  });
-  return { ...listener, conditions };
+  const obstacle = { reason: "Pending", message: "its Gateway is not programmed yet" } as const;
+  return { ...listener, conditions: unprogrammed(listener.conditions, obstacle) };
+}
+
+/** Programmed as translation found it holds for the configuration; this is what the cluster says to it. */
+function unprogrammed<C extends Condition>(
+  conditions: readonly C[],
+  obstacle: Pick<C, "reason" | "message">,
+): readonly C[] {
+  return conditions.map((condition) =>
+    condition.type === "Programmed" && condition.status === "True"
+      ? { ...condition, ...obstacle, status: "False" }
+      : condition,
+  );
 }

@@ -4,7 +4,7 @@
  */
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
-import type { ResourceSet } from "../api/resource.ts";
+import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-source.ts";
@@ -13,7 +13,7 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayScope } from "../translate/gateway-scope.ts";
-import { type NamedObject, namedObjects } from "../translate/references.ts";
+import { namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { ownerKey } from "./provision/names.ts";

@@ -12,7 +12,7 @@ import { nameKey } from "./object-names.ts";
 import type { Resolution } from "./service-backend.ts";
 
 /** The key of a Secret that holds an LLM provider's API key. */
-export const apiKeyField = "apiKey";
+const apiKeyField = "apiKey";
 
 const httpsPort = 443;
 

@@ -5,7 +5,7 @@ import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
-import type { ResourceSet } from "../api/resource.ts";
+import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import { type Referent, type Referrer, referencePermissions } from "./reference-grants.ts";
 
 /** Every backend that a route names, those of mirrors included. */
@@ -24,13 +24,6 @@ export function serviceOfPolicy({ metadata, spec }: ProxyPolicy): readonly Refer
   if (ref === undefined) return [];
   const { group, kind, namespace = metadata.namespace, name } = ref;
   return [{ group, kind, namespace, name }];
-}
-
-/** A Secret or ConfigMap that a resource names. */
-export interface NamedObject {
-  readonly kind: "Secret" | "ConfigMap";
-  readonly namespace: string;
-  readonly name: string;
 }
 
 /**

@@ -16,7 +16,7 @@ export function routeStatus(state: RouteState): RouteStatus {
 }
 
 /** Why a parent has not accepted the route; a route of which no rule is served is accepted by none. */
-export function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
+function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
   if (parent.refusal !== undefined) return [parent.refusal];
   return state.isServed ? [] : state.rules.flatMap(({ invalid }) => invalid);
 }

@@ -38,7 +38,7 @@ const accepted = {
 };
 
 /** The keys, for the documentation. */
-export const tlsOptionKeys: readonly string[] = Object.keys(accepted).map((key) => `${proxyGroup}/${key}`);
+const tlsOptionKeys: readonly string[] = Object.keys(accepted).map((key) => `${proxyGroup}/${key}`);
 
 /** @param path of the options. */
 export function judgeTlsOptions(texts: Readonly<Record<string, string>>, path: FieldPath): JudgedOptions {

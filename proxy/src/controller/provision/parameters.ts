@@ -10,7 +10,7 @@ import { isObject, type KubeObject } from "../../kube/object.ts";
 import { isRefusedClass, refusedClassMessage } from "../../translate/environment.ts";
 
 /** What can be shaped; the keys of the ConfigMap. */
-export const parameterKeys = [
+const parameterKeys = [
   "deployment",
   "service",
   "serviceAccount",

@@ -3,19 +3,14 @@
  * and ConfigMaps exactly those that the Gateway's resources name, by a Role in the namespace of each. The watch of one
  * object asks for a list with its name as a field selector, which a rule with resourceNames permits.
  */
+import type { NamedObject } from "../../api/resource.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { ownedObject, type OwnedObject } from "./owned-object.ts";
 import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
 
-/** A Secret or ConfigMap that a Gateway's resources name, and may. */
-export interface NamedObject {
-  readonly kind: "Secret" | "ConfigMap";
-  readonly namespace: string;
-  readonly name: string;
-}
-
 const read = ["list", "watch"];
 
+/** @param named what the Gateway's resources name, and may. */
 export function rolesOf(tenant: Tenant, named: readonly NamedObject[]): readonly OwnedObject[] {
   const namespaces = [...new Set(named.map(({ namespace }) => namespace))].sort();
   return [

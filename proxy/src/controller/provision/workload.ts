@@ -54,7 +54,7 @@ export function tenantName({ metadata, spec }: Gateway): string {
 }
 
 /** What pods, Services and budgets find each other by. It never changes, because a Deployment's may not. */
-export function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
+function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
   return { [gatewayNameLabel]: gatewayLabelValue(gateway.metadata.name), [managedByLabel]: managedBy };
 }
 

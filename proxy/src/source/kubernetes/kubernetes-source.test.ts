@@ -1,9 +1,10 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
+import type { NamedObject } from "../../api/resource.ts";
 import { ClusterConnection } from "../../kube/connection.ts";
 import { type ApiCall, openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
-import { type KubernetesConfiguration, type NamedObject, openKubernetesSource } from "./kubernetes-source.ts";
+import { type KubernetesConfiguration, openKubernetesSource } from "./kubernetes-source.ts";
 
 const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };

@@ -10,6 +10,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import { renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
 import {
+  type NamedObject,
   renderKey,
   type Resource,
   type ResourceKey,
@@ -22,14 +23,7 @@ import { fieldsOf } from "../../kube/object.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type HeldResource, holdResource } from "./held-resource.ts";
-import { collectionPaths, type NamedKind, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
-
-/** Names an object to watch by itself. */
-export interface NamedObject {
-  readonly kind: NamedKind;
-  readonly namespace: string;
-  readonly name: string;
-}
+import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
 
 export interface KubernetesConfiguration {
   readonly resources: ResourceSet;

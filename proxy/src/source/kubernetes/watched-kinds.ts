@@ -1,8 +1,8 @@
 /** Where the API server keeps each kind that is watched as a whole, in all namespaces. */
-import { type Kind, kinds } from "../../api/resource.ts";
+import { type Kind, kinds, type NamedObject } from "../../api/resource.ts";
 
 /** Watched one by one, by name: nobody may read all Secrets of a cluster for the few that are named. */
-export type NamedKind = "Secret" | "ConfigMap";
+type NamedKind = NamedObject["kind"];
 
 export type WholeKind = Exclude<Kind, NamedKind>;
 
