@@ -77,12 +77,22 @@ interface Replica {
   readonly election: LeaderElection;
   /** What it was told of its lead, in order. */
   readonly changes: readonly boolean[];
+  /** What it logged of its failures. */
+  readonly warnings: readonly unknown[];
 }
 
 async function start(server: LeaseServer, clock: FakeClock, identity: string): Promise<Replica> {
   const changes: boolean[] = [];
+  const warnings: unknown[] = [];
   const election = new LeaderElection({
-    ...{ api: server, clock, log, identity, namespace: "system", name: "lease" },
+    ...{
+      api: server,
+      clock,
+      log: { ...log, warn: (entry: unknown) => warnings.push(entry) },
+      identity,
+      namespace: "system",
+      name: "lease",
+    },
     onChange: (isLeader) => changes.push(isLeader),
   });
   onTestFinished(() => {
@@ -91,7 +101,7 @@ async function start(server: LeaseServer, clock: FakeClock, identity: string): P
   });
   election.start();
   await settle();
-  return { election, changes };
+  return { election, changes, warnings };
 }
 
 const heldByOther = (fields: object = {}) => ({
@@ -125,6 +135,19 @@ describe("a replica", () => {
     expect(changes).toEqual([true]);
     expect(server.spec).toMatchObject({ acquireTime, leaseTransitions: 0 });
     expect(server.spec["renewTime"]).toBe("2023-11-14T22:14:20.000000Z");
+  });
+
+  test("tells once that it cannot renew its lease, however often it tries, and anew after a renewal", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const { warnings } = await start(server, clock, "one");
+    for (const total of [1, 2]) {
+      server.isAway = true;
+      await pass(clock, 60_000);
+      expect(warnings).toHaveLength(total);
+      server.isAway = false;
+      await pass(clock, 5_000);
+    }
   });
 
   test("does not lead where another is quicker to make the lease", async () => {

@@ -42,6 +42,8 @@ export class LeaderElection {
   /** Ends our lead when no renewal comes. */
   #deadline: Timer | undefined;
   #turn: Promise<void> = Promise.resolve();
+  /** The last attempt failed, and that has been told. */
+  #isFailing = false;
   #isClosed = false;
 
   constructor(options: LeaseOptions) {
@@ -72,6 +74,7 @@ export class LeaderElection {
     const startMs = clock.monotonicMs();
     try {
       this.#step((await this.#acquire()) ? startMs : undefined);
+      this.#isFailing = false;
     } catch (error) {
       this.#failed(error);
     }
@@ -97,7 +100,8 @@ export class LeaderElection {
   #failed(error: unknown): void {
     // Somebody else was quicker.
     if (error instanceof ApiFailure && error.status === 409) return;
-    this.#options.log.warn({ err: error }, "cannot renew the lease");
+    if (!this.#isFailing) this.#options.log.warn({ err: error }, "cannot renew the lease; it is tried again");
+    this.#isFailing = true;
   }
 
   /** Whether the lease is ours now. */
