@@ -6,6 +6,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { Backoff } from "@gatewayproxy/runtime/retry";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
 import { coalesce, type Coalescer } from "../source/coalesce.ts";
@@ -43,7 +44,7 @@ const leaseName = "gateway-proxy-controller";
 const quietMs = 50;
 const maxMs = 250;
 
-/** When to try again what could not be written. */
+/** When to try again what could not be written, at the earliest. */
 const retryMs = 2_000;
 
 export class Controller {
@@ -55,6 +56,7 @@ export class Controller {
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
   #told: ReadonlySet<string> = new Set();
+  readonly #backoff: Backoff;
   #retry: Timer | undefined;
   #isClosed = false;
 
@@ -63,6 +65,7 @@ export class Controller {
     this.#options = options;
     const { connection, clock, random, logs, namespace, identity } = options;
     const api = new KubeApi(connection);
+    this.#backoff = new Backoff(random);
     this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile() });
     const onChange = () => this.#changes.poke();
     const isLeader = () => this.#isLeader;
@@ -130,8 +133,13 @@ export class Controller {
     });
     const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
     this.#retry?.cancel();
-    if (faults.size > 0 || !isWritten) {
-      this.#retry = this.#options.clock.setTimer(retryMs, () => this.#changes.poke());
-    }
+    if (faults.size > 0 || !isWritten) this.#retryLater();
+    else this.#backoff.reset();
+  }
+
+  /** What is refused may be refused for long: each time later, up to 10 s. */
+  #retryLater(): void {
+    const waitMs = Math.max(retryMs, this.#backoff.next());
+    this.#retry = this.#options.clock.setTimer(waitMs, () => this.#changes.poke());
   }
 }

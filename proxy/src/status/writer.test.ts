@@ -79,11 +79,13 @@ const theirs = { parentRef, controllerName: "example.com/other", conditions: [] 
 
 function writerTo(server: StatusServer, isLeader = () => true) {
   const told: string[] = [];
+  const warnings: unknown[] = [];
   const writer = new StatusWriter({
-    ...{ api: server, clock: new FakeClock(), log, isLeader },
+    ...{ api: server, clock: new FakeClock(), isLeader },
+    log: { ...log, warn: (entry: unknown) => warnings.push(entry) },
     onWritten: (outcome) => told.push(outcome),
   });
-  return { writer, told };
+  return { writer, told, warnings };
 }
 
 const routeWith = (status?: unknown): StandingObject => ({ metadata: { namespace: "infra", name: "chat" }, status });
@@ -187,6 +189,23 @@ describe("a status", () => {
     const standing = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
     expect(await writer.write({ ...none, gateways: [gateway] }, standing)).toBe(true);
     expect(server.writes).toHaveLength(1);
+  });
+
+  test("that cannot be written is told once, however often it is tried, and anew after it could be", async () => {
+    const server = new StatusServer();
+    server.put(routePath, {});
+    const { writer, warnings } = writerTo(server);
+    const refuse = () => {
+      throw new ApiFailure(422, "it is too long");
+    };
+    const write = async () => await writer.write({ ...none, httpRoutes: [route] }, onlyRoute({}));
+    for (const told of [1, 2]) {
+      server.interference.push(refuse, refuse);
+      expect([await write(), await write()]).toEqual([false, false]);
+      expect(warnings).toHaveLength(told);
+      expect(await write()).toBe(true);
+      server.put(routePath, {});
+    }
   });
 
   test("is left to our successor once we have lost the lead", async () => {

@@ -80,6 +80,8 @@ export class StatusWriter {
   readonly #options: StatusWriterOptions;
   /** What we wrote, until the source sees it: by key, with the object as it saw it when we did. */
   readonly #written = new Map<string, { readonly seen: StandingObject; readonly status: unknown }>();
+  /** Objects whose status could not be written when it was last tried: that is told once. */
+  readonly #failing = new Set<string>();
 
   constructor(options: StatusWriterOptions) {
     this.#options = options;
@@ -206,12 +208,15 @@ export class StatusWriter {
     return async () => {
       try {
         await write();
+        this.#failing.delete(key);
         onWritten?.("written");
         return true;
       } catch (error) {
         // The object is gone, and its status with it.
         if (error instanceof ApiFailure && error.status === 404) return true;
-        log.warn({ resource: key, err: error }, "cannot write the status");
+        if (!this.#failing.has(key))
+          log.warn({ resource: key, err: error }, "cannot write the status; it is tried again");
+        this.#failing.add(key);
         onWritten?.("failed");
         return false;
       }
