@@ -28,6 +28,9 @@ create_cluster() {
   local config=$repository/kind-config.yaml arguments=()
   if cluster_exists; then
     progress "cluster $cluster is there"
+    run_quietly kind export kubeconfig --name "$cluster"
+    kube get --raw /readyz >/dev/null 2>&1 ||
+      die "cluster $cluster does not answer; remove it with scripts/kind-down.sh and start again"
     return
   fi
   progress "create cluster $cluster"
@@ -36,7 +39,10 @@ create_cluster() {
     (cd "$repository" && npm exec -- node test/rig/kind/cluster-config.ts kind-config.yaml "$KIND_POD_NETWORK") >"$config"
   fi
   if [ -n "$node_image" ]; then arguments+=(--image "$node_image"); fi
+  # kind removes what it made where that fails, but not where it is interrupted; it would then seem to be a cluster.
+  trap 'kind delete cluster --name "$cluster"' EXIT
   NO_COLOR=1 TERM=dumb run_quietly kind create cluster --name "$cluster" --config "$config" --wait 180s "${arguments[@]}"
+  trap - EXIT
 }
 
 install_gateway_api() {

@@ -25,9 +25,15 @@ function pathWith(programs: Readonly<Record<string, string>>): string {
   return folder;
 }
 
-function run(script: string, programs: Readonly<Record<string, string>>, args: readonly string[] = []) {
+function run(
+  script: string,
+  programs: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+  under: readonly string[] = ["/usr/bin/env"],
+) {
   const folder = pathWith(programs);
-  const { status, stdout, stderr } = spawnSync(join(repository, "scripts", script), args, {
+  const [command = "", ...rest] = [...under, join(repository, "scripts", script), ...args];
+  const { status, stdout, stderr } = spawnSync(command, rest, {
     env: { PATH: folder, KUBE_RIG_HOME: join(folder, "rig") },
     encoding: "utf8",
   });
@@ -60,6 +66,33 @@ describe("kind-up.sh", () => {
     const { status, stderr } = run("kind-up.sh", { ...all, kind: '[ "$1" = get ] || { echo "no room"; exit 1; }' });
     expect(status).toBe(1);
     expect(stderr).toMatch(/^no room\nerror: failed: kind create cluster --name gateway-proxy /);
+  });
+
+  test("says of a cluster that does not answer, as one that was half made, how to make it anew", () => {
+    const { status, stdout, stderr } = run("kind-up.sh", {
+      ...all,
+      kind: '[ "$1" != get ] || echo gateway-proxy',
+      kubectl: "exit 1",
+    });
+    expect(status).toBe(1);
+    expect(stdout).toContain("cluster gateway-proxy is there\n");
+    expect(stderr).toBe(
+      "error: cluster gateway-proxy does not answer; remove it with scripts/kind-down.sh and start again\n",
+    );
+  });
+
+  test("makes kubectl's context that of a cluster that is there", () => {
+    const kind = 'case $1 in get) echo gateway-proxy ;; export) echo "exports $*" >&2; exit 1 ;; esac';
+    const { stderr } = run("kind-up.sh", { ...all, kind });
+    expect(stderr).toContain("exports export kubeconfig --name gateway-proxy\n");
+  });
+
+  test("leaves no half a cluster behind where it is interrupted", () => {
+    const kind = 'case $1 in create) kill -INT 0 ;; delete) echo "$*" >&2 ;; esac';
+    // In a process group of its own, as in a terminal.
+    const { status, stderr } = run("kind-up.sh", { ...all, kind }, [], ["/usr/bin/setsid", "--wait"]);
+    expect(status).not.toBe(0);
+    expect(stderr).toContain("delete cluster --name gateway-proxy\n");
   });
 });
 
