@@ -4,13 +4,20 @@ import { exitFailure, fail, failSettings, readCommandLine, readLogLevel } from "
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { readVersion } from "@gatewayproxy/runtime/version";
 import { Proxy } from "./app/proxy.ts";
 import { type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
 
 const summary = "Serves the Gateways, routes and limits of a folder of manifests, or of a Kubernetes cluster.";
 const usage = "npm run proxy -- --config-dir DIR [OPTIONS], or --kubernetes [--gateway NAMESPACE/NAME] [OPTIONS]";
 
-const settings = readCommandLine(proxySettings, { usage, summary }, { argv: process.argv.slice(2), env: process.env });
+const version = readVersion(new URL("../package.json", import.meta.url));
+
+const settings = readCommandLine(
+  proxySettings,
+  { usage, summary, version },
+  { argv: process.argv.slice(2), env: process.env },
+);
 if (settings !== undefined) await run(settings);
 
 async function run(settings: ProxySettings): Promise<void> {

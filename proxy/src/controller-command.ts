@@ -5,6 +5,7 @@ import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/expos
 import { handleSignals, Readiness } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { readVersion } from "@gatewayproxy/runtime/version";
 import { openPageServer } from "./app/page-server.ts";
 import { Controller } from "./controller/controller.ts";
 import { ControllerMetrics } from "./controller/metrics.ts";
@@ -15,9 +16,11 @@ import { ClusterConnection } from "./kube/connection.ts";
 const summary = "Runs the Gateways of a Kubernetes cluster: makes their proxies and writes every status.";
 const usage = "npm run controller -- --proxy-image IMAGE [OPTIONS]";
 
+const version = readVersion(new URL("../package.json", import.meta.url));
+
 const settings = readCommandLine(
   controllerSettings,
-  { usage, summary },
+  { usage, summary, version },
   { argv: process.argv.slice(2), env: process.env },
 );
 if (settings !== undefined) await run(settings);

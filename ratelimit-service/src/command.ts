@@ -1,11 +1,11 @@
 /** The service's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
-import { readFileSync } from "node:fs";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { exitFailure, fail, failSettings } from "@gatewayproxy/runtime/command-line";
+import { exitFailure, fail, failSettings, helpColumns } from "@gatewayproxy/runtime/command-line";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
+import { readVersion } from "@gatewayproxy/runtime/version";
 import { createLogs } from "./app/logs.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
@@ -15,14 +15,14 @@ const summary = "Answers Envoy's rate limit protocol; takes the files and the en
 const usage = "npm run ratelimit-service -- [OPTIONS]";
 
 const argv = process.argv.slice(2);
-if (argv.includes("--version")) process.stdout.write(`${version()}\n`);
+if (argv.includes("--version")) process.stdout.write(`${readVersion(new URL("../package.json", import.meta.url))}\n`);
 else await runCommand();
 
 async function runCommand(): Promise<void> {
   const read = readServiceSettings({ argv, env: process.env });
   switch (read.kind) {
     case "help":
-      process.stdout.write(renderHelp(serviceSettings, { usage, summary }));
+      process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
       return;
     case "invalid":
       failSettings(read.problems);
@@ -84,9 +84,4 @@ function stopAtSignal(service: RateLimitProcess, log: Logger): void {
       process.exit(exitFailure);
     },
   });
-}
-
-function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
-  return typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "";
 }

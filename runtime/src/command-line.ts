@@ -20,16 +20,23 @@ export function failSettings(problems: readonly Problem[]): void {
   fail("cannot read the settings", problems, exitUsage);
 }
 
-/** The settings; undefined where help was asked for and printed, or where they are wrong, which has been told then. */
+/**
+ * The settings; undefined where help or the version was asked for and printed, or where they are wrong, which has been
+ * told then.
+ */
 export function readCommandLine<const S extends Settings>(
   settings: S,
-  about: { readonly usage: string; readonly summary: string },
+  about: { readonly usage: string; readonly summary: string; readonly version: string },
   sources: SettingSources,
 ): SettingValues<S> | undefined {
+  if (sources.argv.includes("--version")) {
+    process.stdout.write(`${about.version}\n`);
+    return undefined;
+  }
   const read = readSettings(settings, sources);
   switch (read.kind) {
     case "help":
-      process.stdout.write(renderHelp(settings, about));
+      process.stdout.write(renderHelp(settings, { ...about, columns: helpColumns() }));
       return undefined;
     case "invalid":
       failSettings(read.problems);
@@ -37,6 +44,11 @@ export function readCommandLine<const S extends Settings>(
     case "values":
       return read.values;
   }
+}
+
+/** As wide as the terminal; elsewhere as wide as most are. */
+export function helpColumns(): number {
+  return process.stdout.isTTY ? process.stdout.columns : 80;
 }
 
 /** The filter of `--log-level`; undefined where it is wrong, which has been told then. */

@@ -2,18 +2,37 @@
 import { renderMarkdownTable } from "./markdown-table.ts";
 import type { Setting, Settings } from "./settings.ts";
 
-/** The help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. */
-export function renderHelp(settings: Settings, { usage, summary }: { usage: string; summary: string }): string {
-  const rows = Object.values(settings).map((setting) => ({ head: heading(setting), setting }));
-  const width = Math.max(...rows.map(({ head }) => head.length), "--help".length);
-  const lines = rows.map(({ head, setting }) => {
+/**
+ * The help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. A text that does not
+ * fit into `columns` goes on below itself.
+ */
+export function renderHelp(
+  settings: Settings,
+  { usage, summary, columns }: { usage: string; summary: string; columns: number },
+): string {
+  const rows = Object.values(settings).map((setting) => {
     const facts = [setting.env, describeDefault(setting)].filter((fact) => fact !== undefined).join("; ");
-    return `  ${head.padEnd(width)}  ${setting.help} [${facts}]`;
+    return [heading(setting), `${setting.help} [${facts}]`] as const;
   });
-  const help = `  ${"--help".padEnd(width)}  Shows this text.`;
-  return [summary, "", `Usage: ${usage}`, "", "Options [environment variable; default]:", ...lines, help, ""].join(
-    "\n",
-  );
+  const common = [["--version", "Prints the version."] as const, ["--help", "Shows this text."] as const];
+  const lines = [...rows, ...common].flatMap(([head, text]) => [
+    `  ${head}`,
+    ...wrap(text, columns - textIndent.length).map((line) => `${textIndent}${line}`),
+  ]);
+  return [summary, "", `Usage: ${usage}`, "", "Options [environment variable; default]:", ...lines, ""].join("\n");
+}
+
+const textIndent = " ".repeat(8);
+
+/** Lines of whole words, each as long as fits. */
+function wrap(text: string, columns: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1);
+    if (line !== undefined && line.length + 1 + word.length <= columns) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** A table for Markdown, one row per setting in the order of declaration. */

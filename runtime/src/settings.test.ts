@@ -74,13 +74,28 @@ describe("readSettings", () => {
   });
 
   test("reports everything that is wrong at once, with its place and what is accepted", () => {
-    expect(problemsOf(["--workers", "many", "--wrokers", "extra"], { ADMIN_ADDRESS: "15000" })).toEqual([
-      "--wrokers: unknown option; accepted are --config-dir, --workers, --admin-address, --quiet, --help",
-      'unexpected argument "extra"; accepted are --config-dir, --workers, --admin-address, --quiet, --help',
+    expect(problemsOf(["extra", "--workers", "many", "--wrokers"], { ADMIN_ADDRESS: "15000" })).toEqual([
+      'unexpected argument "extra": a value stands behind its option, see --help',
+      "--wrokers: unknown option; did you mean --workers?",
       "--config-dir: missing; set --config-dir DIR or CONFIG_DIR to a folder",
       '--workers: "many" is not a whole number from 1 to 64',
       'ADMIN_ADDRESS: "15000" is not HOST:PORT, [IPV6]:PORT or :PORT with a port from 0 to 65535',
     ]);
+  });
+
+  test.each([
+    ["a slip", ["--confg-dir", "conf"], "--confg-dir: unknown option; did you mean --config-dir?"],
+    ["a stranger", ["--zzz", "conf"], "--zzz: unknown option; --help lists those there are"],
+  ])("tells %s among the flags once, not its value too", (_, argv, told) => {
+    expect(problemsOf([...argv, "--config-dir", "conf"])).toEqual([told]);
+  });
+
+  test("tells of a flag that npm kept, since no -- stood before it", () => {
+    const env = { npm_config_config_dir: "true", npm_lifecycle_event: "proxy" };
+    expect(problemsOf(["conf"], env)[0]).toBe(
+      "--config-dir: npm kept it for itself; write -- before it: npm run proxy -- --config-dir DIR",
+    );
+    expect(read(["--config-dir", "conf"], env).kind).toBe("values");
   });
 
   test("says when the value of a flag is missing", () => {
@@ -92,20 +107,29 @@ describe("readSettings", () => {
   });
 });
 
-test("the help text shows flag, text, environment variable and default of every setting", () => {
-  expect(renderHelp(declared, { usage: "proxy [OPTIONS]", summary: "Serves." })).toBe(
+test("the help text shows flag, text, environment variable and default of every setting, in lines that fit", () => {
+  expect(renderHelp(declared, { usage: "proxy [OPTIONS]", summary: "Serves.", columns: 60 })).toBe(
     [
       "Serves.",
       "",
       "Usage: proxy [OPTIONS]",
       "",
       "Options [environment variable; default]:",
-      "  --config-dir DIR           Where manifests are. [CONFIG_DIR; required]",
-      "  --workers N                How many threads serve. [WORKERS; number of CPUs]",
-      "  --admin-address HOST:PORT  Where the admin server listens. [ADMIN_ADDRESS; 127.0.0.1:15000]",
-      "  --quiet                    Says less. [QUIET; false]",
-      "  REGION                     For labels. [REGION]",
-      "  --help                     Shows this text.",
+      "  --config-dir DIR",
+      "        Where manifests are. [CONFIG_DIR; required]",
+      "  --workers N",
+      "        How many threads serve. [WORKERS; number of CPUs]",
+      "  --admin-address HOST:PORT",
+      "        Where the admin server listens. [ADMIN_ADDRESS;",
+      "        127.0.0.1:15000]",
+      "  --quiet",
+      "        Says less. [QUIET; false]",
+      "  REGION",
+      "        For labels. [REGION]",
+      "  --version",
+      "        Prints the version.",
+      "  --help",
+      "        Shows this text.",
       "",
     ].join("\n"),
   );

@@ -5,6 +5,7 @@
 import { parseArgs } from "node:util";
 import type { Problem } from "./problem.ts";
 import type { SettingKind } from "./setting-kinds.ts";
+import { suggest } from "./suggest.ts";
 
 export interface Setting<T> {
   readonly kind: SettingKind<T> & { readonly isOptional?: true };
@@ -53,7 +54,7 @@ export function readSettings<const S extends Settings>(settings: S, { argv, env 
     if (setting.kind.isOptional !== true) problems.push(missing(setting));
     return [name, undefined];
   });
-  if (problems.length > 0) return { kind: "invalid", problems };
+  if (problems.length > 0) return { kind: "invalid", problems: [...takenByNpm(settings, env), ...problems] };
   // Every setting has a value of its own kind here, or there would be a problem.
   return { kind: "values", values: Object.fromEntries(entries) as SettingValues<S> };
 }
@@ -101,24 +102,41 @@ function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<st
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, tokens: true });
   const flags = new Map<string, string>();
   const problems: Problem[] = [];
+  // What stands behind an option that nobody knows was meant as its value.
+  let isBehindUnknown = false;
   for (const token of tokens) {
-    if (token.kind === "positional") {
-      problems.push({
-        message: `unexpected argument ${JSON.stringify(token.value)}; ${acceptedFlags(declared.keys())}`,
-      });
-    }
+    if (token.kind === "positional" && !isBehindUnknown) problems.push(unexpected(token.value));
+    isBehindUnknown = token.kind === "option" && !declared.has(token.name);
     if (token.kind !== "option") continue;
     const setting = declared.get(token.name);
     if (token.name === "help" || token.name === "h") flags.set("help", "true");
-    else if (setting === undefined) {
-      problems.push({ path: token.rawName, message: `unknown option; ${acceptedFlags(declared.keys())}` });
-    } else if (token.value === undefined && setting.kind.placeholder !== "") {
+    else if (setting === undefined) problems.push(unknown(token.name, token.rawName, [...declared.keys()]));
+    else if (token.value === undefined && setting.kind.placeholder !== "") {
       problems.push({ path: token.rawName, message: `needs a value: ${setting.kind.accepted}` });
     } else flags.set(token.name, token.value ?? "true");
   }
   return { flags, problems };
 }
 
-function acceptedFlags(flags: Iterable<string>): string {
-  return `accepted are ${[...flags, "help"].map((flag) => `--${flag}`).join(", ")}`;
+function unexpected(argument: string): Problem {
+  return { message: `unexpected argument ${JSON.stringify(argument)}: a value stands behind its option, see --help` };
+}
+
+function unknown(name: string, rawName: string, flags: readonly string[]): Problem {
+  const meant = suggest(name, [...flags, "help"]);
+  const hint = meant === undefined ? "--help lists those there are" : `did you mean --${meant}?`;
+  return { path: rawName, message: `unknown option; ${hint}` };
+}
+
+/** Options that npm has kept, because no `--` stood before them; all that is left of them is npm's own variable. */
+function takenByNpm(settings: Settings, env: SettingSources["env"]): readonly Problem[] {
+  const taken = Object.values(settings).find(
+    ({ flag }) => flag !== undefined && env[`npm_config_${flag.replaceAll("-", "_")}`] !== undefined,
+  );
+  if (taken?.flag === undefined) return [];
+  const given = `--${taken.flag}${taken.kind.placeholder === "" ? "" : ` ${taken.kind.placeholder}`}`;
+  const script = env["npm_lifecycle_event"] ?? "NAME";
+  return [
+    { path: `--${taken.flag}`, message: `npm kept it for itself; write -- before it: npm run ${script} -- ${given}` },
+  ];
 }

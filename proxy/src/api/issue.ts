@@ -1,6 +1,6 @@
 /** Tells in words what a schema found wrong with a value: what was found, what is accepted, what was probably meant. */
+import { suggest } from "@gatewayproxy/runtime/suggest";
 import type * as z from "zod";
-import { suggest } from "./suggest.ts";
 
 /** A fault of one field. */
 export interface FieldFault {

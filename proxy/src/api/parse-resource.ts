@@ -2,10 +2,10 @@
  * Reads one object as the YAML or the API server gives it: `unknown` in, a typed resource or all its faults out. What
  * every reader of resources shares; where the text stands is `parse-manifests.ts`' business.
  */
+import { suggest } from "@gatewayproxy/runtime/suggest";
 import { describeIssue, describeType, type FieldFault } from "./issue.ts";
 import { defaultNamespace, gatewayGroup, proxyGroup } from "./names.ts";
 import { type Kind, kindNames, kinds, remainsOf, renderKey, type Resource, type ResourceKey } from "./resource.ts";
-import { suggest } from "./suggest.ts";
 
 export type ParsedResource =
   | { readonly kind: "resource"; readonly resource: Resource }

@@ -2,7 +2,6 @@
  * The endpoints of the admin server, each put together with the parts of the process that it speaks of. An endpoint knows
  * how to ask and to answer; here it is given whom to ask.
  */
-import { readFileSync } from "node:fs";
 import type { Decisions } from "@gatewayproxy/admin-api/decisions";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
@@ -13,6 +12,7 @@ import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
+import { readVersion } from "@gatewayproxy/runtime/version";
 import { decisionCapacity } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
 import type { AdminEndpoint } from "../admin/endpoint.ts";
@@ -68,7 +68,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
 
 function configDump({ settings, clock, pool, configuration }: AdminParts): AdminEndpoint {
   const facts: ProcessFacts = {
-    version: readVersion(),
+    version: readVersion(new URL("../../package.json", import.meta.url)),
     startedMs: clock.nowMs(),
     mode: settings.kubernetes ? "kubernetes" : "file",
     source: sourceName(settings),
@@ -91,12 +91,6 @@ function configDump({ settings, clock, pool, configuration }: AdminParts): Admin
 /** Where the resources come from. */
 function sourceName({ configDir }: ProxySettings): string {
   return configDir ?? "the Kubernetes API";
-}
-
-function readVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  // Our own file, which has one.
-  return (JSON.parse(text) as { readonly version: string }).version;
 }
 
 /** Every setting that has a value, as one would type it. */

@@ -1,7 +1,6 @@
 /** `proxyctl version`: of this program and of the proxy. */
-import { readFileSync } from "node:fs";
+import { readVersion } from "@gatewayproxy/runtime/version";
 import { type Command, Option } from "commander";
-import * as z from "zod";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { addReachOptions, findAdmins, type ReachOptions } from "./reach-options.ts";
@@ -13,8 +12,7 @@ interface VersionOptions extends ReachOptions {
 
 /** Of this program, as its package has it. */
 export function clientVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return z.object({ version: z.string() }).parse(JSON.parse(text)).version;
+  return readVersion(new URL("../../package.json", import.meta.url));
 }
 
 /** Adds `version`. */
