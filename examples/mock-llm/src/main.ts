@@ -1,5 +1,10 @@
-/** `npm start`: the mock as a program. `PORT` (8089) and `HOST` (127.0.0.1) are its settings. */
+/** `npm run mock-llm`: the mock as a program. `PORT` (8089) and `HOST` (127.0.0.1) are its settings. */
 import { startMockLlm } from "./mock-llm.ts";
+
+if (process.argv.length > 2) {
+  console.error("the mock LLM takes no arguments; set HOST and PORT in the environment: PORT=9000 npm run mock-llm");
+  process.exit(64);
+}
 
 const port = Number(process.env["PORT"] ?? 8_089);
 const host = process.env["HOST"] ?? "127.0.0.1";
