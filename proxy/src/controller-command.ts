@@ -3,8 +3,10 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine, readLogLevel } from "@gatewayproxy/runtime/command-line";
 import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { handleSignals, Readiness } from "@gatewayproxy/runtime/lifecycle";
+import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import type { Problem } from "@gatewayproxy/runtime/problem";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { openPageServer } from "./app/page-server.ts";
 import { Controller } from "./controller/controller.ts";
@@ -37,7 +39,11 @@ async function run(settings: ControllerSettings): Promise<void> {
   const log = logs.logger("controller::lifecycle");
   const readiness = new Readiness(["resources"]);
   const metrics = new ControllerMetrics();
-  await openPages(settings, readiness, metrics);
+  const taken = await openPages(settings, readiness, metrics);
+  if (taken.length > 0) {
+    fail("cannot start", taken, exitFailure);
+    process.exit();
+  }
   log.info({ server: cluster.value.server.href, identity: settings.identity }, "reading the cluster");
   const controller = new Controller({
     ...{ logs, clock: systemClock, random: Math.random, connection: new ClusterConnection(cluster.value) },
@@ -65,23 +71,31 @@ async function run(settings: ControllerSettings): Promise<void> {
   });
 }
 
+/** Resolves with those that cannot be opened. */
 async function openPages(
   { statsAddress, readinessAddress }: ControllerSettings,
   readiness: Readiness,
   metrics: ControllerMetrics,
-): Promise<void> {
+): Promise<readonly Problem[]> {
   const ofProcess = watchProcess();
-  await openPageServer(readinessAddress, "/healthz/ready", () =>
+  const readinessPage = openPageServer(readinessAddress, "/healthz/ready", () =>
     Promise.resolve({
       status: readiness.isReady ? 200 : 503,
       contentType: "text/plain",
       body: `${readiness.describe()}\n`,
     }),
   );
-  await openPageServer(statsAddress, "/metrics", async () => {
+  const statsPage = openPageServer(statsAddress, "/metrics", async () => {
     const body = (await metrics.render()) + (await ofProcess.render());
     return { status: 200, contentType: expositionContentType, body };
   });
+  const [ready, stats] = await Promise.allSettled([readinessPage, statsPage]);
+  return [...faultOf("--readiness-address", ready), ...faultOf("--stats-address", stats)];
+}
+
+function faultOf(setting: string, opened: PromiseSettledResult<unknown>): readonly Problem[] {
+  if (opened.status === "fulfilled") return [];
+  return [{ path: setting, message: describeListenFault(opened.reason) }];
 }
 
 function proxyDefaults(settings: ControllerSettings) {

@@ -10,7 +10,7 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
+import { freePort, type ProxyProcess, spawnProxy, startProxy } from "../support/proxy-process.ts";
 
 interface Running {
   readonly proxy: ProxyProcess;
@@ -128,6 +128,22 @@ test("a second signal does not wait", async () => {
   proxy.kill("SIGTERM");
   expect(await proxy.exited).toBe(1);
   await expect(stream.text()).rejects.toThrow();
+});
+
+test("tells every address of its own that is taken, with its setting, and ends with status 1", async () => {
+  const { proxy: first } = await start((await startBackend()).port);
+  const taken = { stats: new URL(first.stats).host, readiness: new URL(first.readiness).host };
+  const second = await spawnProxy({ "all.yaml": gatewayManifest(await freePort()) }, [
+    ...["--stats-address", taken.stats],
+    ...["--readiness-address", taken.readiness],
+  ]);
+  expect(await second.exited).toBe(1);
+  expect(second.stderr().split("\n")).toEqual([
+    "cannot start:",
+    `  --readiness-address: the port is taken by another process (listen EADDRINUSE: address already in use ${taken.readiness})`,
+    `  --stats-address: the port is taken by another process (listen EADDRINUSE: address already in use ${taken.stats})`,
+    "",
+  ]);
 });
 
 function refused(url: string): Promise<boolean> {

@@ -7,6 +7,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
+import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -103,8 +104,9 @@ export class Proxy {
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
-    const problems = (await proxy.#openPages()) ?? (await proxy.#openAdmin()) ?? (await proxy.#openSource());
-    if (problems === undefined) return { ok: true, value: proxy };
+    const taken = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
+    const problems = taken.length > 0 ? taken : await proxy.#openSource();
+    if (problems.length === 0) return { ok: true, value: proxy };
     await proxy.stop();
     return { ok: false, problems };
   }
@@ -122,12 +124,12 @@ export class Proxy {
     });
   }
 
-  async #openPages(): Promise<readonly Problem[] | undefined> {
+  async #openPages(): Promise<readonly Problem[]> {
     const { statsAddress, readinessAddress } = this.#options.settings;
-    return (
-      (await this.#openPage("--readiness-address", readinessAddress, "/healthz/ready", () => this.#readinessPage())) ??
-      (await this.#openPage("--stats-address", statsAddress, "/metrics", () => this.#metricsPage()))
-    );
+    return [
+      ...(await this.#openPage("--readiness-address", readinessAddress, "/healthz/ready", () => this.#readinessPage())),
+      ...(await this.#openPage("--stats-address", statsAddress, "/metrics", () => this.#metricsPage())),
+    ];
   }
 
   #openPage(
@@ -135,14 +137,14 @@ export class Proxy {
     address: SocketAddress,
     path: string,
     render: () => Promise<Page>,
-  ): Promise<readonly Problem[] | undefined> {
+  ): Promise<readonly Problem[]> {
     return this.#openServer(setting, path, () => openPageServer(address, path, render));
   }
 
-  #openAdmin(): Promise<readonly Problem[] | undefined> {
+  #openAdmin(): Promise<readonly Problem[]> {
     const { settings, logs, clock, onQuit: quit } = this.#options;
     const { adminAddress, adminHost = "" } = settings;
-    if (adminAddress === "off") return Promise.resolve(undefined);
+    if (adminAddress === "off") return Promise.resolve([]);
     const [pool, counters, configuration] = [this.#pool, this.#counters, this.#configuration];
     const [counterBytes, watches] = [this.#counterBytes, this.#watches];
     const log = logs.logger("proxy::admin");
@@ -174,32 +176,32 @@ export class Proxy {
     setting: string,
     name: string,
     open: () => Promise<{ close(): Promise<void> }>,
-  ): Promise<readonly Problem[] | undefined> {
+  ): Promise<readonly Problem[]> {
     try {
       const server = await open();
       this.#undo.unshift({ name: `close ${name}`, run: () => server.close() });
-      return undefined;
+      return [];
     } catch (error) {
-      return [{ path: setting, message: error instanceof Error ? error.message : String(error) }];
+      return [{ path: setting, message: describeListenFault(error) }];
     }
   }
 
-  async #openSource(): Promise<readonly Problem[] | undefined> {
+  async #openSource(): Promise<readonly Problem[]> {
     const { configDir } = this.#options.settings;
     return configDir === undefined ? await this.#openCluster() : await this.#openFolder(configDir);
   }
 
   /** Waits for nothing: what the cluster does not have yet, it may have later. */
-  async #openCluster(): Promise<readonly Problem[] | undefined> {
+  async #openCluster(): Promise<readonly Problem[]> {
     const { settings, env, logs, clock } = this.#options;
     const publish = (sourced: SourcedResources): void => void this.#configuration.take(sourced);
     const opened = await openKubernetes({ env, logs, clock, gateway: settings.gateway, publish });
     if (!opened.ok) return opened.problems;
     this.#undo.push({ name: "close the source", run: () => opened.value.close() });
-    return undefined;
+    return [];
   }
 
-  async #openFolder(directory: string): Promise<readonly Problem[] | undefined> {
+  async #openFolder(directory: string): Promise<readonly Problem[]> {
     let first: Promise<Taken> | undefined;
     const opened = await openDirectorySource({
       directory,
@@ -212,7 +214,7 @@ export class Proxy {
     if (!opened.ok) return opened.problems;
     this.#undo.push({ name: "close the source", run: () => opened.value.close() });
     const taken = await first;
-    return taken === undefined || taken.openBinds === 0 ? nothingToServe(directory, taken) : undefined;
+    return taken === undefined || taken.openBinds === 0 ? nothingToServe(directory, taken) : [];
   }
 
   #takeServed({ openBinds }: Served): void {

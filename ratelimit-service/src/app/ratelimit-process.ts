@@ -6,6 +6,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
+import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
@@ -146,7 +147,7 @@ export class RateLimitProcess {
       await removeStaleSocket(path);
       return await this.#calls.listen({ kind: "unix", path });
     } catch (error) {
-      throw new StartError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", reasonOf(error));
+      throw new StartError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", describeListenFault(error));
     }
   }
 
@@ -223,7 +224,7 @@ export class RateLimitProcess {
       this.#undo.push({ name: `close ${setting}`, run: () => server.close(closeGraceMs) });
       return opened;
     } catch (error) {
-      throw new StartError(setting, reasonOf(error));
+      throw new StartError(setting, describeListenFault(error));
     }
   }
 
@@ -259,11 +260,4 @@ class StartError extends Error {
     this.name = "StartError";
     this.problem = { path: setting, message };
   }
-}
-
-function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  if (message.includes("EADDRINUSE")) return `the port is taken by another process (${message})`;
-  if (message.includes("EACCES")) return `the system does not allow to listen there (${message})`;
-  return message;
 }
