@@ -51,16 +51,35 @@ function configuring(...ports: readonly number[]) {
     Promise.resolve(snapshot.binds.filter(({ port }) => occupied.has(port)).map(({ port }) => taken(port))),
   );
   const onServed = vi.fn();
+  const onTaken = vi.fn();
   const configuration = new Configuration({
     ...{ log, clock, serve, onServed },
     // The whole of every wait.
     random: () => 1,
     repeatsProblems: false,
-    onTaken: () => undefined,
+    onTaken,
   });
   const errors = () => lines.filter((line) => line.startsWith("error"));
-  return { configuration, clock, occupied, lines, errors, serve, onServed };
+  return { configuration, clock, occupied, lines, errors, serve, onServed, onTaken };
 }
+
+describe("a set of resources", () => {
+  const faulty = (message: string) => ({ ...gateway(80), problems: [{ message }] });
+
+  test("counts as rejected when something new is wrong in it, not for what was wrong before", async () => {
+    const { configuration, onTaken } = configuring();
+    for (const each of [gateway(80), faulty("a"), faulty("a"), faulty("b"), gateway(80)]) {
+      await configuration.take(each);
+    }
+    expect(onTaken.mock.calls).toEqual([
+      [1, "sound"],
+      [1, "rejected"],
+      [1, "faultyAsBefore"],
+      [1, "rejected"],
+      [1, "sound"],
+    ]);
+  });
+});
 
 describe("an address that cannot be opened", () => {
   test("is tried again without any change, later each time", async () => {

@@ -48,8 +48,8 @@ export interface ConfigurationOptions {
   readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
   /** Called when an attempt to open what is to be served is over. */
   readonly onServed: (served: Served) => void;
-  /** Called with each set of texts that was taken, whether or not it changed what is served. */
-  readonly onTaken: (generation: number, problems: readonly Problem[]) => void;
+  /** Called with each set of resources that was taken, whether or not it changed what is served. */
+  readonly onTaken: (generation: number, soundness: Soundness) => void;
 }
 
 /** Which listening addresses are open. */
@@ -58,6 +58,12 @@ export interface Served {
   /** The others. */
   readonly failures: readonly BindFailure[];
 }
+
+/**
+ * Whether something is wrong in a set of resources: `rejected` where it was not in the set before. A cluster gives a set
+ * with each change of anything, and what somebody got wrong once is no news each time.
+ */
+export type Soundness = "sound" | "rejected" | "faultyAsBefore";
 
 /** What became of a set of resources. */
 export interface Taken extends Served {
@@ -119,7 +125,7 @@ export class Configuration {
     const { binds, backends, problems: found } = translation;
     const statuses = withRejected(translation.statuses, sourced.rejected ?? []);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
-    this.#tell(problems, sourced.kept);
+    const hasNews = this.#tell(problems, sourced.kept);
     for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
     this.#statuses = statuses;
     this.#resources = sourced.resources;
@@ -138,7 +144,7 @@ export class Configuration {
       const { generation } = this.#current;
       this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
     }
-    onTaken(this.#current.generation, problems);
+    onTaken(this.#current.generation, problems.length === 0 ? "sound" : hasNews ? "rejected" : "faultyAsBefore");
     return { ...this.#served(), problems };
   }
 
@@ -185,16 +191,16 @@ export class Configuration {
     }
   }
 
-  #tell(problems: readonly Problem[], kept: readonly ResourceKey[]): void {
+  /** @returns whether there was a problem to tell */
+  #tell(problems: readonly Problem[], kept: readonly ResourceKey[]): boolean {
     const { log, repeatsProblems } = this.#options;
     const told = repeatsProblems ? new Set<string>() : this.#told;
-    for (const problem of problems) {
-      const text = renderProblem(problem);
-      if (!told.has(text)) log.warn({ problem }, text);
-    }
+    const news = problems.filter((problem) => !told.has(renderProblem(problem)));
+    for (const problem of news) log.warn({ problem }, renderProblem(problem));
     for (const resource of kept) {
       if (!told.has(resource)) log.warn({ resource }, "its last good version stays in force");
     }
     this.#told = new Set([...problems.map(renderProblem), ...kept]);
+    return news.length > 0;
   }
 }

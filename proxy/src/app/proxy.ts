@@ -19,7 +19,7 @@ import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
-import { Configuration, type Served, type SourcedResources, type Taken } from "./configuration.ts";
+import { Configuration, type Served, type Soundness, type SourcedResources, type Taken } from "./configuration.ts";
 import { openKubernetes } from "./kubernetes.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
@@ -92,7 +92,7 @@ export class Proxy {
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onServed: (served) => this.#takeServed(served),
-      onTaken: (generation, problems) => this.#taken(generation, problems),
+      onTaken: (generation, soundness) => this.#taken(generation, soundness),
     });
     this.#undo.push({ name: "stop opening addresses", run: () => this.#configuration.close() });
   }
@@ -225,9 +225,10 @@ export class Proxy {
     logs.logger("proxy::lifecycle").info({ configDir: settings.configDir, workers: settings.workers }, "ready");
   }
 
-  #taken(generation: number, problems: readonly Problem[]): void {
-    this.#metrics.configAccepted(generation, this.#options.clock.nowMs());
-    if (problems.length > 0) this.#metrics.configRejected();
+  #taken(generation: number, soundness: Soundness): void {
+    this.#metrics.configServes(generation);
+    if (soundness === "sound") this.#metrics.configAccepted(this.#options.clock.nowMs());
+    if (soundness === "rejected") this.#metrics.configRejected();
   }
 
   #readinessPage(): Promise<Page> {

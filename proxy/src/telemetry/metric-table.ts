@@ -158,13 +158,13 @@ export const processMetrics = {
   configRejected: {
     name: "gateway_proxy_config_rejected_total",
     type: "counter",
-    help: "Configurations that were read and not put into service.",
+    help: "Sets of resources that were read with something new wrong in them. What is wrong is not served, or in its last good version; the rest is.",
     labels: [],
   },
   configReloaded: {
     name: "gateway_proxy_config_last_reload_success_timestamp_seconds",
     type: "gauge",
-    help: "When a configuration was last put into service, in seconds since the Unix epoch.",
+    help: "When resources were last read with nothing wrong in them, in seconds since the Unix epoch.",
     labels: [],
   },
   evictedCounters: {

@@ -5,9 +5,12 @@ import { processMetrics } from "./metric-table.ts";
 export class ProcessMetrics {
   readonly #families = createFamilies(processMetrics);
 
-  /** `nowMs` is wall time. */
-  configAccepted(generation: number, nowMs: number): void {
+  configServes(generation: number): void {
     this.#families.configGeneration.cell().value = generation;
+  }
+
+  /** `nowMs` is wall time. */
+  configAccepted(nowMs: number): void {
     this.#families.configReloaded.cell().value = nowMs / 1_000;
   }
 

@@ -145,7 +145,8 @@ describe("RequestMetrics", () => {
 
 test("the main thread tells of configurations, counters and workers", async () => {
   const metrics = new ProcessMetrics();
-  metrics.configAccepted(3, 1_700_000_000_500);
+  metrics.configServes(3);
+  metrics.configAccepted(1_700_000_000_500);
   metrics.configRejected();
   metrics.workersServing(2);
   metrics.workerRestarted();
