@@ -183,7 +183,7 @@ export const endpointSchema = z.object({
     .describe("1 is fully healthy: recent calls were answered well; on the worst worker."),
   requests: count.describe("Calls that were made, since the start."),
   inFlight: count.describe("Calls that are under way or wait for a connection."),
-  latencyMs: milliseconds.optional().describe("Recent average until the head of the answer; absent without a call."),
+  latencyMs: milliseconds.optional().describe("Recent average until the head of the answer; absent before the first one."),
   consecutiveFailures: count.describe("Calls in a row without an answer below 500; on the worst worker."),
   timesEjected: count.describe("How often it was left out for failing, on all workers."),
   ejectedForMs: milliseconds.optional().describe("Left out by some worker for so long still; absent when all use it."),

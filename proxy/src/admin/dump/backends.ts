@@ -67,6 +67,7 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
   const sum = (read: (figures: EndpointFigures) => number): number => group.reduce((all, each) => all + read(each), 0);
   const most = (read: (figures: EndpointFigures) => number): number => Math.max(...group.map(read));
   const requests = sum((each) => each.requests);
+  const latencyMs = meanLatencyMs(group);
   const ejectedForMs = most((each) => each.ejectedForMs);
   // A worker without a call knows nothing, neither good nor bad.
   const used = group.filter((each) => each.requests > 0);
@@ -76,7 +77,7 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
       health: used.length === 0 ? 1 : Math.min(...used.map(({ health }) => health)),
       requests,
       inFlight: sum((each) => each.pending),
-      ...(requests > 0 && { latencyMs: rounded(sum((each) => each.latencyMs * each.requests) / requests) }),
+      ...(latencyMs !== undefined && { latencyMs }),
       consecutiveFailures: most((each) => each.consecutiveFailures),
       timesEjected: sum((each) => each.timesEjected),
       ...(ejectedForMs > 0 && { ejectedForMs }),
@@ -85,8 +86,12 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
   ];
 }
 
-/** To microseconds. */
-function rounded(ms: number): number {
+/** To microseconds; by requests over the workers that have had an answer. */
+function meanLatencyMs(group: readonly EndpointFigures[]): number | undefined {
+  const answered = group.filter(({ latencyMs }) => latencyMs > 0);
+  if (answered.length === 0) return undefined;
+  const requests = answered.reduce((all, each) => all + each.requests, 0);
+  const ms = answered.reduce((all, each) => all + each.latencyMs * each.requests, 0) / requests;
   return Math.round(ms * 1_000) / 1_000;
 }
 
