@@ -36,6 +36,10 @@ const config = z.object({
   workers: z
     .array(z.object({ worker: z.int().min(1), generation: count }))
     .describe("The generation that each worker thread serves; the same in all but for a moment."),
+  workerDeaths: z
+    .array(z.object({ worker: z.int().min(1), count, lastAt: timestamp, lastCause: z.string() }))
+    .default([])
+    .describe("Worker threads that ended unasked since the start; another takes the place of each after a second."),
   problems: z
     .array(problemSchema)
     .describe("What is wrong with the resources as they are now; empty when all is well."),
@@ -183,7 +187,9 @@ export const endpointSchema = z.object({
     .describe("1 is fully healthy: recent calls were answered well; on the worst worker."),
   requests: count.describe("Calls that were made, since the start."),
   inFlight: count.describe("Calls that are under way or wait for a connection."),
-  latencyMs: milliseconds.optional().describe("Recent average until the head of the answer; absent before the first one."),
+  latencyMs: milliseconds
+    .optional()
+    .describe("Recent average until the head of the answer; absent before the first one."),
   consecutiveFailures: count.describe("Calls in a row without an answer below 500; on the worst worker."),
   timesEjected: count.describe("How often it was left out for failing, on all workers."),
   ejectedForMs: milliseconds.optional().describe("Left out by some worker for so long still; absent when all use it."),

@@ -39,6 +39,9 @@ const service = z.object({
     .object({ message: z.string(), at: timestamp })
     .optional()
     .describe("How the last call went that failed, also of a service that is back; absent where none has."),
+  failuresInARow: count
+    .default(0)
+    .describe("Calls without a decision since the last that got one, of the worker that has most; 0 when all is well."),
   chargesBuffered: count.describe("Charges that wait for the service, of all workers."),
   refusalsRemembered: count.describe("Refusals that need no call while they last; each worker counts its own."),
   limitsLearned: count.describe("Limits that the service has reported; each worker counts its own."),

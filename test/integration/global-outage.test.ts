@@ -74,6 +74,7 @@ describe("the breaker", () => {
         sinceMs: nowMs,
         cause: "gRPC status 14: away",
         lastError: { message: "gRPC status 14: away", atMs: nowMs },
+        failuresInARow: failuresToOpen,
         chargesBuffered: 0,
         refusalsRemembered: 0,
         limitsLearned: 0,
@@ -122,7 +123,11 @@ describe("the breaker", () => {
     isAway = true;
     await statuses(gateway, 1);
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([
-      { breaker: "closed", lastError: { message: "gRPC status 14: away", atMs: startMs + 60_000 } },
+      {
+        breaker: "closed",
+        lastError: { message: "gRPC status 14: away", atMs: startMs + 60_000 },
+        failuresInARow: 1,
+      },
     ]);
   });
 

@@ -61,8 +61,11 @@ test("a worker in the place of one that died knows who waits for a request", asy
   const onEnd = (): void => ended.resolve(undefined);
   await watches.watch(pool, 0, { expression: condition, onEvent: (event) => events.push(event), onEnd });
 
+  expect(pool.deaths).toEqual([]);
   await pool.threads[0]?.terminate();
   await expect.poll(() => pool.size).toBe(0);
+  const lastMs = clock.nowMs();
+  expect(pool.deaths).toEqual([{ worker: 1, count: 1, lastMs, lastCause: "it ended by itself" }]);
   clock.advance(1_000);
   // Its answer comes when it serves.
   await pool.apply({ generation: 2, ...translate(resources) });

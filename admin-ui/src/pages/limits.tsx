@@ -103,7 +103,7 @@ function Service({ service, at }: { service: RateLimitService; at: string }) {
       </th>
       <td class="told">
         {breaker === "closed" ? (
-          <span class="good">answers</span>
+          <Answering failuresInARow={service.failuresInARow} />
         ) : (
           <>
             <strong class="bad">away{workers > 1 && ` for ${openOn} of ${workers} workers`}</strong>: no request waits
@@ -124,6 +124,12 @@ function Service({ service, at }: { service: RateLimitService; at: string }) {
       <td class="number">{service.limitsLearned.toLocaleString("en")}</td>
     </tr>
   );
+}
+
+/** A service may fail without being away: the first times, or by refusing every call as such. */
+function Answering({ failuresInARow }: { failuresInARow: number }) {
+  if (failuresInARow === 0) return <span class="good">answers</span>;
+  return <strong class="warn">failed {failuresInARow.toLocaleString("en")} times in a row</strong>;
 }
 
 /** How long before `at` a time was; the time itself for who points at it. */

@@ -6,6 +6,7 @@ const healthy: ServiceState = {
   service: "address/rl:8081",
   breaker: "closed",
   sinceMs: Date.UTC(2026, 10, 21, 10),
+  failuresInARow: 0,
   chargesBuffered: 0,
   refusalsRemembered: 2,
   limitsLearned: 1,
@@ -13,7 +14,8 @@ const healthy: ServiceState = {
 
 function away(minute: number): ServiceState {
   const atMs = Date.UTC(2026, 10, 21, 10, minute);
-  return { ...healthy, breaker: "open", sinceMs: atMs, cause: "away", lastError: { message: `error ${minute}`, atMs } };
+  const lastError = { message: `error ${minute}`, atMs };
+  return { ...healthy, breaker: "open", sinceMs: atMs, cause: "away", lastError, failuresInARow: minute };
 }
 
 test("a service is away since its first worker has said so, with the newest error and the sums of all workers", () => {
@@ -26,6 +28,7 @@ test("a service is away since its first worker has said so, with the newest erro
       since: "2026-11-21T10:03:00.000Z",
       cause: "away",
       lastError: { message: "error 7", at: "2026-11-21T10:07:00.000Z" },
+      failuresInARow: 7,
       chargesBuffered: 0,
       refusalsRemembered: 6,
       limitsLearned: 3,

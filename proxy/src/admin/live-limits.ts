@@ -95,6 +95,7 @@ function mergeService(service: string, states: readonly ServiceState[]): RateLim
     since: iso(sinceMs(states, open)),
     ...(cause !== undefined && { cause }),
     ...(lastError !== undefined && { lastError: { message: lastError.message, at: iso(lastError.atMs) } }),
+    failuresInARow: Math.max(...states.map(({ failuresInARow }) => failuresInARow)),
     chargesBuffered: sum(({ chargesBuffered }) => chargesBuffered),
     refusalsRemembered: sum(({ refusalsRemembered }) => refusalsRemembered),
     limitsLearned: sum(({ limitsLearned }) => limitsLearned),

@@ -82,6 +82,7 @@ function configDump({ settings, clock, pool, configuration }: AdminParts): Admin
     return {
       process: facts,
       configuration: configuration.state(),
+      workerDeaths: pool.deaths,
       workers: generations.map(({ worker, answer }) => ({ worker, generation: answer })),
       endpoints: endpoints.flatMap(({ answer }) => answer),
     };

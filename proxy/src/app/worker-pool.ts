@@ -39,12 +39,24 @@ export interface WorkerPoolOptions {
   readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
 }
 
+/** How a worker ended unasked. */
+export interface WorkerDeaths {
+  /** Its number, from 1. */
+  readonly worker: number;
+  /** How often, since the start. */
+  readonly count: number;
+  /** The last time, wall time in ms, and what it was of. */
+  readonly lastMs: number;
+  readonly lastCause: string;
+}
+
 /** A worker that dies at once is not started again at once. */
 const restartDelayMs = 1_000;
 
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerThread>();
+  readonly #deaths = new Map<number, WorkerDeaths>();
   #snapshot: Snapshot | undefined;
   #isDraining = false;
   #logFilter: string;
@@ -83,6 +95,11 @@ export class WorkerPool {
     return [...this.#workers].sort(([a], [b]) => a - b).map(([, { thread }]) => thread);
   }
 
+  /** Of the workers that died, running again or not; in the order of their first deaths. */
+  get deaths(): readonly WorkerDeaths[] {
+    return [...this.#deaths.values()];
+  }
+
   /** Workers that are running. */
   get size(): number {
     return this.#workers.size;
@@ -101,6 +118,12 @@ export class WorkerPool {
       counters.releaseLocksOf(number);
       if (this.#isDraining) return;
       log.error({ worker: number, err: cause }, "worker died; another takes its place");
+      this.#deaths.set(number, {
+        worker: number,
+        count: (this.#deaths.get(number)?.count ?? 0) + 1,
+        lastMs: clock.nowMs(),
+        lastCause: cause instanceof Error ? cause.message : "it ended by itself",
+      });
       onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
     };

@@ -37,6 +37,37 @@ describe("doctor", () => {
     expect(exitCode).toBe(0);
   });
 
+  test("tells of workers that died, of services that fail before they count as away, and of all counters", async () => {
+    const workerDeaths = [
+      { worker: 1, count: 1, lastAt: "2026-11-21T09:00:00.000Z", lastCause: "old" },
+      { worker: 2, count: 3, lastAt: "2026-11-21T09:59:00.000Z", lastCause: "JS heap out of memory" },
+    ];
+    const service = {
+      ...{ service: "address/rl:8081", breaker: "closed", openOn: 0, workers: 2, since: "2026-11-21T09:00:00.000Z" },
+      ...{ lastError: { message: "unknown domain", at: "2026-11-21T09:59:58.000Z" }, failuresInARow: 3 },
+      ...{ chargesBuffered: 0, refusalsRemembered: 0, limitsLearned: 0 },
+    };
+    const counter = {
+      ...{ policy: "default/p", entry: 0, target: "HTTPRoute/default/r", source: "local", counts: "requests" },
+      ...{ unit: "Hours", mode: "Enforce", limit: 1, used: 1, remaining: 0, resetSeconds: 9 },
+    };
+    const admin = await startAdmin({
+      "GET /config_dump": { ...sampleDump, config: { ...sampleDump.config, workerDeaths } },
+      "GET /limits": { ...noLimits, counters: [counter], countersLeftOut: 1_500, services: [service] },
+    });
+    const { stdout } = await proxyctl(["doctor", "--address", admin.address]);
+    const found = (check: string) => stdout.split("\n").find((line) => line.slice(7).startsWith(check));
+    expect(found("workers")).toBe(
+      "warn   workers               2 run; 4 deaths since the start, the last of worker 2 at 2026-11-21T09:59:00.000Z: JS heap out of memory",
+    );
+    expect(found("counters")).toBe(
+      "warn   counters              at least 1 of 1501 are used up and refuse, such as default/p#0",
+    );
+    expect(found("rate limit services")).toBe(
+      "warn   rate limit services   address/rl:8081: 3 calls failed in a row: unknown domain",
+    );
+  });
+
   test("stops where the way ends", async () => {
     const api = await startKubeApi({ gateways: [] });
     const { exitCode, stdout } = await proxyctl(["doctor", "gateway/web", "--kubeconfig", api.kubeconfig]);

@@ -41,13 +41,24 @@ function configuration({ config }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${config.problems.length} problems; the first: ${place}${first.resource ?? ""} ${first.message}`,
+    found: `${counted(config.problems.length, "problem")}; the first: ${place}${first.resource ?? ""} ${first.message}`,
     advice: "see them all: proxyctl config all",
   };
 }
 
 function workers({ config }: ConfigDump): Finding {
   const check = "workers";
+  const { workerDeaths } = config;
+  const [last] = workerDeaths.toSorted((a, b) => Date.parse(b.lastAt) - Date.parse(a.lastAt));
+  if (last !== undefined) {
+    const times = workerDeaths.reduce((all, { count }) => all + count, 0);
+    return {
+      level: "warn",
+      check,
+      found: `${config.workers.length} run; ${counted(times, "death")} since the start, the last of worker ${last.worker} at ${last.lastAt}: ${last.lastCause}`,
+      advice: "see the log of the proxy, module proxy::workers; a worker out of memory: proxyctl profile heap",
+    };
+  }
   const late = config.workers.filter(({ generation }) => generation !== config.generation);
   if (late.length === 0)
     return { level: "ok", check, found: `${config.workers.length}, all at generation ${config.generation}` };
@@ -156,36 +167,57 @@ function backends({ backends: all }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${ill.length} endpoints do badly; ${first.endpoint} (${first.address}) of ${first.namespace}/${first.name} has health ${first.health.toFixed(2)}`,
+    found: `${ill.length} of ${counted(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${ill.length === 1 ? "does" : "do"} badly; ${first.endpoint} (${first.address}) of ${first.namespace}/${first.name} has health ${first.health.toFixed(2)}`,
     advice: "see them all: proxyctl config backends -o wide",
   };
 }
 
 /** The counters, and the rate limit services behind global limits. */
-export function examineLimits({ counters, services }: Limits): readonly Finding[] {
+export function examineLimits({ counters, countersLeftOut, services }: Limits): readonly Finding[] {
   const used = counters.filter(({ remaining, mode }) => remaining === 0 && mode === "Enforce");
-  const open = services.filter(({ breaker }) => breaker === "open");
+  const inUse = counters.length + countersLeftOut;
+  // Those nearest to exhaustion are told first: where all that were told are used up, so may be the others.
+  const atLeast = countersLeftOut > 0 && used.length === counters.length ? "at least " : "";
   const counterFinding: Finding =
     used.length === 0
-      ? { level: "ok", check: "counters", found: `${counters.length} in use, none used up` }
+      ? { level: "ok", check: "counters", found: `${inUse} in use, none used up` }
       : {
           level: "warn",
           check: "counters",
-          found: `${used.length} of ${counters.length} are used up and refuse, such as ${used[0]?.policy ?? ""}#${used[0]?.entry ?? 0}`,
+          found: `${atLeast}${used.length} of ${inUse} are used up and refuse, such as ${used[0]?.policy ?? ""}#${used[0]?.entry ?? 0}`,
           advice: "watch them: proxyctl limits top",
         };
-  const serviceFinding: Finding =
-    open.length === 0
-      ? {
-          level: "ok",
-          check: "rate limit services",
-          found: services.length === 0 ? "none are used" : `${services.length}, all answer`,
-        }
-      : {
-          level: "fail",
-          check: "rate limit services",
-          found: open.map(({ service, cause }) => `${service}: ${cause ?? "no answer"}`).join("; "),
-          advice: "check that the service runs; meanwhile each replica counts by itself",
-        };
-  return [counterFinding, serviceFinding];
+  return [counterFinding, rateLimitServices(services)];
+}
+
+function rateLimitServices(services: Limits["services"]): Finding {
+  const check = "rate limit services";
+  const open = services.filter(({ breaker }) => breaker === "open");
+  if (open.length > 0) {
+    return {
+      level: "fail",
+      check,
+      found: open.map(({ service, cause }) => `${service}: ${cause ?? "no answer"}`).join("; "),
+      advice: "check that the service runs; meanwhile each replica counts by itself",
+    };
+  }
+  const failing = services.filter(({ failuresInARow }) => failuresInARow > 0);
+  if (failing.length > 0) {
+    return {
+      level: "warn",
+      check,
+      found: failing
+        .map(({ service, failuresInARow: calls, lastError }) => {
+          return `${service}: ${counted(calls, "call")} failed in a row: ${lastError?.message ?? "no answer"}`;
+        })
+        .join("; "),
+      advice: "check that the service runs and knows the policy's domain; what it does not decide, failureMode does",
+    };
+  }
+  return { level: "ok", check, found: services.length === 0 ? "none are used" : `${services.length}, all answer` };
+}
+
+/** `1 problem`, `2 problems`. */
+function counted(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
 }

@@ -51,7 +51,7 @@ function renderServices(proxies: readonly LiveLimits[]): string {
   if (rows.length === 0) return "";
   const columns: readonly Column<(typeof rows)[number]>[] = [
     { head: "SERVICE", cell: ({ service }) => service.service },
-    { head: "BREAKER", cell: ({ service }) => `${service.breaker} (${service.openOn} of ${service.workers} workers)` },
+    { head: "BREAKER", cell: ({ service }) => describeBreaker(service) },
     { head: "SINCE", cell: ({ service }) => service.since },
     { head: "BUFFERED", align: "right", cell: ({ service }) => String(service.chargesBuffered) },
     { head: "REFUSALS", align: "right", cell: ({ service }) => String(service.refusalsRemembered) },
@@ -60,6 +60,12 @@ function renderServices(proxies: readonly LiveLimits[]): string {
   ];
   const pod: Column<(typeof rows)[number]> = { head: "POD", cell: ({ from }) => from };
   return renderTable(proxies.length === 1 ? columns : [pod, ...columns], rows);
+}
+
+/** A service may fail without being away: the first times, or by refusing every call as such. */
+function describeBreaker({ breaker, openOn, workers, failuresInARow }: RateLimitService): string {
+  if (breaker === "open") return `open (${openOn} of ${workers} workers)`;
+  return failuresInARow === 0 ? "closed" : `closed, ${failuresInARow} failed in a row`;
 }
 
 function describeLastError({ lastError }: RateLimitService): string {

@@ -29,7 +29,9 @@ export function renderConfigDump(input: DumpInput): ConfigDump {
   };
 }
 
-function dumpConfig({ process: { mode, source, settings }, configuration, workers }: DumpInput): ConfigDump["config"] {
+function dumpConfig(input: DumpInput): ConfigDump["config"] {
+  const { configuration, workers, workerDeaths } = input;
+  const { mode, source, settings } = input.process;
   const { snapshot, servingSinceMs, problems, lastRejected } = configuration;
   return {
     mode,
@@ -38,6 +40,7 @@ function dumpConfig({ process: { mode, source, settings }, configuration, worker
     generation: snapshot.generation,
     ...(servingSinceMs !== undefined && { servingSince: iso(servingSinceMs) }),
     workers,
+    workerDeaths: workerDeaths.map(({ lastMs, ...death }) => ({ ...death, lastAt: iso(lastMs) })),
     problems,
     ...(lastRejected !== undefined && {
       lastRejected: {

@@ -10,6 +10,13 @@ export interface DumpInput {
   readonly configuration: ConfigurationState;
   /** The generation that each worker serves. */
   readonly workers: readonly { readonly worker: number; readonly generation: number }[];
+  /** How workers ended unasked; `lastMs` is wall time. */
+  readonly workerDeaths: readonly {
+    readonly worker: number;
+    readonly count: number;
+    readonly lastMs: number;
+    readonly lastCause: string;
+  }[];
   /** Of every worker; an endpoint comes once per worker. */
   readonly endpoints: readonly EndpointState[];
 }

@@ -51,6 +51,8 @@ export interface ServiceState {
   readonly cause?: string;
   /** How the last call went that failed, also of a service that is back; absent where none has. */
   readonly lastError?: { readonly message: string; readonly atMs: number };
+  /** Calls that got no decision since the last that did, whatever the reason; the breaker may be closed all the same. */
+  readonly failuresInARow: number;
   /** Charges that wait for the service. */
   readonly chargesBuffered: number;
   /** Refusals that are remembered, so that whoever hammers an exhausted limit costs no call. */
@@ -98,6 +100,7 @@ export class ServiceClient {
   #chargesInFlight = 0;
   #retry: Timer | undefined;
   #isMisbehaving = false;
+  #failuresInARow = 0;
   #cause = "";
   #sinceMs: number;
   #lastError: ServiceState["lastError"];
@@ -153,6 +156,7 @@ export class ServiceClient {
       sinceMs: this.#sinceMs,
       ...(isOpen && { cause: this.#cause }),
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
+      failuresInARow: this.#failuresInARow,
       chargesBuffered: this.#buffered.length,
       refusalsRemembered: this.refusals.size,
       limitsLearned: this.learned.size,
@@ -207,11 +211,13 @@ export class ServiceClient {
     const durationMs = this.#nowMs() - startMs;
     if (answer.kind === "answered") {
       this.#isMisbehaving = false;
+      this.#failuresInARow = 0;
       observer.called(key, answer.answer.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
       this.#breaker.succeeded();
       return;
     }
     observer.called(key, answer.cause, durationMs);
+    this.#failuresInARow++;
     this.#lastError = { message: answer.message, atMs: clock.nowMs() };
     if (answer.cause !== "timeout" && answer.cause !== "unavailable" && !this.#isMisbehaving) {
       this.#isMisbehaving = true;
