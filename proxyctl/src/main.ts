@@ -2,14 +2,16 @@
 /** The program `proxyctl`: hands the process to the command tree. The only place that reads the process and exits. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { runProxyctl } from "./app/program.ts";
+import { exitCodes, renderFailure } from "./command-error.ts";
 
 const stopping = new AbortController();
 process.once("SIGINT", () => stopping.abort());
 process.once("SIGTERM", () => stopping.abort());
 // `proxyctl … | head` closes the pipe early, and that is no fault.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") process.exit(0);
-  throw error;
+  if (error.code === "EPIPE") process.exit(exitCodes.done);
+  process.stderr.write(renderFailure({ message: `write the answer: ${error.message}`, advice: [] }));
+  process.exit(exitCodes.failed);
 });
 
 process.exitCode = await runProxyctl(process.argv.slice(2), {
@@ -20,3 +22,5 @@ process.exitCode = await runProxyctl(process.argv.slice(2), {
   clock: systemClock,
   signal: stopping.signal,
 });
+// Connections that nobody waits for any more must not keep the process.
+setTimeout(() => process.exit(), 1_000).unref();

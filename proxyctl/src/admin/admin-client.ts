@@ -21,11 +21,17 @@ interface Call {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** An answer that is not a stream takes milliseconds, and seconds where there are ten thousands of resources. */
+const defaultAnswerMs = 20_000;
+
 export class AdminClient {
   readonly reach: Reach;
+  readonly #answerMs: number;
 
-  constructor(reach: Reach) {
+  /** @param answerMs longest wait for an answer, and for a connection. */
+  constructor(reach: Reach, answerMs = defaultAnswerMs) {
     this.reach = reach;
+    this.#answerMs = answerMs;
   }
 
   /** The dump as it came; `parseConfigDump` reads it. */
@@ -73,7 +79,21 @@ export class AdminClient {
   }
 
   async #text(call: Call): Promise<string> {
-    return (await readBody(await this.#call(call))).toString("utf8");
+    const overdue = AbortSignal.timeout(this.#answerMs);
+    const answer = this.#call({ ...call, signal: overdue }).then(readBody);
+    return (await Promise.race([answer, this.#missing(call.path, overdue)])).toString("utf8");
+  }
+
+  #missing(path: string, overdue: AbortSignal): Promise<never> {
+    return new Promise((_, reject) => {
+      const give = (): void => {
+        const seconds = this.#answerMs / 1_000;
+        const message = `ask ${this.reach.name} for ${path}: no answer within ${seconds} s`;
+        const advice = ["the proxy's main thread is busy, or the way to it is blocked: see its log, and try again"];
+        reject(new CommandError({ message, advice }));
+      };
+      overdue.addEventListener("abort", give, { once: true });
+    });
   }
 
   async #call({ method = "GET", path, query = {}, signal }: Call): Promise<IncomingMessage> {

@@ -31,7 +31,7 @@ export function directReach(host: string, adminPort: number): Reach {
       try {
         await once(socket, "connect");
       } catch (error) {
-        throw refused(`${shownHost}:${port}`, error);
+        throw refused(`${shownHost}:${port}`, port === adminPort, error);
       }
       // Whoever uses the connection hears of later failures.
       return socket;
@@ -39,14 +39,16 @@ export function directReach(host: string, adminPort: number): Reach {
   };
 }
 
-function refused(address: string, error: unknown): CommandError {
+function refused(address: string, isAdmin: boolean, error: unknown): CommandError {
   const isRefused = textOf(error).includes("ECONNREFUSED");
   return new CommandError({
     message: `connect to ${address}: ${isRefused ? "nothing listens there" : textOf(error)}`,
-    advice: [
-      "check that the proxy runs, and its --admin-address (127.0.0.1:15000 unless told otherwise)",
-      "a proxy in a cluster is reached by gateway/NAME instead of --address",
-    ],
+    advice: isAdmin
+      ? [
+          "check that the proxy runs, and its --admin-address (127.0.0.1:15000 unless told otherwise)",
+          "a proxy in a cluster is reached by gateway/NAME instead of --address",
+        ]
+      : ["see where the proxy's listeners are: proxyctl config all"],
     cause: error,
   });
 }

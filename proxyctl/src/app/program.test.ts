@@ -3,6 +3,7 @@ import { PassThrough } from "node:stream";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { describe, expect, test } from "vitest";
+import { startMute } from "../testing/admin.ts";
 import { Captured, proxyctl } from "../testing/run.ts";
 import { leavesOf, renderHelpPage } from "./help-page.ts";
 import { createProgram, runProxyctl } from "./program.ts";
@@ -68,4 +69,15 @@ describe("the command line", () => {
     const run = runProxyctl(["trace", "--address", "127.0.0.1:1"], { ...world(), signal: stop.signal });
     expect(await run).toBe(130);
   });
+
+  test.each(["config routes", "doctor", "limits top", "logging", "version", "limits explain id"])(
+    "ends with 130 when it is stopped while nobody answers: %s",
+    async (words) => {
+      const stop = new AbortController();
+      const argv = [...words.split(" "), "--address", await startMute()];
+      const run = runProxyctl(argv, { ...world(), signal: stop.signal });
+      stop.abort();
+      expect(await run).toBe(130);
+    },
+  );
 });

@@ -55,11 +55,23 @@ export async function runProxyctl(argv: readonly string[], world: Omit<Io, "setE
   const io: Io = { ...world, setExitCode: (code) => (exitCode = code) };
   try {
     const { own, behindDashes } = splitAtDashes(argv);
-    await createProgram(io, behindDashes).parseAsync(own, { from: "user" });
+    await Promise.race([createProgram(io, behindDashes).parseAsync(own, { from: "user" }), interruption(io)]);
     return exitCode;
   } catch (error) {
     return tell(error, io);
   }
+}
+
+/** A command that looks after the signal itself gives back what it has taken meanwhile. */
+const interruptGraceMs = 500;
+
+/** Rejects when the user wants to stop and the command has not ended by itself: whatever it waits for may never come. */
+function interruption({ signal, clock }: Pick<Io, "signal" | "clock">): Promise<never> {
+  return new Promise((_, reject) => {
+    const onAbort = (): void => void clock.setTimer(interruptGraceMs, () => reject(new Error("interrupted")));
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
+  });
 }
 
 /** A request behind `--` is in curl's language, not in ours; only `trace` takes one. */

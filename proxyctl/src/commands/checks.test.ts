@@ -111,6 +111,22 @@ spec:
     expect((await proxyctl(["validate", "-f", "-", "--no-references"], { input: policy })).exitCode).toBe(0);
   });
 
+  test.each([
+    ["nothing", ""],
+    ["kinds of others", "apiVersion: v1\nkind: Pod\nmetadata: { name: a }\n"],
+  ])("does not pass where there is nothing to validate: %s", async (_, input) => {
+    const run = await proxyctl(["validate", "-f", "-"], { input });
+    expect(run).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(run.stderr).toContain("validate -: there is no resource of a kind that the proxy reads");
+  });
+
+  test("asks for what to validate", async () => {
+    expect(await proxyctl(["validate"])).toMatchObject({
+      exitCode: 64,
+      stderr: "error: required option '-f, --file <path>' not specified\n",
+    });
+  });
+
   test("takes the folders that the proxy takes", async () => {
     const run = await proxyctl(["validate", "-f", "examples/quickstart", "-o", "json"]);
     expect(JSON.parse(run.stdout)).toEqual({ resources: 4, problems: [] });

@@ -60,6 +60,17 @@ describe("trace sends the request itself, and", () => {
     await expect(run.stdout).toMatchFileSnapshot("testdata/trace-unmatched.txt");
   });
 
+  test("names a few of many routes that do not match", async () => {
+    const evaluatedRoutes = Array.from({ length: 1_000 }, (_, at) => `default/r${at}`);
+    const many = unmatchedTrace.map((event) => {
+      return event.message.type === "routeSelection"
+        ? { ...event, message: { ...event.message, evaluatedRoutes } }
+        : event;
+    });
+    const { run } = await trace(many, [], ["http://chat.example.com/"]);
+    expect(run.stdout).toMatch(/no route of \S+ matches, out of default\/r0, default\/r1, default\/r2 and 997 more\n/);
+  });
+
   test("prints with --raw each event as it came, and nothing else", async () => {
     const { run } = await trace(chatTrace, ["--raw"], ["http://chat.example.com/"]);
     expect(
@@ -169,7 +180,9 @@ describe("what goes wrong with a trace", () => {
     const admin = await startAdmin({ "GET /debug/trace": (_, response) => void response.write(": ready\n\n") });
     const run = await proxyctl(["trace", "--address", admin.address, "--port", "1", "--", "http://h/"]);
     expect(run).toMatchObject({ exitCode: 2, stdout: "" });
-    expect(run.stderr).toContain("error: connect to 127.0.0.1:1: nothing listens there\n");
+    expect(run.stderr).toContain(
+      "error: connect to 127.0.0.1:1: nothing listens there\n  see where the proxy's listeners are: proxyctl config all\n",
+    );
   });
 
   test("a stream that ends before the request does is told", async () => {

@@ -2,7 +2,7 @@
 import { checkManifests } from "@gatewayproxy/proxy/app/check-manifests";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { type Command, Option } from "commander";
-import { exitCodes } from "../command-error.ts";
+import { CommandError, exitCodes } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { readManifests } from "./manifest-files.ts";
@@ -21,8 +21,7 @@ export function addValidateCommand(program: Command, io: Io): void {
     .requiredOption(
       "-f, --file <path>",
       "a file, a folder, or - for standard input (again for more)",
-      (value: string, before: readonly string[]) => [...before, value],
-      [],
+      (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
     )
     .option("--no-references", "check each resource by itself, not what it refers to")
     .addOption(
@@ -31,6 +30,7 @@ export function addValidateCommand(program: Command, io: Io): void {
     .action(async ({ file, references, output }: ValidateOptions) => {
       const { resources, problems } = checkManifests(await readManifests(file, io), { references });
       if (problems.length > 0) io.setExitCode(exitCodes.no);
+      else if (resources === 0) throw nothingIn(file);
       if (output !== "table") {
         io.stdout.write(renderData(output, { resources, problems }));
         return;
@@ -38,6 +38,14 @@ export function addValidateCommand(program: Command, io: Io): void {
       for (const problem of problems) io.stdout.write(`${renderProblem(problem)}\n`);
       io.stderr.write(`${count(resources, "resource")} read, ${count(problems.length, "problem")}\n`);
     });
+}
+
+/** A check that looked at nothing must not pass: the folder is another one, or what made the text has failed. */
+function nothingIn(paths: readonly string[]): CommandError {
+  return new CommandError({
+    message: `validate ${paths.join(", ")}: there is no resource of a kind that the proxy reads`,
+    advice: ["name the folder of the manifests (*.yaml, *.yml, *.json), or a file"],
+  });
 }
 
 function count(number: number, what: string): string {

@@ -1,8 +1,20 @@
 /** An admin server of scripted answers on a loopback port, for what no healthy proxy would answer. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createMute } from "node:net";
 import { onTestFinished } from "vitest";
+
+/** Accepts connections and never says a word; resolves with its `127.0.0.1:PORT`. */
+export async function startMute(): Promise<string> {
+  const server = createMute((socket) => {
+    socket.on("error", () => undefined);
+    onTestFinished(() => void socket.destroy());
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  // A TCP server that listens has such an address.
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 /** By `METHOD /path`, without the query; a string is a body of status 200, a function answers itself. */
 export type AdminScript = Readonly<

@@ -75,8 +75,17 @@ type Message<Type extends TraceMessage["type"]> = Extract<TraceMessage, { type: 
 
 function routeWords({ listener, route, rule, match, evaluatedRoutes }: Message<"routeSelection">): string {
   if (listener === undefined) return "no listener has this host";
-  if (route === undefined) return `no route of ${listener} matches, out of ${evaluatedRoutes.join(", ") || "none"}`;
+  if (route === undefined) return `no route of ${listener} matches, out of ${shortened(evaluatedRoutes)}`;
   return `${rule ?? route}${match === undefined ? "" : ` by ${match}`}`;
+}
+
+/** How many names a line takes. */
+const namesShown = 3;
+
+function shortened(names: readonly string[]): string {
+  if (names.length === 0) return "none";
+  const shown = names.slice(0, namesShown).join(", ");
+  return names.length > namesShown ? `${shown} and ${names.length - namesShown} more` : shown;
 }
 
 function policyWords({
