@@ -99,38 +99,82 @@ describeWith(["tmux"], "a live trace", ({ tmux }) => {
 });
 
 describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
-  test("is redrawn with what counts now, until q", async () => {
+  const counter = {
+    policy: "default/limits-of-the-chat-completions",
+    entry: 0,
+    target: "HTTPRoute/default/chat-completions",
+    source: "local",
+    counts: "requests",
+    unit: "Minutes",
+    mode: "Enforce",
+    limit: 100,
+    resetSeconds: 30,
+  };
+  const service = {
+    service: "Service/default/ratelimit:8081",
+    breaker: "open",
+    openOn: 2,
+    workers: 2,
+    since: "2026-11-21T09:58:12.402Z",
+    lastError: { message: "connect ECONNREFUSED", at: "2026-11-21T09:59:59.730Z" },
+    failuresInARow: 6,
+    chargesBuffered: 4,
+    refusalsRemembered: 12,
+    limitsLearned: 3,
+  };
+  const answer = { at: "2026-11-21T10:00:00.000Z", countersLeftOut: 0, services: [], learned: [] };
+
+  function openTop(address: string, columns: number) {
+    const command = `${process.execPath} ${main} limits top --address ${address}; echo "exit $?"`;
+    return openTerminal(tmux, command, { columns, rows: 24 });
+  }
+
+  test("is redrawn with what counts now, until q; a proxy that is away ends it not", async () => {
     let used = 0;
+    let isAway = false;
     const admin = await startAdmin({
       "GET /limits": (_, response) => {
         used += 1;
-        const counter = {
-          policy: "default/p",
-          entry: 0,
-          target: "HTTPRoute/default/r",
-          source: "local",
-          counts: "requests",
-          unit: "Minutes",
-          mode: "Enforce",
-          limit: 100,
-          used,
-          remaining: 100 - used,
-          resetSeconds: 30,
-        };
-        response.end(
-          JSON.stringify({
-            at: "2026-11-21T10:00:00.000Z",
-            counters: [counter],
-            countersLeftOut: 0,
-            services: [],
-            learned: [],
-          }),
-        );
+        if (isAway) response.destroy();
+        else response.end(JSON.stringify({ ...answer, counters: [{ ...counter, used, remaining: 100 - used }] }));
       },
     });
-    const command = `${process.execPath} ${main} limits top --address ${admin.address}; echo "exit $?"`;
-    const { screen, press } = openTerminal(tmux, command, { columns: 120, rows: 24 });
+    const { screen, press } = openTop(admin.address, 120);
     await expect.poll(() => screen().join("\n"), patience).toMatch(/requests\/minute +100 +2 +98 +30s/);
+    isAway = true;
+    await expect
+      .poll(() => screen()[1], patience)
+      .toMatch(/^\d s old: ask 127\.0\.0\.1:\d+ for \/limits: socket hang up$/);
+    expect(screen().join("\n")).toMatch(/requests\/minute +100/);
+    isAway = false;
+    await expect.poll(() => screen()[1], patience).toBe("");
+    press("q");
+    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
+  });
+
+  test("keeps figures and services in sight in 80 columns and 24 rows", async () => {
+    const counters = Array.from({ length: 100 }, (_, at) => {
+      return { ...counter, key: { text: `user-${at}`, isSecret: false }, used: 100 - at, remaining: at };
+    });
+    const admin = await startAdmin({
+      "GET /limits": { ...answer, counters, countersLeftOut: 1_500, services: [service] },
+    });
+    const { screen } = openTop(admin.address, 80);
+    await expect.poll(() => screen().join("\n"), patience).toContain("SERVICE");
+    const shown = screen().join("\n").replaceAll(admin.address, "ADDRESS");
+    await expect(`${shown}\n`).toMatchFileSnapshot("testdata/limits-top-80.txt");
+  });
+
+  test("is quit at once while nobody answers", async () => {
+    let calls = 0;
+    const admin = await startAdmin({
+      "GET /limits": (_, response) => {
+        calls += 1;
+        if (calls === 1) response.end(JSON.stringify({ ...answer, counters: [] }));
+      },
+    });
+    const { screen, press } = openTop(admin.address, 80);
+    await expect.poll(() => calls, patience).toBe(2);
     press("q");
     await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
   });

@@ -144,7 +144,7 @@ function tableOrNone<Row>(
   isWide: boolean,
   what: string,
 ): string {
-  return rows.length === 0 ? `No ${what} are loaded.\n` : renderTable(columns, rows, isWide);
+  return rows.length === 0 ? `No ${what} are loaded.\n` : renderTable(columns, rows, { isWide });
 }
 
 function renderAll(dump: ConfigDump, isWide: boolean, io: Io): string {

@@ -2,6 +2,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { AdminClient } from "../admin/admin-client.ts";
+import { CommandError } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { clip, stylesFor } from "../output/style.ts";
@@ -32,12 +33,11 @@ export function addLimitsTopCommand(limits: Command, io: Io): void {
       new Option("-o, --output <format>", "how to print it").choices(["table", "json", "yaml"]).default("table"),
     )
     .action(async (resource: string | undefined, options: TopOptions) => {
-      const admins = await findAdmins(resource, options);
       if (options.output === "table" && options.once !== true && isInteractive(io)) {
-        await watch(admins, options.interval * 1_000, io);
+        await watch(() => findAdmins(resource, options), options.interval * 1_000, io);
         return;
       }
-      const now = await readAll(admins);
+      const now = await readAll(await findAdmins(resource, options));
       const [first] = now;
       if (options.output === "table") io.stdout.write(renderLiveLimits(now, stylesFor(io.stdout, io.env)));
       else if (now.length === 1) io.stdout.write(renderData(options.output, first?.limits));
@@ -58,32 +58,60 @@ async function readAll(admins: readonly AdminClient[]): Promise<readonly LiveLim
   return await Promise.all(admins.map(async (admin) => ({ from: admin.reach.label, limits: await admin.limits() })));
 }
 
-/** Until the user quits; a failure ends it and is told on the user's own screen. */
-async function watch(admins: readonly AdminClient[], intervalMs: number, io: Io): Promise<void> {
+/**
+ * Until the user quits. A proxy that does not answer for a while, as when it starts anew, is no end: what was read last
+ * stays, is said to be old, and the pods are looked for again, for those of a Deployment come back by other names.
+ */
+async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: number, io: Io): Promise<void> {
   const styles = stylesFor(io.stdout, io.env);
-  const names = admins.map(({ reach }) => reach.name).join(", ");
   const quit = new AbortController();
   const stop = AbortSignal.any([quit.signal, io.signal]);
-  let now: readonly LiveLimits[] = [];
+  let admins = await find();
+  // Whoever cannot be reached at all is told of on the user's own screen.
+  let read: Reading = { limits: await readAll(admins), atMs: io.clock.nowMs(), fault: undefined };
   const draw = (): void => {
     const { columns, rows } = screen.size();
-    const table = renderLiveLimits(now, styles)
+    const title = `limits of ${admins.map(({ reach }) => reach.name).join(", ")}   q quit`;
+    const fault = read.fault === undefined ? "" : renderFault(read, io.clock.nowMs());
+    const table = renderLiveLimits(read.limits, styles, { columns, rows: rows - 2 })
       .trimEnd()
       .split("\n")
-      .slice(0, rows - 2)
       .map((line) => clip(line, columns));
-    screen.draw([styles.strong(fit(`limits of ${names}   q quit`, columns)), "", ...table]);
+    screen.draw([styles.strong(fit(title, columns)), styles.bad(fit(fault, columns)), ...table]);
+  };
+  const look = async (): Promise<void> => {
+    try {
+      if (read.fault !== undefined) admins = await find();
+      read = { limits: await readAll(admins), atMs: io.clock.nowMs(), fault: undefined };
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      read = { ...read, fault: error.message };
+    }
   };
   const screen = openScreen(io, { onKey: (key) => key === "quit" && quit.abort(), onResize: () => draw() });
+  const stopped = new Promise((resolve) => stop.addEventListener("abort", resolve, { once: true }));
   try {
     while (!stop.aborted) {
-      now = await readAll(admins);
       draw();
       await pause(io.clock, intervalMs, stop);
+      // Whoever wants to quit does not wait for an answer.
+      await Promise.race([look(), stopped]);
     }
   } finally {
     screen.close();
   }
+}
+
+/** What was read last, and what went wrong since. */
+interface Reading {
+  readonly limits: readonly LiveLimits[];
+  /** Wall time. */
+  readonly atMs: number;
+  readonly fault: string | undefined;
+}
+
+function renderFault({ atMs, fault = "" }: Reading, nowMs: number): string {
+  return `${Math.round((nowMs - atMs) / 1_000)} s old: ${fault}`;
 }
 
 /** Resolves after the time, or at once when `stop` is aborted. The keyboard keeps the process alive meanwhile. */

@@ -83,6 +83,12 @@ describe("limits top", () => {
     await expect(run.stdout).toMatchFileSnapshot("testdata/limits-top.txt");
   });
 
+  test("tells how many counters are not shown", async () => {
+    const admin = await startAdmin({ "GET /limits": { ...limits, services: [], countersLeftOut: 1_537 } });
+    const { stdout } = await proxyctl(["limits", "top", "--address", admin.address]);
+    expect(stdout.split("\n").slice(-2)).toEqual(["1537 more are further from their limit", ""]);
+  });
+
   test("says so when nothing counts", async () => {
     const admin = await startAdmin({ "GET /limits": { ...limits, counters: [], services: [] } });
     const { stdout } = await proxyctl(["limits", "top", "--address", admin.address]);

@@ -63,7 +63,7 @@ export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, even
       // Line by line rather than all at once, so that nothing flickers; and before its text, since behind a line that
       // fills the screen the cursor still stands on the last character.
       const shown = lines.slice(0, size().rows).map((line) => `\u001b[K${line}`);
-      stdout.write(`\u001b[H${shown.join("\r\n")}${shown.length < size().rows ? "\u001b[J" : ""}`);
+      stdout.write(`\u001b[H${shown.join("\r\n")}${shown.length < size().rows ? "\r\n\u001b[J" : ""}`);
     },
   };
 }

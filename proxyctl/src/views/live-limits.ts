@@ -18,48 +18,68 @@ interface CounterRow {
 }
 
 const counterColumns: readonly Column<CounterRow>[] = [
-  { head: "POLICY", cell: ({ counter }) => `${counter.policy}#${counter.entry}` },
-  { head: "TARGET", cell: ({ counter }) => counter.target },
-  { head: "KEY", cell: ({ counter }) => describeKey(counter.key) },
+  { head: "POLICY", whenNarrow: "cut", cell: ({ counter }) => `${counter.policy}#${counter.entry}` },
+  { head: "TARGET", whenNarrow: "leftOut", cell: ({ counter }) => counter.target },
+  { head: "KEY", whenNarrow: "cut", cell: ({ counter }) => describeKey(counter.key) },
   { head: "COUNTS", cell: ({ counter }) => describeCounted(counter) },
-  { head: "LIMIT", align: "right", cell: ({ counter }) => String(counter.limit) },
+  { head: "LIMIT", whenNarrow: "leftOut", align: "right", cell: ({ counter }) => String(counter.limit) },
   { head: "USED", align: "right", cell: ({ counter }) => String(counter.used) },
   { head: "REMAINING", align: "right", cell: ({ counter }) => String(counter.remaining) },
   { head: "RESET", align: "right", cell: ({ counter }) => `${counter.resetSeconds}s` },
 ];
 
-/** The tables, with a column for the pod where there are several proxies; exhausted counters stand out. */
-export function renderLiveLimits(proxies: readonly LiveLimits[], styles: Styles): string {
-  const rows = proxies
-    .flatMap(({ from, limits }) => limits.counters.map((counter) => ({ from, counter })))
-    .sort((a, b) => shareLeft(a.counter) - shareLeft(b.counter));
-  const columns = proxies.length === 1 ? counterColumns : [podColumn, ...counterColumns];
-  const [head = "", ...lines] = renderTable(columns, rows).trimEnd().split("\n");
-  const styled = lines.map((line, at) => styleRow(line, rows[at]?.counter, styles));
-  const counters =
-    rows.length === 0
-      ? "No limit has counted anything in a window that is open.\n"
-      : `${[styles.strong(head), ...styled].join("\n")}\n`;
-  const services = renderServices(proxies);
-  return services === "" ? counters : `${counters}\n${services}`;
+const podColumn = { head: "POD", whenNarrow: "cut", cell: ({ from }: { readonly from: string }) => from } as const;
+
+/** As large as it takes, for whoever is not a terminal. */
+const unbounded = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
+
+/**
+ * The tables, with a column for the pod where there are several proxies; exhausted counters stand out. What does not fit
+ * into `size` is left out from the end of the counters, and said to be.
+ */
+export function renderLiveLimits(proxies: readonly LiveLimits[], styles: Styles, size = unbounded): string {
+  const services = renderServices(proxies, size.columns);
+  // A head above the counters, and below them a line for those left out and an empty one.
+  const room = Math.max(1, size.rows - 3 - services.split("\n").length);
+  return [renderCounters(proxies, styles, size.columns, room), services].filter((part) => part !== "").join("\n");
 }
 
-const podColumn: Column<CounterRow> = { head: "POD", cell: ({ from }) => from };
+function renderCounters(proxies: readonly LiveLimits[], styles: Styles, width: number, room: number): string {
+  const all = proxies
+    .flatMap(({ from, limits }) => limits.counters.map((counter) => ({ from, counter })))
+    .sort((a, b) => shareLeft(a.counter) - shareLeft(b.counter));
+  if (all.length === 0) return "No limit has counted anything in a window that is open.\n";
+  const rows = all.slice(0, room);
+  const columns = proxies.length === 1 ? counterColumns : [podColumn, ...counterColumns];
+  const [head = "", ...lines] = renderTable(columns, rows, { width }).trimEnd().split("\n");
+  const styled = lines.map((line, at) => styleRow(line, rows[at]?.counter, styles));
+  const leftOut = proxies.reduce((sum, { limits }) => sum + limits.countersLeftOut, all.length - rows.length);
+  const note = leftOut === 0 ? [] : [styles.faint(`${leftOut} more are further from their limit`)];
+  return `${[styles.strong(head), ...styled, ...note].join("\n")}\n`;
+}
 
-function renderServices(proxies: readonly LiveLimits[]): string {
+type ServiceRow = { readonly from: string; readonly service: RateLimitService };
+
+const serviceColumns: readonly Column<ServiceRow>[] = [
+  { head: "SERVICE", whenNarrow: "cut", cell: ({ service }) => service.service },
+  { head: "BREAKER", cell: ({ service }) => describeBreaker(service) },
+  { head: "SINCE", whenNarrow: "leftOut", cell: ({ service }) => service.since },
+  ...(
+    [
+      ["BUFFERED", "chargesBuffered"],
+      ["REFUSALS", "refusalsRemembered"],
+      ["LEARNED", "limitsLearned"],
+    ] as const
+  ).map(([head, figure]): Column<ServiceRow> => {
+    return { head, whenNarrow: "leftOut", align: "right", cell: ({ service }) => String(service[figure]) };
+  }),
+  { head: "LAST ERROR", whenNarrow: "cut", cell: ({ service }) => describeLastError(service) },
+];
+
+function renderServices(proxies: readonly LiveLimits[], width: number): string {
   const rows = proxies.flatMap(({ from, limits }) => limits.services.map((service) => ({ from, service })));
   if (rows.length === 0) return "";
-  const columns: readonly Column<(typeof rows)[number]>[] = [
-    { head: "SERVICE", cell: ({ service }) => service.service },
-    { head: "BREAKER", cell: ({ service }) => describeBreaker(service) },
-    { head: "SINCE", cell: ({ service }) => service.since },
-    { head: "BUFFERED", align: "right", cell: ({ service }) => String(service.chargesBuffered) },
-    { head: "REFUSALS", align: "right", cell: ({ service }) => String(service.refusalsRemembered) },
-    { head: "LEARNED", align: "right", cell: ({ service }) => String(service.limitsLearned) },
-    { head: "LAST ERROR", cell: ({ service }) => describeLastError(service) },
-  ];
-  const pod: Column<(typeof rows)[number]> = { head: "POD", cell: ({ from }) => from };
-  return renderTable(proxies.length === 1 ? columns : [pod, ...columns], rows);
+  return renderTable(proxies.length === 1 ? serviceColumns : [podColumn, ...serviceColumns], rows, { width });
 }
 
 /** A service may fail without being away: the first times, or by refusing every call as such. */
