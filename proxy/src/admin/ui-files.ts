@@ -1,7 +1,7 @@
 /** The web page: files that were built beforehand, read once, so that a path can never lead out of their folder. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
-import type { AdminAnswer } from "./endpoint.ts";
+import { type AdminAnswer, refuse } from "./endpoint.ts";
 
 const contentTypes: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
@@ -20,7 +20,7 @@ const contentSecurityPolicy =
 /**
  * Answers `/ui` with `index.html` and `/ui/PATH` with the file there; nothing where the folder has no such file.
  *
- * @param directory that the build wrote; where it is not there, nothing is answered.
+ * @param directory that the build wrote; where it is not there, `/ui` says how to build it.
  */
 export function readUiFiles(directory: string): (path: string) => AdminAnswer | undefined {
   const files = new Map<string, AdminAnswer>();
@@ -29,10 +29,13 @@ export function readUiFiles(directory: string): (path: string) => AdminAnswer | 
     const contentType = contentTypes[extname(file)] ?? "application/octet-stream";
     const asset = { kind: "asset", bytes: readFileSync(file), contentType, contentSecurityPolicy } as const;
     files.set(`/ui/${name}`, asset);
-    if (name === "index.html") for (const path of ["/ui", "/ui/"]) files.set(path, asset);
+    if (name === "index.html") files.set("/ui", asset);
   }
-  return (path) => files.get(path);
+  const page = files.get("/ui") ?? notBuilt;
+  return (path) => (path === "/ui" || path === "/ui/" ? page : files.get(path));
 }
+
+const notBuilt = refuse(404, "the page has not been built", "npm run build:ui, then start the proxy again");
 
 function listFiles(directory: string): readonly string[] {
   if (!existsSync(directory)) return [];
