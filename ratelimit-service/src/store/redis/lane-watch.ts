@@ -1,6 +1,7 @@
 /**
  * Knows which connections answer. A lane that owes an answer for longer than the timeout is stalled until it answers
- * anything again; probes ask lanes that are silent or stalled, and one that stays silent is connected anew.
+ * anything again; probes ask lanes that are silent or stalled, and one that stays silent is connected anew. So is one that
+ * answers and takes no writes: after a failover its address may stand for another server.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RedisLane, RedisLink } from "./redis-link.ts";
@@ -18,6 +19,7 @@ export class LaneWatch {
   /** By lane: since when it is stalled, on the monotonic clock. */
   readonly #stalled = new Map<string, number>();
   #heardSinceProbe = false;
+  #isReadOnly = false;
   #timer: Timer | undefined;
   #isClosed = false;
 
@@ -42,7 +44,7 @@ export class LaneWatch {
 
   /** Some lane answers. */
   isHealthy(): boolean {
-    if (!this.#link.isReady()) return false;
+    if (!this.#link.isReady() || this.#isReadOnly) return false;
     return this.#stalled.size === 0 || this.#link.lanes().some(({ name }) => !this.#stalled.has(name));
   }
 
@@ -53,6 +55,11 @@ export class LaneWatch {
 
   missed(key: string): void {
     this.#stall(this.#link.laneOf(key));
+  }
+
+  /** A server takes no writes; it is connected anew with the next probe, not at once, so that it is no storm. */
+  foundReadOnly(): void {
+    this.#isReadOnly = true;
   }
 
   #stall(lane: string): void {
@@ -67,7 +74,8 @@ export class LaneWatch {
   async #probe(): Promise<void> {
     const isNeeded = this.#stalled.size > 0 || !this.#heardSinceProbe;
     this.#heardSinceProbe = false;
-    if (isNeeded && this.#link.isReady()) {
+    if (this.#isReadOnly) this.#reset();
+    else if (isNeeded && this.#link.isReady()) {
       const lanes = this.#link.lanes();
       for (const name of this.#stalled.keys())
         if (!lanes.some((lane) => lane.name === name)) this.#stalled.delete(name);
@@ -92,7 +100,12 @@ export class LaneWatch {
 
   #resetIfSilent(): void {
     const longest = Math.min(Infinity, ...this.#stalled.values());
-    if (this.#isClosed || this.#clock.monotonicMs() - longest < patience * this.#timeoutMs) return;
+    if (this.#clock.monotonicMs() - longest >= patience * this.#timeoutMs) this.#reset();
+  }
+
+  #reset(): void {
+    if (this.#isClosed) return;
+    this.#isReadOnly = false;
     this.#stalled.clear();
     this.#link.reset();
     this.#onReset();

@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { performance } from "node:perf_hooks";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../../../../test/support/describe-with.ts";
 import { type RedisServer, startRedis } from "../../../../test/support/redis-server.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
@@ -102,6 +104,33 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     await until(() => store.isHealthy());
     expect(await store.apply([step(0)])).toEqual([1]);
     expect(Number(await connections()) - before).toBeGreaterThan(1);
+  });
+
+  test("when it has become a replica, is looked for anew: its name may stand for the new master already", async () => {
+    const [old, next] = [redis, await startRedis(program["redis-server"])];
+    let target = old.port;
+    const name = createServer((client) => {
+      const server = connect(target, "127.0.0.1");
+      client.on("error", () => server.destroy()).pipe(server);
+      server.on("error", () => client.destroy()).pipe(client);
+    }).listen(0, "127.0.0.1");
+    await once(name, "listening");
+    // A TCP server that listens has an address with a port.
+    const { port } = name.address() as AddressInfo;
+    const byName = await openTestStore(testRedisOptions([port], { timeoutMs }));
+    onTestFinished(async () => {
+      await byName.close();
+      name.close();
+      await next.close();
+    });
+    expect(await byName.apply([step(1)])).toEqual([1]);
+
+    await old.command("REPLICAOF", next.host, String(next.port));
+    target = next.port;
+    await expect(byName.apply([step(1)])).rejects.toThrow("redis: READONLY");
+    expect(byName.isHealthy()).toBe(false);
+    await expect.poll(() => byName.isHealthy(), { timeout: 4_000 }).toBe(true);
+    expect(await byName.apply([step(1)])).toEqual([1]);
   });
 
   test("when slow, answers as long as it keeps within the timeout", async () => {

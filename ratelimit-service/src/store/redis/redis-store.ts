@@ -123,9 +123,9 @@ export class RedisStore implements CounterStore {
       (error: unknown) => {
         answered();
         this.#expiring.delete(key);
-        command.fail(
-          new StoreError(`redis: ${error instanceof Error ? error.message : String(error)}`, { cause: error }),
-        );
+        const text = error instanceof Error ? error.message : String(error);
+        if (text.startsWith("READONLY")) this.#lanes.foundReadOnly();
+        command.fail(new StoreError(`redis: ${text}`, { cause: error }));
       },
     );
     if (isCounting && !wasExpiring) this.#expire(command);
