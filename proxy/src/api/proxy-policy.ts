@@ -105,7 +105,7 @@ const fallbackEntry = strictObject({
   shareAcrossReplicas: z
     .boolean()
     .default(false)
-    .describe("The amounts are of all replicas together: each counts its share, rounded up."),
+    .describe("The amounts are of all replicas together: each counts its share, rounded down, at least 1."),
 })
   .superRefine(checkAmount)
   .meta(amountRules);

@@ -125,7 +125,10 @@ export function globalLimitAt(
   return { id: `${limit.policy} ${target}`, target, ...limit, fallback };
 }
 
-/** The identity is by the whole amount: replicas that come and go must not give anyone a fresh budget. */
+/**
+ * A share is rounded down, so that all replicas together admit no more than the policy says, as far as it can be shared.
+ * The identity is by the whole amount: replicas that come and go must not give anyone a fresh budget.
+ */
 function fallbackLimit(
   { requests, tokens, unit, burst = 0, shareAcrossReplicas }: FallbackEntry,
   entry: number,
@@ -143,8 +146,8 @@ function fallbackLimit(
     entry,
     target,
     counts,
-    amount: Math.ceil(amount / share),
-    burst: Math.ceil(burst / share),
+    amount: Math.max(1, Math.floor(amount / share)),
+    burst: Math.floor(burst / share),
     unit,
     mode,
   };
