@@ -100,6 +100,28 @@ describe("openDirectorySource()", () => {
     expect(Math.min(...tookMs)).toBeLessThan(500);
   });
 
+  test("a file that is empty, as every file is while it is written, keeps what it held until it is deleted", async () => {
+    const folder = makeFolder({ "a.yaml": namespace("a"), "b.yaml": namespace("b"), "empty.yaml": "" });
+    const { published, until, holds } = await open(folder);
+    expect(published[0]?.problems).toEqual([]);
+    const emptied = until(({ problems }) => problems.length > 0);
+    write(folder, "a.yaml", "");
+    const configuration = await emptied;
+    expect(contents(configuration)).toEqual(["a@1", "b@1"]);
+    expect(configuration.problems.map(renderProblem)).toEqual([
+      expect.stringMatching(/a\.yaml": it is empty; what it held stays until it is written or deleted$/),
+    ]);
+    const written = holds("a@2", "b@1");
+    write(folder, "a.yaml", namespace("a", "2"));
+    await written;
+    const again = until(({ problems }) => problems.length > 0);
+    write(folder, "a.yaml", "");
+    await again;
+    const gone = holds("b@1");
+    unlinkSync(join(folder, "a.yaml"));
+    await gone;
+  });
+
   test("publishes new files, files of new folders, and deletions", async () => {
     const folder = makeFolder({ "a.yaml": namespace("a") });
     const { holds } = await open(folder);

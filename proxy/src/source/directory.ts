@@ -39,6 +39,8 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
   const { directory, clock, publish } = options;
   let current: ParsedManifests | undefined;
   let texts: string | undefined;
+  /** Files that have held something. */
+  let written: ReadonlySet<string> = new Set();
   let isClosed = false;
 
   async function read(): Promise<readonly FolderEntry[]> {
@@ -51,7 +53,9 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
     return entries;
   }
 
-  function take(entries: readonly FolderEntry[]): void {
+  function take(found: readonly FolderEntry[]): void {
+    const entries = found.map((entry) => (isEmptied(entry, written) ? { path: entry.path, fault: emptied } : entry));
+    written = new Set(entries.filter((entry) => "fault" in entry || entry.text !== "").map(({ path }) => path));
     const newTexts = JSON.stringify([...entries].sort((a, b) => (a.path < b.path ? -1 : 1)));
     if (isClosed || newTexts === texts) return;
     texts = newTexts;
@@ -85,6 +89,13 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
   }
   take(entries);
   return { ok: true, value: source };
+}
+
+const emptied = "it is empty; what it held stays until it is written or deleted";
+
+/** Whoever writes a file makes it empty first, and may be long about the rest: `helm template … > all.yaml`. */
+function isEmptied(entry: FolderEntry, written: ReadonlySet<string>): boolean {
+  return "text" in entry && entry.text === "" && written.has(entry.path);
 }
 
 /** An empty folder is no fault of any text, and yet the likeliest mistake. */
