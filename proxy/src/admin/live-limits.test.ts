@@ -12,6 +12,17 @@ const healthy: ServiceState = {
   limitsLearned: 1,
 };
 
+test("what failed on one worker before another had an answer is over", () => {
+  const failing = (minute: number, failuresInARow: number): ServiceState => ({
+    ...healthy,
+    lastError: { message: "away", atMs: Date.UTC(2026, 10, 21, 10, minute) },
+    failuresInARow,
+  });
+  const answered: ServiceState = { ...healthy, answeredMs: Date.UTC(2026, 10, 21, 10, 5) };
+  expect(mergeServices([[failing(4, 3)], [answered]])).toMatchObject([{ failuresInARow: 0 }]);
+  expect(mergeServices([[failing(6, 3)], [failing(7, 2)], [answered]])).toMatchObject([{ failuresInARow: 3 }]);
+});
+
 function away(minute: number): ServiceState {
   const atMs = Date.UTC(2026, 10, 21, 10, minute);
   const lastError = { message: `error ${minute}`, atMs };

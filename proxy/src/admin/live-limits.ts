@@ -95,11 +95,18 @@ function mergeService(service: string, states: readonly ServiceState[]): RateLim
     since: iso(sinceMs(states, open)),
     ...(cause !== undefined && { cause }),
     ...(lastError !== undefined && { lastError: { message: lastError.message, at: iso(lastError.atMs) } }),
-    failuresInARow: Math.max(...states.map(({ failuresInARow }) => failuresInARow)),
+    failuresInARow: failuresSinceAnswer(states),
     chargesBuffered: sum(({ chargesBuffered }) => chargesBuffered),
     refusalsRemembered: sum(({ refusalsRemembered }) => refusalsRemembered),
     limitsLearned: sum(({ limitsLearned }) => limitsLearned),
   };
+}
+
+/** A worker that had failures and then nothing to ask does not know that the service has answered others since. */
+function failuresSinceAnswer(states: readonly ServiceState[]): number {
+  const answeredMs = Math.max(...states.map((state) => state.answeredMs ?? 0));
+  const failing = states.filter(({ lastError }) => lastError !== undefined && lastError.atMs > answeredMs);
+  return Math.max(0, ...failing.map(({ failuresInARow }) => failuresInARow));
 }
 
 /** It is away since the first worker has said so, and back since the last has. */

@@ -22,6 +22,6 @@ test("the page is at /ui, its files are below", () => {
 
 test("a page that was not built says how it is", () => {
   const files = readUiFiles(join(folder(), "dist"));
-  for (const path of ["/ui", "/ui/"])
-    expect(files(path)).toMatchObject({ status: 404, hint: expect.stringContaining("npm run build:ui") });
+  const hint = "npm run build:ui, then start the proxy again";
+  for (const path of ["/ui", "/ui/"]) expect(files(path)).toMatchObject({ status: 404, hint });
 });

@@ -53,6 +53,8 @@ export interface ServiceState {
   readonly lastError?: { readonly message: string; readonly atMs: number };
   /** Calls that got no decision since the last that did, whatever the reason; the breaker may be closed all the same. */
   readonly failuresInARow: number;
+  /** When the service last decided, or said that it is well, in ms since the epoch; absent before. */
+  readonly answeredMs?: number;
   /** Charges that wait for the service. */
   readonly chargesBuffered: number;
   /** Refusals that are remembered, so that whoever hammers an exhausted limit costs no call. */
@@ -101,6 +103,7 @@ export class ServiceClient {
   #retry: Timer | undefined;
   #isMisbehaving = false;
   #failuresInARow = 0;
+  #answeredMs: number | undefined;
   #cause = "";
   #sinceMs: number;
   #lastError: ServiceState["lastError"];
@@ -116,8 +119,11 @@ export class ServiceClient {
         this.#cause = cause;
         this.#sinceMs = clock.nowMs();
         observer.breakerChanged(key, isOpen, cause);
-        if (!isOpen) this.#sendBuffered();
-        else this.#tellIdle();
+        if (isOpen) this.#tellIdle();
+        else {
+          this.#noteWell();
+          this.#sendBuffered();
+        }
       },
       onProbeWanted: (isOverdue) => this.#probe(isOverdue),
     });
@@ -157,6 +163,7 @@ export class ServiceClient {
       ...(isOpen && { cause: this.#cause }),
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       failuresInARow: this.#failuresInARow,
+      ...(this.#answeredMs !== undefined && { answeredMs: this.#answeredMs }),
       chargesBuffered: this.#buffered.length,
       refusalsRemembered: this.refusals.size,
       limitsLearned: this.learned.size,
@@ -211,7 +218,7 @@ export class ServiceClient {
     const durationMs = this.#nowMs() - startMs;
     if (answer.kind === "answered") {
       this.#isMisbehaving = false;
-      this.#failuresInARow = 0;
+      this.#noteWell();
       observer.called(key, answer.answer.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
       this.#breaker.succeeded();
       return;
@@ -226,6 +233,11 @@ export class ServiceClient {
     // A refusal of the call as such says that the service is there.
     if (answer.cause === "rejected") this.#breaker.succeeded();
     else this.#breaker.failed(answer.message);
+  }
+
+  #noteWell(): void {
+    this.#failuresInARow = 0;
+    this.#answeredMs = this.#options.clock.nowMs();
   }
 
   #send(charge: Charge): void {
