@@ -49,7 +49,7 @@ class JsonMessageReader {
 
   #descriptor(value: unknown, path: string): Descriptor {
     const fields = this.#fields(value, path, ["entries", "limit", "hitsAddend", "isNegativeHits"]);
-    const hitsAddend = this.#uint(fields, "hitsAddend", path, 64);
+    const hitsAddend = this.#uint(fields, "hitsAddend", path, 53);
     const isNegativeHits = this.#boolean(fields, "isNegativeHits", path);
     return {
       entries: this.#list(fields, "entries", path, (each, at) => this.#entry(each, at)),
@@ -123,8 +123,8 @@ class JsonMessageReader {
     return undefined;
   }
 
-  /** A number, or its decimal text; 64-bit ones above 2^53 come out as the nearest number. */
-  #uint(fields: Fields, name: string, path: string, bits: 32 | 64): number | undefined {
+  /** A number, or its decimal text; of a uint64 as much as the limiter counts, 53 bits. */
+  #uint(fields: Fields, name: string, path: string, bits: 32 | 53): number | undefined {
     const value = fields.get(name);
     if (value === undefined) return undefined;
     const number = typeof value === "string" && /^\d{1,20}$/.test(value) ? Number(value) : value;
