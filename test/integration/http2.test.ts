@@ -160,6 +160,20 @@ test("a stream that the client resets ends the call to the backend", async () =>
   expect((await record).reason).toBe("ClientDisconnect");
 });
 
+test("a client that vanishes ends all its calls", async () => {
+  const gone: Promise<unknown>[] = [];
+  const { port } = await startBackend((_request, response) => {
+    gone.push(new Promise((resolve) => response.on("close", resolve)));
+  });
+  const gateway = await startGateway(route(port));
+  const { socket } = openRawHttp2(gateway.url());
+  for (const stream of [1, 3]) socket.write(frame(frameType.headers, endHeaders | endStream, stream, rootRequest));
+  await expect.poll(() => gone).toHaveLength(2);
+  socket.destroy();
+  await Promise.all(gone);
+  await expect.poll(() => gateway.records.map(({ reason }) => reason)).toEqual(Array(2).fill("ClientDisconnect"));
+});
+
 test("Host that differs from :authority is refused", async () => {
   const gateway = await startGateway(route((await startBackend(answering(200))).port));
   const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });
