@@ -1,7 +1,13 @@
 /** What a Service's appProtocol says of its servers: HTTP/2 where it does, HTTP/1.1 and WebSocket everywhere else. */
 import { once } from "node:events";
 import { type IncomingMessage, request as httpRequest } from "node:http";
-import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import {
+  connect,
+  createServer,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { status } from "@grpc/grpc-js";
@@ -10,6 +16,7 @@ import { WebSocket } from "ws";
 import { type Echo, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
 import { callGrpc, connectGrpc, startGrpcBackend } from "../support/grpc-backend.ts";
+import { endStream } from "../support/raw-http2.ts";
 import { startWebSocketBackend } from "../support/upgrades.ts";
 
 const h2c = "appProtocol: kubernetes.io/h2c";
@@ -125,6 +132,20 @@ describe("gRPC through an HTTPRoute", () => {
       servedBy: "echo",
     });
   });
+});
+
+test("a gRPC answer of trailers only stays one frame, without which its status would not count", async () => {
+  const { port } = await startHttp2Backend((stream) => {
+    const fields = { ":status": 200, "content-type": "application/grpc", "grpc-status": "12" };
+    stream.respond(fields, { endStream: true });
+  });
+  const gateway = await serve(port, "appProtocol: grpc");
+  const session = connect(gateway.url());
+  onTestFinished(() => session.destroy());
+  const stream = session.request({ ":method": "POST", ":path": "/a.B/C", te: "trailers" });
+  const [headers, flags] = (await once(stream.end(), "response")) as [IncomingHttpHeaders, number];
+  expect(headers["grpc-status"]).toBe("12");
+  expect(flags & endStream).toBe(endStream);
 });
 
 describe.each(["kubernetes.io/ws", "kubernetes.io/wss", "http", "example.com/own"])("%s", (appProtocol) => {

@@ -65,6 +65,8 @@ export class ResponseRelay implements ResponseSink {
   #gathered: Buffer[] = [];
   /** `dropped`: nothing of the answer is passed on, because another one is. */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" = "awaitingHead";
+  /** gRPC: a head with the status is all of the answer. Its end follows, and must be told in the frame of the head. */
+  #isTrailersOnly = false;
   #isSettled = false;
   #onSettled: (() => void) | undefined;
 
@@ -89,7 +91,8 @@ export class ResponseRelay implements ResponseSink {
     this.#begin(status, headers, call);
     this.#headers = headers;
     this.#state = "headHeld";
-    process.nextTick(release, this, call);
+    this.#isTrailersOnly = fieldOf(headers, "grpc-status") !== undefined;
+    if (!this.#isTrailersOnly) process.nextTick(release, this, call);
   }
 
   onUpgrade(headers: string[], connection: Duplex, call: UpstreamCall): void {
@@ -121,7 +124,8 @@ export class ResponseRelay implements ResponseSink {
     if (this.#state !== "headHeld" && this.#state !== "started") return;
     if (isWithoutContent(this.#options.record.status)) return;
     this.#gathered.push(chunk);
-    if (this.#state === "started" && this.#gathered.length === 1) process.nextTick(release, this, call);
+    const isScheduled = this.#state === "headHeld" && !this.#isTrailersOnly;
+    if (!isScheduled && this.#gathered.length === 1) process.nextTick(release, this, call);
   }
 
   onEnd(trailers: string[], call: UpstreamCall): void {
