@@ -94,6 +94,16 @@ describe("kubernetes.io/h2c", () => {
     expect(sessions).toHaveLength(1);
   });
 
+  test("requests to an endpoint that refuses connections are answered, each of them", async () => {
+    const gateway = await serve(1, h2c);
+    const statuses = async () => {
+      const answers = await Promise.all(Array.from({ length: 5 }, () => fetch(gateway.url())));
+      return answers.map(({ status: code }) => code);
+    };
+    expect(await statuses()).toEqual(Array<number>(5).fill(503));
+    expect(await statuses()).toEqual(Array<number>(5).fill(503));
+  });
+
   test("a request after the endpoint closed its connection opens another", async () => {
     const { port, sessions } = await startHttp2Backend();
     const gateway = await serve(port, h2c);

@@ -142,8 +142,10 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
     this.#sink.onEnd(endToEndHeaders(trailers), this);
   }
 
+  /** Told later: undici is in the midst of failing others, and a call that follows at once would be taken for one of them. */
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    this.fail(this.#failureOf(error));
+    const failure = this.#failureOf(error);
+    process.nextTick(() => this.fail(failure));
   }
 
   #failureOf(error: Error): UpstreamFailure {
