@@ -174,6 +174,17 @@ test("a client that vanishes ends all its calls", async () => {
   await expect.poll(() => gateway.records.map(({ reason }) => reason)).toEqual(Array(2).fill("ClientDisconnect"));
 });
 
+test("a request that is reset in the read that brought it is let go, whatever is wrong with it", async () => {
+  const gateway = await startGateway(route((await startBackend(answering(200, "ok"))).port));
+  const { socket } = openRawHttp2(gateway.url());
+  // `:path: /..%2f` as a literal in the place of `/`.
+  const path = Buffer.from("\x04\x06/..%2f");
+  const badRequest = Buffer.concat([rootRequest.subarray(0, 1), path, rootRequest.subarray(2)]);
+  const reset = frame(frameType.rstStream, 0, 1, Buffer.from([0, 0, 0, 8]));
+  socket.write(Buffer.concat([frame(frameType.headers, endHeaders | endStream, 1, badRequest), reset]));
+  expect((await ask(open(gateway.url()))).body).toBe("ok");
+});
+
 test("Host that differs from :authority is refused", async () => {
   const gateway = await startGateway(route((await startBackend(answering(200))).port));
   const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });

@@ -79,6 +79,8 @@ export class Http2Sessions {
 
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
     stream.on("error", ignore);
+    // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
+    if (stream.destroyed || stream.closed) return;
     const request = readRequest(schemeOf(connection), rawHeaders);
     if ("fault" in request) {
       const { method, path: target, fault } = request;
