@@ -94,6 +94,22 @@ describe("kubernetes.io/h2c", () => {
     expect(sessions).toHaveLength(1);
   });
 
+  test("clients that break uploads off, which the endpoint does not read, leave the proxy serving", async () => {
+    const { port } = await startHttp2Backend((stream, headers) => {
+      if ((headers as Record<string, string>)[":path"] === "/ok")
+        stream.respond({ ":status": 204 }, { endStream: true });
+    });
+    const gateway = await serve(port, h2c);
+    for (let round = 0; round < 5; round++) {
+      const uploads = Array.from({ length: 10 }, () => {
+        const signal = AbortSignal.timeout(20);
+        return fetch(gateway.url(), { method: "POST", body: Buffer.alloc(60_000), signal }).catch(() => undefined);
+      });
+      await Promise.all(uploads);
+    }
+    expect((await fetch(`${gateway.url()}/ok`)).status).toBe(204);
+  });
+
   test("requests to an endpoint that refuses connections are answered, each of them", async () => {
     const gateway = await serve(1, h2c);
     const statuses = async () => {

@@ -6,6 +6,9 @@ import { isIP } from "node:net";
 import { buildConnector, Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "./client-tls.ts";
+import { resetAbandonedStreams } from "./http2-streams.ts";
+
+resetAbandonedStreams();
 
 /** How an endpoint is reached. */
 export interface ConnectionTarget {
