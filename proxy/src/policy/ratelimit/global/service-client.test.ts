@@ -228,6 +228,20 @@ describe("charges", () => {
     expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
   });
 
+  test("that fail whatever comes do not keep requests from seeing that the service is well", () => {
+    const { service, ask, sent, changes, clock } = serviceThat(() =>
+      sent.at(-1)?.path.endsWith("Report") === true ? away : ok,
+    );
+    service.charge("report", call);
+    clock.advance(10_000);
+    expect(changes).toEqual(["open"]);
+    for (let pause = 0; pause < 2; pause++) {
+      clock.advance(500);
+      ask();
+    }
+    expect(changes).toEqual(["open", "closed"]);
+  });
+
   test("of more than five minutes ago are dropped: their windows have moved on", () => {
     let outcome: CallOutcome = away;
     const { service, dropped, clock } = serviceThat(() => outcome);

@@ -100,6 +100,8 @@ export class ServiceClient {
   readonly refusals = new BoundedCache<Refusal>(maxRefusals);
   readonly #buffered: Charge[] = [];
   #chargesInFlight = 0;
+  /** A charge has been the probe since the breaker changed. */
+  #hasProbedByCharge = false;
   #retry: Timer | undefined;
   #isMisbehaving = false;
   #failuresInARow = 0;
@@ -118,6 +120,7 @@ export class ServiceClient {
       onChange: (isOpen, cause) => {
         this.#cause = cause;
         this.#sinceMs = clock.nowMs();
+        this.#hasProbedByCharge = false;
         observer.breakerChanged(key, isOpen, cause);
         if (isOpen) this.#tellIdle();
         else {
@@ -185,9 +188,14 @@ export class ServiceClient {
     this.#onIdle?.();
   }
 
-  /** Else the next request that asks makes the probe; where none comes, the service is asked how it is. */
+  /**
+   * Else the next request that asks makes the probe; where none comes, the service is asked how it is. After the first
+   * charge requests go first, because a charge may fail for what it is.
+   */
   #probe(isOverdue: boolean): void {
     if (this.#buffered.length > 0) {
+      if (this.#hasProbedByCharge && !isOverdue) return;
+      this.#hasProbedByCharge = true;
       if (this.#breaker.takeProbe() && !this.#sendNext()) this.#breaker.returnProbe();
     } else if (isOverdue && this.#breaker.takeProbe()) this.#askHealth();
   }
