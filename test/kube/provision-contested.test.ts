@@ -1,6 +1,6 @@
 /** Objects of Gateways on which more than one has something to say: other Gateways, autoscalers, the API server itself. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { describeCluster } from "./support/cluster.ts";
+import { describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 
 describeCluster("provisioning of what is contested", (cluster) => {
@@ -93,7 +93,8 @@ spec:
     expect(await cluster.get("deployment/a-b-contested", namespace)).toMatchObject(gatewayNameOf("a-b"));
     expect(changes(`Deployment ${namespace}/a-b-contested`)).toBe(0);
     await cluster.kubectl(["delete", "-n", namespace, "gateway/a-b"]);
-    await cluster.becomes("deployment/a-b-contested", namespace, gatewayNameOf("a"));
+    // Garbage collection takes its time.
+    await cluster.becomes("deployment/a-b-contested", namespace, gatewayNameOf("a"), 45_000);
   });
 
   test("leaves the number of pods to an autoscaler, from the number that there is", async () => {
@@ -122,6 +123,24 @@ spec:
     await cluster.apply(gateway(namespace, { ports: [80, 81] }));
     await cluster.becomes("service/web-contested", namespace, { spec: { ports: [{ port: 80 }, { port: 81 }] } });
     expect(changes(`Deployment ${namespace}/web-contested`)).toBe(0);
+  });
+
+  test("gives up for a while on an object that somebody else changes as often as it is put right", async () => {
+    const namespace = await cluster.namespace();
+    await shaped(namespace, {});
+    await cluster.becomes("poddisruptionbudget/web-contested", namespace, {});
+    const object = `Deployment ${namespace}/web-contested`;
+    for (let attempt = 1; attempt <= 8; attempt++) {
+      const theirs = `somebody/elses:${attempt}`;
+      await cluster.kubectl(["set", "image", "-n", namespace, "deployment/web-contested", `proxy=${theirs}`]);
+      await eventually(
+        () => Promise.resolve(changes(object)),
+        (count) => count >= Math.min(attempt, 5),
+      );
+    }
+    const message = expect.stringContaining(`${object} is changed by somebody else`) as unknown;
+    await cluster.becomes("gateway/web", namespace, condition({ type: "Programmed", status: "False", message }));
+    expect(changes(object)).toBe(5);
   });
 
   test("replaces a binding to another role, which cannot be changed", async () => {

@@ -18,7 +18,7 @@ export interface Cluster {
   /** One object as the API server has it: `get("gateway/web", "infra")`. */
   get(resource: string, namespace?: string): Promise<KubeObject>;
   /** The same, once it matches `expected` as `toMatchObject` has it. */
-  becomes(resource: string, namespace: string, expected: object): Promise<KubeObject>;
+  becomes(resource: string, namespace: string, expected: object, timeoutMs?: number): Promise<KubeObject>;
   /** A namespace with a name of its own, deleted when the test has ended. */
   namespace(): Promise<string>;
 }
@@ -49,13 +49,14 @@ export function clusterOf(kubeconfig: string): Cluster {
     kubeconfig,
     kubectl,
     get,
-    becomes: (resource, namespace, expected) =>
+    becomes: (resource, namespace, expected, timeoutMs) =>
       eventually(
         () => get(resource, namespace),
         (object) => {
           expect(object).toMatchObject(expected);
           return true;
         },
+        timeoutMs,
       ),
     async apply(manifests) {
       await kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests);

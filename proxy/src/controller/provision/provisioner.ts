@@ -46,6 +46,12 @@ export interface Provision {
   readonly frozen: ReadonlySet<string>;
 }
 
+/**
+ * How often an object is put right within a minute. Who changes it more often has a will of its own (another
+ * controller, of another release perhaps), and neither of us would ever rest.
+ */
+const mostRepairs = { times: 5, withinMs: 60_000 };
+
 export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
@@ -54,6 +60,8 @@ export class Provisioner {
    * looking at it is not enough.
    */
   readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
+  /** How often objects were put right that we had not changed, by key, since when (monotonic). */
+  readonly #repairs = new Map<string, { readonly sinceMs: number; readonly times: number }>();
   /** What could not be done, by key: each is logged once. */
   readonly #told = new Map<string, string>();
 
@@ -138,6 +146,9 @@ export class Provisioner {
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
     if (known !== undefined && applied?.text === text && contains(known, applied.expected)) return undefined;
+    if (known !== undefined && applied?.text === text && !this.#mayRepair(key)) {
+      return `${key} is changed by somebody else as often as it is put right`;
+    }
     const standing = known ?? (await api.get(path));
     if (standing !== undefined) {
       const other = otherOwnerOf(standing, object.body, present);
@@ -148,6 +159,15 @@ export class Provisioner {
     this.#applied.set(key, { text, expected: asAnswered(answer, object.body) });
     log.info({ object: key }, standing === undefined ? "made" : "changed");
     return undefined;
+  }
+
+  #mayRepair(key: string): boolean {
+    const now = this.#options.clock.monotonicMs();
+    const last = this.#repairs.get(key);
+    const { sinceMs, times } =
+      last === undefined || now - last.sinceMs > mostRepairs.withinMs ? { sinceMs: now, times: 0 } : last;
+    this.#repairs.set(key, { sinceMs, times: times + 1 });
+    return times < mostRepairs.times;
   }
 
   /** Makes way for changes that an apply alone cannot make, or not without harm. */
