@@ -87,6 +87,11 @@ describe("the chart", () => {
     { name: "a number of replicas that is none", set: "controller.replicas=many", says: "replicas" },
     { name: "a pull policy that does not exist", set: "image.pullPolicy=Sometimes", says: "pullPolicy" },
     { name: "a failure mode that does not exist", set: "rateLimitService.failureMode=closed", says: "failureMode" },
+    {
+      name: "a budget that no eviction can meet",
+      set: "controller.podDisruptionBudget.minAvailable=2",
+      says: "controller.podDisruptionBudget.minAvailable is 2 and must be less than controller.replicas, 2",
+    },
     { name: "limits without a domain", set: "rateLimitService.config.a\\.yaml.descriptors=null", says: "domain" },
   ])("refuses $name, and says where", async ({ set, says }) => {
     const { code, stderr } = await attempt("helm", ["template", "gateway-proxy", chart, "--set", set]);

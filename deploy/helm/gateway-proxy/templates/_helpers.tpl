@@ -97,3 +97,29 @@ imagePullSecrets:
 {{- printf "%s:6379" (include "gateway-proxy.name" (dict "root" . "part" "redis")) -}}
 {{- end -}}
 {{- end }}
+
+{{/*
+The PodDisruptionBudget of a part with several replicas.
+Takes (dict "root" $ "part" "controller" "values" .Values.controller "path" "controller").
+*/}}
+{{- define "gateway-proxy.podDisruptionBudget" -}}
+{{- $path := .path }}
+{{- $min := .values.podDisruptionBudget.minAvailable }}
+{{- if and .values.podDisruptionBudget.enabled (gt (int .values.replicas) 1) }}
+{{- if or (eq (toString $min) "100%") (and (not (kindIs "string" $min)) (ge (int $min) (int .values.replicas))) }}
+{{- fail (printf "%s.podDisruptionBudget.minAvailable is %v and must be less than %s.replicas, %v: else no pod may ever be evicted, and no node be drained" $path $min $path .values.replicas) }}
+{{- end -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "gateway-proxy.name" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "gateway-proxy.labels" . | nindent 4 }}
+spec:
+  minAvailable: {{ $min }}
+  # A pod that is not ready serves nobody and may always go.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels: {{- include "gateway-proxy.selector" . | nindent 6 }}
+{{- end }}
+{{- end }}
