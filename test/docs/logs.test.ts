@@ -1,0 +1,53 @@
+/** docs/logs.md against what is logged: fields and reasons, both ways. */
+import { readFileSync } from "node:fs";
+import { Logs } from "@gatewayproxy/runtime/log";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { expect, test } from "vitest";
+import { accessLogModule, createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
+import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
+import { limitOf, recordOf } from "../../proxy/src/telemetry/testing/records.ts";
+
+const page = readFileSync(new URL("../../docs/logs.md", import.meta.url), "utf8");
+const reasonsFile = new URL("../../proxy/src/telemetry/request-record.ts", import.meta.url);
+
+/** Names in code spans of the first column of the table below a heading. */
+function namesBelow(heading: string): readonly string[] {
+  const section = page.split(`\n## ${heading}\n`)[1]?.split("\n## ")[0] ?? "";
+  const firstCells = [...section.matchAll(/^\| ([^|]*) \|/gm)].map(([, cell = ""]) => cell);
+  return firstCells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+}
+
+/** Fields of the lines of requests that had everything that a request can have. */
+function fieldsLogged(): readonly string[] {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const clock = new FakeClock(0);
+  const logger = new Logs({ filter: { level: "info", modules: new Map() }, clock, destination }).logger(
+    accessLogModule,
+  );
+  const everything: Partial<RequestRecord> = {
+    ...{ userAgent: "curl/8", calls: 2, reason: "UpstreamReset", usageUnread: "absent" },
+    usage: { input: 1, output: 2, total: 3, model: "m", estimated: true },
+    decisions: [
+      { limit: limitOf({}), outcome: "denied" },
+      { limit: limitOf({ mode: "Shadow" }), outcome: "shadowDenied" },
+    ],
+    globalDecisions: [
+      { limit: { policy: "default/p", target: "HTTPRoute/default/r" }, outcome: "allowed", by: "service" },
+    ] as unknown as RequestRecord["globalDecisions"], // the log reads no more of the limit than this
+  };
+  createAccessLog({ mode: "on", logger, destination, clock })(recordOf(everything));
+  return Object.keys(JSON.parse(lines[0] ?? "{}") as object);
+}
+
+test("the table of the access log has every field in the order of the line, and no other", () => {
+  const common = ["level", "module", "msg"];
+  expect(namesBelow("The access log")).toEqual(fieldsLogged().filter((name) => !common.includes(name)));
+});
+
+test("the table of reasons has every reason, and no other", () => {
+  const declared = readFileSync(reasonsFile, "utf8").split("export interface")[0] ?? "";
+  const reasons = [...declared.matchAll(/^ {2}\| "(\w+)"/gm)].map(([, reason = ""]) => reason);
+  expect(reasons.length).toBeGreaterThan(10);
+  expect(namesBelow("Reasons")).toEqual(reasons);
+});
