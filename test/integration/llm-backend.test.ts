@@ -7,6 +7,7 @@ import { describe, expect, test, vi } from "vitest";
 import { type Echo, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { freePort, startProxy } from "../support/proxy-process.ts";
+import { rawHttp } from "../support/raw-http.ts";
 
 function aiBackend(spec: string): string {
   return `
@@ -40,7 +41,7 @@ async function serve(ai: string, apiKey = "sk-ours") {
     ask: async (
       path: string,
       headers: Readonly<Record<string, string>> = {},
-      body = '{"model":"theirs"}',
+      body: string | Buffer = '{"model":"theirs"}',
     ): Promise<Echo> => {
       const answer = await fetch(`${gateway.url()}${path}`, { method: "POST", headers, body });
       return (await answer.json()) as Echo;
@@ -75,6 +76,55 @@ describe("a provider is asked", () => {
     const { ask } = await serve(`provider: { openai: {} }${auth === "" ? "" : `, ${auth}`}`);
     const { headers } = await ask("/v1/chat/completions", { authorization: "Bearer theirs" });
     expect(headers["authorization"]).toBe("Bearer theirs");
+  });
+});
+
+describe("a client steps around no budget and no model", () => {
+  const stream = '"stream":true';
+  const asked = '"stream_options":{"include_usage":true}';
+
+  test.each([
+    ["a byte order mark", `\ufeff{"model":"theirs",${stream}}`, `\ufeff{"model":"ours",${stream},${asked}}`],
+    ["names in capitals", '{"Model":"theirs","STREAM":true}', `{"Model":"ours","STREAM":true,"model":"ours",${asked}}`],
+    ["a true that is a number", '{"model":"theirs","stream":1}', `{"model":"ours","stream":1,${asked}}`],
+    ["a true that is text", '{"model":"theirs","stream":"yes"}', `{"model":"ours","stream":"yes",${asked}}`],
+    ["a no behind the yes", `{${stream},"stream":false}`, `{${stream},"stream":false,"model":"ours",${asked}}`],
+  ])("by %s, which some servers read", async (_how, body, expected) => {
+    const { ask } = await serve("provider: { openai: { model: ours } }");
+    expect((await ask("/v1/chat/completions", {}, body)).body).toBe(expected);
+  });
+
+  test("by a completion that is no chat", async () => {
+    const { ask } = await serve("provider: { openai: {} }");
+    expect((await ask("/v1/completions", {}, `{${stream}}`)).body).toBe(`{${stream},${asked}}`);
+  });
+
+  test.each([
+    ["in another encoding", Buffer.from(`{${stream}}`, "utf16le")],
+    ["with something behind it", `{${stream}} x`],
+    ["that breaks off", `{${stream}`],
+    ["that is no object", "[]"],
+  ])("by a body %s, which cannot be edited", async (_how, body) => {
+    const { port, requests } = await startBackend();
+    const gateway = await startGateway(
+      manifests(gatewayManifest(), aiBackend(`port: ${port}, provider: { openai: {} }`), chatRoute),
+    );
+    const answer = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
+    expect([answer.status, await answer.text()]).toEqual([400, "request body must be a JSON object"]);
+    expect(requests).toHaveLength(0);
+  });
+
+  test("by the second of two content codings", async () => {
+    const { gateway } = await serve("provider: { openai: {} }");
+    const raw = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`;
+    expect((await rawHttp(gateway.url(), raw)).status).toBe(415);
+  });
+
+  test("and a form still goes to a Backend that prescribes a model as it is", async () => {
+    const { ask } = await serve("provider: { openai: { model: whisper } }");
+    const form = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\ntheirs\r\n--x--\r\n';
+    const headers = { "content-type": "multipart/form-data; boundary=x" };
+    expect((await ask("/v1/audio/transcriptions", headers, form)).body).toBe(form);
   });
 });
 

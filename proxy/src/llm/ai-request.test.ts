@@ -9,7 +9,7 @@ const chat = "/v1/chat/completions";
 
 function prepared(body: string, ai = openai, path = chat) {
   const request = prepareAiRequest(ai, path, Buffer.from(body));
-  return { ...request, body: request.body.toString() };
+  return { ...request, body: request?.body.toString() };
 }
 
 describe("prepareAiRequest", () => {
@@ -50,40 +50,76 @@ describe("prepareAiRequest", () => {
     ["it is no stream", '{"stream":false}'],
     ["it says nothing of a stream", "{}"],
     ["the stream is in a message", '{"messages":[{"stream":true}]}'],
-    ["stream is not a boolean", '{"stream":"true"}'],
-    ["the last word on stream is no", '{"stream":true,"stream":false}'],
+    ["stream is null", '{"stream":null}'],
     ["the options are no object", '{"stream":true,"stream_options":"x"}'],
-    ["the body is empty", ""],
-    ["the body is no object", '[{"stream":true}]'],
-    ["the body breaks off", '{"stream":true'],
-    ["something follows the object", '{"stream":true}{}'],
   ])("asks for nothing when %s", (_name, body) => {
     expect(prepared(body)).toMatchObject({ body, asksUsage: false });
   });
 
-  test("asks only at a chat completions path, whatever is before it and in its query", () => {
+  const utf16 = Buffer.from('{"stream":true}', "utf16le");
+  test.each([
+    ["is empty", Buffer.from("")],
+    ["is no object", Buffer.from('[{"stream":true}]')],
+    ["breaks off", Buffer.from('{"stream":true')],
+    ["is followed by something", Buffer.from('{"stream":true}{}')],
+    ["is in UTF-16, little end first", utf16],
+    ["is in UTF-16, big end first", Buffer.from(utf16).swap16()],
+  ])("makes no request of a body that %s", (_name, body) => {
+    expect(prepareAiRequest(withModel, chat, body)).toBeUndefined();
+  });
+
+  test.each([
+    ["a byte order mark", '\ufeff{"stream":true}', '\ufeff{"stream":true,"stream_options":{"include_usage":true}}'],
+    ["another case", '{"STREAM":true}', '{"STREAM":true,"stream_options":{"include_usage":true}}'],
+    [
+      "a letter that folds to s",
+      '{"\u017ftream":true}',
+      '{"\u017ftream":true,"stream_options":{"include_usage":true}}',
+    ],
+    ["text for a boolean", '{"stream":"true"}', '{"stream":"true","stream_options":{"include_usage":true}}'],
+    [
+      "two words on it",
+      '{"stream":true,"stream":false}',
+      '{"stream":true,"stream":false,"stream_options":{"include_usage":true}}',
+    ],
+    [
+      "options twice",
+      '{"stream":true,"stream_options":{"include_usage":true},"stream_options":{"include_usage":false}}',
+      '{"stream":true,"stream_options":{"include_usage":true},"stream_options":{"include_usage":true}}',
+    ],
+    [
+      "options in another case",
+      '{"stream":true,"stream_options":{"include_usage":true,"Include_Usage":false}}',
+      '{"stream":true,"stream_options":{"include_usage":true,"Include_Usage":true}}',
+    ],
+  ])("asks also in the words of tolerant servers: %s", (_name, body, expected) => {
+    expect(prepared(body)).toMatchObject({ body: expected, asksUsage: true });
+  });
+
+  test("asks only at a completions path, whatever is before it and in its query", () => {
     const body = '{"stream":true}';
-    for (const path of [chat, "/chat/completions", "/openai/deployments/x/chat/completions?api-version=1"]) {
+    for (const path of [
+      chat,
+      "/v1/completions",
+      "/chat/completions",
+      "/openai/deployments/x/chat/completions?api-version=1",
+    ]) {
       expect(prepared(body, openai, path).asksUsage).toBe(true);
     }
-    for (const path of [
-      "/v1/completions",
-      "/v1/chat/completions/",
-      "/v1/responses",
-      "/v1/messages?x=/chat/completions",
-    ]) {
+    for (const path of ["/v1/chat/completions/", "/v1/responses", "/v1/messages?x=/chat/completions"]) {
       expect(prepared(body, openai, path).asksUsage).toBe(false);
     }
   });
 
   test("gives the same bytes back when nothing is to be changed", () => {
     const body = Buffer.from('{"model":"x"}');
-    expect(prepareAiRequest(openai, chat, body).body).toBe(body);
+    expect(prepareAiRequest(openai, chat, body)?.body).toBe(body);
   });
 
   test.each([
     ["in its place", '{"a":1, "model" : "ü" ,"b":2}', '{"a":1, "model" : "gpt-mock-1" ,"b":2}'],
     ["as often as it is given", '{"model":"a","model":{"b":1}}', '{"model":"gpt-mock-1","model":"gpt-mock-1"}'],
+    ["in every case", '{"Model":"a","model":"b"}', '{"Model":"gpt-mock-1","model":"gpt-mock-1"}'],
     ["where there was none", '{"a":[{"model":"x"}]}', '{"a":[{"model":"x"}],"model":"gpt-mock-1"}'],
     ["in an empty object", "{}", '{"model":"gpt-mock-1"}'],
   ])("puts the prescribed model %s", (_name, body, expected) => {
@@ -116,7 +152,7 @@ describe("prepareAiRequest", () => {
       fc.property(body, fc.boolean(), ({ rest, ...named }, indented) => {
         const given = { ...rest, ...named, stream: true };
         const request = prepared(JSON.stringify(given, undefined, indented ? 2 : 0), withModel);
-        expect(JSON.parse(request.body)).toEqual({
+        expect(JSON.parse(request.body ?? "")).toEqual({
           ...(JSON.parse(JSON.stringify(given)) as object),
           model: "gpt-mock-1",
           stream_options: { ...named.stream_options, include_usage: true },

@@ -1,16 +1,18 @@
 /**
  * What is changed in a request on its way to an `ai` backend: the model that the Backend prescribes, and the question
- * for the usage of a streamed chat completion, which OpenAI's API leaves out unless `stream_options.include_usage` asks.
+ * for the usage of a streamed completion, which OpenAI's API leaves out unless `stream_options.include_usage` asks.
  *
  * The question is put in for every client that did not ask itself, also for one that sent other stream options: a token
  * budget that a client can step around with `{"include_usage":false}` would be none. The answer to it is taken out again
  * (`usage-event-filter.ts`), so the client cannot tell.
  *
- * The body is edited, not written anew: every byte but those few stays as the client sent it. What is no JSON object is
- * the upstream's to refuse and passes as it is.
+ * Servers differ in what they read: names in any case (Go), `"stream":1` (pydantic), the first of two equal names. So what
+ * any of them might take for a model or a stream is treated as one; a server that does not refuses such a body anyway.
+ *
+ * The body is edited, not written anew: every byte but those few stays as the client sent it.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
-import { JsonMembers, type Member, type MemberPaths, memberPaths } from "./json-members.ts";
+import { foldCase, isSpace, JsonMembers, type Member, type MemberPaths, memberNamesInAnyCase } from "./json-members.ts";
 
 /** The largest body that is held to be edited, 32 MiB, as much as Anthropic accepts. A longer one is to be answered 413. */
 export const maxAiRequestBytes = 32 * 1024 * 1024;
@@ -29,20 +31,20 @@ export interface AiRequest {
 
 /** Whether the body must be at hand as a whole, without a content coding, before the request can be sent. */
 export function needsBody(ai: AiBackend, path: string): boolean {
-  return ai.model !== undefined || isChatCompletions(path);
+  return ai.model !== undefined || isCompletions(path);
 }
 
 /**
- * Makes the request for the backend. Never throws.
+ * Makes the request for the backend; `undefined` when the body is not one JSON object, and cannot be edited. Never throws.
  *
  * @param path as received; a query does not matter
  * @param body the whole body, decoded
  */
-export function prepareAiRequest(ai: AiBackend, path: string, body: Buffer): AiRequest {
-  const request = readObject(body, 0, requestPaths);
-  if (request === undefined) return { body, model: undefined, asksUsage: false };
+export function prepareAiRequest(ai: AiBackend, path: string, body: Buffer): AiRequest | undefined {
+  const request = readObject(body, 0, requestNames);
+  if (request === undefined) return undefined;
   const modelEdits = ai.model === undefined ? [] : replaceModel(request, ai.model);
-  const usageEdits = isChatCompletions(path) ? askForUsage(body, request) : [];
+  const usageEdits = isCompletions(path) ? askForUsage(body, request) : [];
   return {
     body: applyEdits(body, [...modelEdits, ...usageEdits]),
     model: ai.model ?? modelOf(request),
@@ -50,12 +52,13 @@ export function prepareAiRequest(ai: AiBackend, path: string, body: Buffer): AiR
   };
 }
 
-const requestPaths = memberPaths("model", "stream", "stream_options");
-const optionPaths = memberPaths("include_usage");
+const requestNames = memberNamesInAnyCase("model", "stream", "stream_options");
+const optionNames = memberNamesInAnyCase("include_usage");
 
-function isChatCompletions(path: string): boolean {
+/** Of chats or of texts: both leave their usage out of streams. */
+export function isCompletions(path: string): boolean {
   const query = path.indexOf("?");
-  return path.endsWith("/chat/completions", query === -1 ? path.length : query);
+  return path.endsWith("/completions", query === -1 ? path.length : query);
 }
 
 /** Puts `text` in the place of the bytes from `start` to `end`. */
@@ -84,33 +87,41 @@ interface Value {
 /** Every prescribed model replaces the client's; a name that is given twice is replaced twice. */
 function replaceModel(request: JsonObject, model: string): readonly Edit[] {
   const text = JSON.stringify(model);
-  const values = request.members.filter(({ name }) => name === "model");
-  return values.length === 0 ? [insertion(request, "model", text)] : values.map((value) => ({ ...value, text }));
+  const values = membersOf(request, "model");
+  const edits: Edit[] = values.map((value) => ({ ...value, text }));
+  return values.some(({ name }) => name === "model") ? edits : [...edits, insertion(request, "model", text)];
 }
 
 /** @returns nothing when the request is not for a stream, or asks itself */
 function askForUsage(body: Buffer, request: JsonObject): readonly Edit[] {
-  if (lastOf(request, "stream")?.json !== "true") return [];
-  const options = lastOf(request, "stream_options");
-  if (options === undefined) return [insertion(request, "stream_options", '{"include_usage":true}')];
+  if (membersOf(request, "stream").every(({ json }) => json === "false" || json === "null")) return [];
+  const options = membersOf(request, "stream_options");
+  const edits = options.flatMap((value) => askInOptions(body, value));
+  const isNamed = options.some(({ name }) => name === "stream_options");
+  return isNamed ? edits : [...edits, insertion(request, "stream_options", '{"include_usage":true}')];
+}
+
+function askInOptions(body: Buffer, options: Value): readonly Edit[] {
   if (options.json === "null") return [{ ...options, text: '{"include_usage":true}' }];
-  const object = readObject(body.subarray(0, options.end), options.start, optionPaths);
+  const object = readObject(body.subarray(0, options.end), options.start, optionNames);
   if (object === undefined) return [];
-  const asked = lastOf(object, "include_usage");
-  if (asked === undefined) return [insertion(object, "include_usage", "true")];
-  return asked.json === "true" ? [] : [{ ...asked, text: "true" }];
+  const asked = membersOf(object, "include_usage");
+  const edits = asked.filter(({ json }) => json !== "true").map((value) => ({ ...value, text: "true" }));
+  const isNamed = asked.some(({ name }) => name === "include_usage");
+  return isNamed ? edits : [...edits, insertion(object, "include_usage", "true")];
 }
 
 function insertion(object: JsonObject, name: string, json: string): Edit {
   return { start: object.end, end: object.end, text: `${object.isEmpty ? "" : ","}"${name}":${json}` };
 }
 
-function lastOf(object: JsonObject, name: string): Value | undefined {
-  return object.members.findLast((member) => member.name === name);
+/** @param name lower case; every spelling of it counts */
+function membersOf(object: JsonObject, name: string): readonly Value[] {
+  return object.members.filter((member) => foldCase(member.name) === name);
 }
 
 function modelOf(request: JsonObject): string | undefined {
-  const json = lastOf(request, "model")?.json;
+  const json = membersOf(request, "model").at(-1)?.json;
   try {
     const model: unknown = json === undefined ? undefined : JSON.parse(json);
     return typeof model === "string" ? model : undefined;
@@ -120,10 +131,10 @@ function modelOf(request: JsonObject): string | undefined {
 }
 
 /** @returns undefined when what begins at `start` is not one JSON object and nothing else */
-function readObject(body: Buffer, start: number, paths: MemberPaths): JsonObject | undefined {
+function readObject(body: Buffer, start: number, names: MemberPaths): JsonObject | undefined {
   const text = body.subarray(start);
   const members: Value[] = [];
-  const reader = new JsonMembers(paths, (member) => members.push(valueOf(member, start)));
+  const reader = new JsonMembers(names, (member) => members.push(valueOf(member, start)));
   reader.push(text);
   if (reader.end === undefined || !isBlank(text.subarray(reader.end + 1))) return undefined;
   const isEmpty = isBlank(text.subarray(text.indexOf("{") + 1, reader.end));
@@ -139,7 +150,7 @@ function valueOf(member: Member, offset: number): Value {
 }
 
 function isBlank(bytes: Buffer): boolean {
-  return bytes.every((byte) => byte <= 0x20);
+  return bytes.every(isSpace);
 }
 
 function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {

@@ -12,16 +12,32 @@ export interface MemberPaths {
   readonly wanted: ReadonlySet<string>;
   /** Members of the top level that are looked into. */
   readonly parents: ReadonlySet<string>;
+  /** `wanted` holds folded names (`foldCase`), and takes every spelling of them. */
+  readonly foldsCase: boolean;
 }
 
 /** Made once per set of paths; a path has one or two parts. */
 export function memberPaths(...paths: readonly string[]): MemberPaths {
   const parents = paths.filter((path) => path.includes(".")).map((path) => path.slice(0, path.indexOf(".")));
-  return { wanted: new Set(paths), parents: new Set(parents) };
+  return { wanted: new Set(paths), parents: new Set(parents), foldsCase: false };
+}
+
+/**
+ * For texts of clients: members of the top level in every spelling that some server takes for `names` (lower case). Go's
+ * `encoding/json` knows `Stream`, and `\u017ftream` too, as `stream`.
+ */
+export function memberNamesInAnyCase(...names: readonly string[]): MemberPaths {
+  return { wanted: new Set(names), parents: new Set(), foldsCase: true };
+}
+
+/** One spelling for all that differ in case only (Unicode simple folding, as far as ASCII names have partners). */
+export function foldCase(name: string): string {
+  return name.toUpperCase().toLowerCase();
 }
 
 /** One member that was asked for. Offsets count bytes from the start of the text, over all chunks. */
 export interface Member {
+  /** As it is written in the text, escapes undone. */
   readonly path: string;
   /**
    * The value's JSON text, with the white space around it. A view that the next push may overwrite. Absent when the
@@ -104,9 +120,12 @@ export class JsonMembers {
     this.#base += chunk.length;
   }
 
-  /** Waits for the `{`; in any other text there is nothing to find. Returns the index after what it read. */
+  /**
+   * Waits for the `{`; in any other text there is nothing to find. A byte order mark is passed over, as by many parsers
+   * (RFC 8259 §8.1). Returns the index after what it read.
+   */
   #readStart(chunk: Buffer): number {
-    const at = chunk.findIndex((byte) => !isSpace(byte));
+    const at = chunk.findIndex((byte) => !isSpace(byte) && !isOfByteOrderMark(byte));
     if (at === -1) return chunk.length;
     if (chunk[at] === openBrace) {
       this.#state = "inside";
@@ -161,7 +180,8 @@ export class JsonMembers {
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
-    if (this.#paths.wanted.has(this.#path)) this.#capture("value", at + 1);
+    const { wanted, foldsCase } = this.#paths;
+    if (wanted.has(foldsCase ? foldCase(this.#path) : this.#path)) this.#capture("value", at + 1);
   }
 
   #open(bracket: number, at: number): void {
@@ -236,8 +256,14 @@ export class JsonMembers {
   }
 }
 
-function isSpace(byte: number): boolean {
+/** RFC 8259 §2. A NUL is none: behind a brace it tells of a text in UTF-16. */
+export function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/** U+FEFF in UTF-8; before an object no other text has its bytes. */
+function isOfByteOrderMark(byte: number): boolean {
+  return byte === 0xef || byte === 0xbb || byte === 0xbf;
 }
 
 /** A name is nearly always written plainly; one with escapes is worth a parse, so that `"us\u0061ge"` is `usage`. */

@@ -8,6 +8,8 @@ test.each([
   ['{"model":"g\\u0070t"}', "gpt", false],
   ['{"model":7,"stream":"true"}', undefined, false],
   ["{}", undefined, false],
+  ['\ufeff{"model":"gpt"}', "gpt", false],
+  ['{"Model":"gpt","STREAM":true}', "gpt", true],
 ])("%s", (body, requestModel, streaming) => {
   expect(readLlmRequest(Buffer.from(body))).toEqual({ requestModel, streaming });
 });

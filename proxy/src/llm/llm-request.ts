@@ -1,5 +1,5 @@
 /** What an LLM request asks for, read from its body; the body is left as it is. */
-import { JsonMembers, memberPaths } from "./json-members.ts";
+import { foldCase, JsonMembers, memberNamesInAnyCase } from "./json-members.ts";
 
 export interface LlmRequest {
   /** Undefined where the body names none. */
@@ -8,12 +8,12 @@ export interface LlmRequest {
   readonly streaming?: boolean | undefined;
 }
 
-const paths = memberPaths("model", "stream");
+const paths = memberNamesInAnyCase("model", "stream");
 
-/** Never throws; of a member that comes twice the last counts, as JSON parsers have it. */
+/** Never throws; of a member that comes twice, in whatever case, the last counts, as JSON parsers have it. */
 export function readLlmRequest(body: Buffer): LlmRequest {
   const values = new Map<string, unknown>();
-  const reader = new JsonMembers(paths, ({ path, value }) => values.set(path, parsed(value)));
+  const reader = new JsonMembers(paths, ({ path, value }) => values.set(foldCase(path), parsed(value)));
   reader.push(body);
   if (reader.end === undefined) return {};
   const model = values.get("model");

@@ -38,6 +38,12 @@ export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllo
 export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
 /** The body must be read before it goes on, and is compressed. */
 export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
+/** The body must be edited, and is nothing in which there is a place for what must be said. */
+export const bodyNotObject: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "request body must be a JSON object",
+};
 /** A rate limit service does not answer, and the policy says to let nothing pass meanwhile. */
 export const limitUndecided: OwnAnswer = {
   status: 503,

@@ -4,8 +4,8 @@
  * rather than let past the budget.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
-import { maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
-import { bodyEncoded, bodyTooLarge, type OwnAnswer } from "./own-answers.ts";
+import { isCompletions, maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
+import { bodyEncoded, bodyNotObject, bodyTooLarge, type OwnAnswer } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 
 /** A request with what is sent as its body, from the first byte as often as it must be. */
@@ -54,12 +54,22 @@ export function prepareProviderRequest(
 }
 
 function withEditedBody(ai: AiBackend, path: string, request: OutgoingRequest, original: Buffer): ProviderRequest {
-  const { body, asksUsage } = prepareAiRequest(ai, path, original);
+  const prepared = prepareAiRequest(ai, path, original);
+  if (prepared === undefined && isMeantAsJson(path, request.headers, original)) {
+    return { kind: "refused", answer: bodyNotObject };
+  }
+  const { body, asksUsage } = prepared ?? { body: original, asksUsage: false };
   const headers = without(request.headers, asksUsage ? lengthAndCoding : length);
   headers.push("content-length", String(body.length));
   // What is hidden in a stream must come readable.
   if (asksUsage) headers.push("accept-encoding", "identity");
   return { kind: "ready", request: { ...request, headers, body }, asksUsage };
+}
+
+/** Whether a server may read a body as JSON, in whatever encoding; beside the completions there are files and forms. */
+function isMeantAsJson(path: string, headers: readonly string[], body: Buffer): boolean {
+  if (isCompletions(path)) return true;
+  return body.length > 0 && someField(headers, "content-type", (value) => value.includes("json"));
 }
 
 /** The provider's own way of saying the key. The client's credentials never travel beside ours. */
@@ -76,10 +86,14 @@ const length: ReadonlySet<string> = new Set(["content-length"]);
 const lengthAndCoding: ReadonlySet<string> = new Set(["content-length", "accept-encoding"]);
 
 function isEncoded(headers: readonly string[]): boolean {
-  for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]?.toLowerCase() === "content-encoding") return headers[i + 1]?.toLowerCase() !== "identity";
-  }
-  return false;
+  return someField(headers, "content-encoding", (value) => value !== "identity");
+}
+
+/** Whether one of the fields of that name `accepts`, which gets its value in lower case. */
+function someField(headers: readonly string[], name: string, accepts: (value: string) => boolean): boolean {
+  return headers.some(
+    (field, at) => at % 2 === 0 && field.toLowerCase() === name && accepts((headers[at + 1] ?? "").toLowerCase()),
+  );
 }
 
 function without(headers: readonly string[], names: ReadonlySet<string>): string[] {
