@@ -92,6 +92,23 @@ test("other filters of the rule edit the answer", async () => {
   expect(headers.get("access-control-allow-origin")).toBe("https://a.example");
 });
 
+test("a ResponseHeaderModifier has the last word on CORS, as on answers of a backend", async () => {
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      routeManifest("r", [
+        `{ filters: [
+            { type: RequestRedirect, requestRedirect: { hostname: new.example } },
+            { type: CORS, cors: { allowOrigins: ["https://a.example"] } },
+            { type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: access-control-allow-origin, value: "https://b.example" }] } }
+          ] }`,
+      ]),
+    ),
+  );
+  const answer = await fetch(gateway.url(), { redirect: "manual", headers: { origin: "https://a.example" } });
+  expect(answer.headers.get("access-control-allow-origin")).toBe("https://b.example");
+});
+
 test("a redirect on one backendRef takes that reference's share, and the others are forwarded", async () => {
   const { port, requests } = await startBackend(answering(200));
   const gateway = await startGateway(

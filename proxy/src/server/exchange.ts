@@ -261,13 +261,13 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
     else this.#forward(rule, target, match);
   }
 
-  #redirect(rule: CompiledRule, { redirect, filters }: RedirectTarget, match: Match): void {
+  #redirect(rule: CompiledRule, target: RedirectTarget, match: Match): void {
     const { scheme, authority, path } = this.#downstream.head;
     const { listenerPort } = rule;
-    const headers = ["location", redirectLocation(redirect, { scheme, authority, path, match, listenerPort })];
+    const headers = ["location", redirectLocation(target.redirect, { scheme, authority, path, match, listenerPort })];
     this.#limitCheck?.admitted?.setHeaders(headers);
-    filters.editResponse?.(headers);
-    this.#respondWithCors(redirect.statusCode, headers, "");
+    this.#responseEditor(rule, target)?.(headers);
+    this.#respond(target.redirect.statusCode, headers, "");
   }
 
   #forward(rule: CompiledRule, target: BackendTarget, match: Match): void {
@@ -332,7 +332,7 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
   }
 
   /** CORS first: what a ResponseHeaderModifier says is said with more intent. */
-  #responseEditor({ cors }: CompiledRule, { filters }: BackendTarget): HeaderEditor | undefined {
+  #responseEditor({ cors }: CompiledRule, { filters }: BackendTarget | RedirectTarget): HeaderEditor | undefined {
     if (cors === undefined) return filters.editResponse;
     return (headers) => {
       setCorsHeaders(cors, this.#downstream.head.rawHeaders, headers);
