@@ -42,7 +42,12 @@ const headerModifier = strictObject({
   remove: list(headerName, { max: 16 }).default([]),
 });
 
-const replacement = text("a path of at most 1024 characters", { min: 0, max: 1024 });
+/** The CRD does not look; a path that no request line can hold would fail every request of its rule. */
+const replacement = text("a path of at most 1024 characters, percent-encoded and without query", {
+  min: 0,
+  max: 1024,
+  pattern: /^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})*$/,
+});
 
 const pathModifier = z.discriminatedUnion("type", [
   strictObject({ type: z.literal("ReplaceFullPath"), replaceFullPath: replacement }),

@@ -151,7 +151,12 @@ describe("a filter", () => {
     [
       "a path of another type",
       [{ type: "URLRewrite", urlRewrite: { path: { type: "ReplaceFullPath", replacePrefixMatch: "/" } } }],
-      "filters[0].urlRewrite.path.replaceFullPath: missing, required is a path of at most 1024 characters",
+      "filters[0].urlRewrite.path.replaceFullPath: missing, required is a path of at most 1024 characters, percent-encoded and without query",
+    ],
+    [
+      "a path that cannot be sent",
+      [{ type: "URLRewrite", urlRewrite: { path: { type: "ReplaceFullPath", replaceFullPath: "/to be?x=1" } } }],
+      'filters[0].urlRewrite.path.replaceFullPath: found "/to be?x=1", accepted is a path of at most 1024 characters, percent-encoded and without query',
     ],
     [
       "a mirror without port",
