@@ -104,6 +104,26 @@ describe("conditions", () => {
     expect(ruleFor(indexOf({ yes: { query: [header("q", "x")] } }), { path })).toBe(expected);
   });
 
+  test.each([
+    ["in escapes", "/?%71=x", "yes"],
+    ["behind a longer one", "/?qq=x&q=x", "yes"],
+    ["behind broken escapes", "/?%zz&%q&%&q=x", "yes"],
+    ["not as the value of another", "/?a=q&b=q=x", "404"],
+    ["not as the beginning of another", "/?q%71=x", "404"],
+    ["not as the end of another", "/?%q=x", "404"],
+  ])("the name of a query parameter is found %s", (_, path, expected) => {
+    expect(ruleFor(indexOf({ yes: { query: [header("q", "x")] } }), { path })).toBe(expected);
+  });
+
+  test.each([
+    ["a+b", "/?a+b=x", "404"],
+    ["a+b", "/?a%2Bb=x", "yes"],
+    ["a&b", "/?a&b=x", "404"],
+    ["a&b", "/?a%26b=x", "yes"],
+  ])("a query parameter named %s is decoded as forms are: %s", (name, path, expected) => {
+    expect(ruleFor(indexOf({ yes: { query: [header(name, "x")] } }), { path })).toBe(expected);
+  });
+
   test("a query value is form-decoded, or taken as it stands when an escape is broken", () => {
     const index = indexOf({ space: { query: [header("q", "a b")] }, raw: { query: [header("q", "100%")] } });
     expect(["/?q=a+b", "/?q=a%20b", "/?q=100%"].map((path) => ruleFor(index, { path }))).toEqual([
