@@ -143,6 +143,8 @@ export class BindServer {
     socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveProbeMs);
     socket.setTimeout(firstByteTimeoutMs, () => socket.destroy());
+    // Whoever closes before the first request waits for nothing; nor does a client of HTTP/2, at any time.
+    socket.allowHalfOpen = false;
     if (!this.#options.expectsProxyHeader) {
       this.#begin(socket, undefined);
       return;
@@ -186,6 +188,8 @@ export class BindServer {
   }
 
   #handToHttp1(socket: Socket, connection: Connection): void {
+    // What a connection was switched to may be closed one way first; of requests node:http sees to it.
+    socket.allowHalfOpen = true;
     this.#connections.set(socket, { ...connection, unanswered: 0 });
     socket.once("close", () => this.#connections.delete(socket));
     socket.once("error", (error) => this.#tellUnparsed(error, connection));

@@ -54,8 +54,6 @@ export class Http2Sessions {
   /** Takes a connection over, whose client speaks HTTP/2. */
   serve(socket: Socket, connection: Connection): void {
     this.#connection = connection;
-    // As of HTTP/1 it could be half closed; an end of HTTP/2 is the end of all streams, and Node waits for ours otherwise.
-    socket.allowHalfOpen = false;
     this.#server.emit("connection", socket);
     this.#connection = undefined;
   }
