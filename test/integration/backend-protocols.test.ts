@@ -1,6 +1,6 @@
 /** What a Service's appProtocol says of its servers: HTTP/2 where it does, HTTP/1.1 and WebSocket everywhere else. */
 import { once } from "node:events";
-import { type IncomingMessage, request as httpRequest } from "node:http";
+import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import {
   connect,
   createServer,
@@ -16,7 +16,7 @@ import { WebSocket } from "ws";
 import { type Echo, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
 import { callGrpc, connectGrpc, startGrpcBackend } from "../support/grpc-backend.ts";
-import { endStream } from "../support/raw-http2.ts";
+import { endHeaders, endStream, frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
 import { startWebSocketBackend } from "../support/upgrades.ts";
 
 const h2c = "appProtocol: kubernetes.io/h2c";
@@ -108,6 +108,49 @@ describe("kubernetes.io/h2c", () => {
       await Promise.all(uploads);
     }
     expect((await fetch(`${gateway.url()}/ok`)).status).toBe(204);
+  });
+
+  test("an upload is read to its end behind an answer that did not wait for it, so that its connection can be used on", async () => {
+    // `:status: 200` alone (RFC 7541 §A); the endpoint gives no window for the rest of the body, and resets nothing.
+    const answer = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, Buffer.from([0x88]));
+    const port = await startRawHttp2Backend((frames, socket) => {
+      for (const { type, stream } of frames) if (type === frameType.headers) socket.write(answer(stream));
+    });
+    const gateway = await serve(port, h2c);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const upload = async () => {
+      const client = httpRequest(gateway.url(), { method: "POST", agent });
+      const sent = once(client.end(Buffer.alloc(10_000_000)), "finish");
+      const [response] = (await once(client, "response")) as [IncomingMessage];
+      await sent;
+      return [response.statusCode, await text(response), client.reusedSocket];
+    };
+    expect(await upload()).toEqual([200, "", false]);
+    expect(await upload()).toEqual([200, "", true]);
+    // undici lets go of it as well, after four seconds for each.
+  }, 5_000);
+
+  test("an endpoint that leaves (GOAWAY) amid uploads, which it does not read, leaves the proxy serving", async () => {
+    const { port, sessions } = await startHttp2Backend((stream, headers) => {
+      if ((headers as Record<string, string>)[":path"] === "/ok")
+        stream.respond({ ":status": 204 }, { endStream: true });
+      else setTimeout(() => stream.session?.goaway(), 10);
+    });
+    const gateway = await serve(port, h2c);
+    for (let round = 0; round < 3; round++) {
+      const uploads = Array.from({ length: 50 }, () => {
+        const signal = AbortSignal.timeout(200);
+        return fetch(gateway.url(), { method: "POST", body: Buffer.alloc(1_000_000), signal }).catch(() => undefined);
+      });
+      await Promise.all(uploads);
+    }
+    expect((await fetch(`${gateway.url()}/ok`)).status).toBe(204);
+    const pendingWithoutEndpoint = (): number | undefined => {
+      for (const session of sessions) session.destroy();
+      return gateway.dataPlane.endpoints()[0]?.pending;
+    };
+    await expect.poll(pendingWithoutEndpoint).toBe(0);
   });
 
   test("requests to an endpoint that refuses connections are answered, each of them", async () => {

@@ -7,11 +7,8 @@ import { onTestFinished } from "vitest";
  *
  * @param answerTo in latin1, by the request's path; asked for each head that has come.
  */
-export async function startRawBackend(answerTo: (path: string) => string): Promise<number> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => undefined);
+export function startRawBackend(answerTo: (path: string) => string): Promise<number> {
+  return startRawServer((socket) => {
     let text = "";
     socket.on("data", (chunk) => {
       text += chunk.toString("latin1");
@@ -21,6 +18,16 @@ export async function startRawBackend(answerTo: (path: string) => string): Promi
         socket.write(answerTo(path), "latin1");
       }
     });
+  });
+}
+
+/** Listens on a free port of 127.0.0.1 until the test ends; returns the port. @param serve takes each connection. */
+export async function startRawServer(serve: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    serve(socket);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(async () => {

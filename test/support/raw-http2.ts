@@ -1,6 +1,7 @@
-/** HTTP/2 without a client in between: sends the frames it is given and keeps what comes back. */
+/** HTTP/2 without a client or a server in between: sends the frames it is given and keeps what comes back. */
 import { connect, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
+import { startRawServer } from "./raw-backend.ts";
 
 /** RFC 9113 §6 */
 export const frameType = { data: 0, headers: 1, rstStream: 3, settings: 4, ping: 6, goaway: 7, continuation: 9 };
@@ -11,6 +12,9 @@ export const endHeaders = 4;
 
 /** `GET / http` from HPACK's static table (RFC 7541 §A), and `:authority: a` as a literal. */
 export const rootRequest = Buffer.from([0x82, 0x84, 0x86, 0x41, 0x01, 0x61]);
+
+/** RFC 9113 §3.4 */
+const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /** A frame as bytes (RFC 9113 §4.1). */
 export function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
@@ -57,7 +61,25 @@ export function openRawHttp2(url: string): RawHttp2 {
   // The server closes while we write.
   socket.on("error", () => undefined);
   onTestFinished(() => void socket.destroy());
-  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  socket.write(clientPreface);
   socket.write(frame(frameType.settings, 0, 0));
   return { socket, received: () => Buffer.concat(chunks) };
+}
+
+/** A server without TLS; returns its port. @param answer is given the frames of a read that are whole, and may write. */
+export function startRawHttp2Backend(answer: (frames: readonly Frame[], socket: Socket) => void): Promise<number> {
+  return startRawServer((socket) => {
+    let rest = Buffer.alloc(0);
+    let isGreeted = false;
+    socket.write(frame(frameType.settings, 0, 0));
+    socket.on("data", (chunk: Buffer) => {
+      rest = Buffer.concat([rest, chunk]);
+      if (!isGreeted && rest.length < clientPreface.length) return;
+      if (!isGreeted) rest = rest.subarray(clientPreface.length);
+      isGreeted = true;
+      const frames = framesOf(rest);
+      rest = rest.subarray(frames.reduce((bytes, { payload }) => bytes + 9 + payload.length, 0));
+      answer(frames, socket);
+    });
+  });
 }

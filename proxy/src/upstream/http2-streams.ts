@@ -1,8 +1,9 @@
 /**
- * How a call is given up over HTTP/2. undici closes its stream without a reason and destroys it at once. Node holds such a
- * reset back until the body has left; where that waits for the endpoint's flow-control window, the destroyed stream
- * leaves Node packing empty frames for ever, with all of the machine's memory (seen with Node 26.10 and undici 8.12). A
- * stream that is destroyed with an AbortError, and not closed before, is reset at once with CANCEL (RFC 9113 §7).
+ * How a call is given up over HTTP/2. undici closes its stream: without a reason where the call is aborted, with
+ * REFUSED_STREAM where the endpoint leaves (GOAWAY) and takes no notice of it any more. Node holds such a reset back
+ * until the body has left; where that waits for the endpoint's flow-control window, the stream leaves Node packing empty
+ * frames for ever, with all of the machine's memory (seen with Node 26.10 and undici 8.12). A stream that is destroyed
+ * with an AbortError, and not closed before, is reset at once with CANCEL (RFC 9113 §7).
  */
 import { subscribe } from "node:diagnostics_channel";
 import type { ClientHttp2Stream } from "node:http2";
@@ -12,17 +13,12 @@ interface StreamCreated {
   readonly stream: ClientHttp2Stream;
 }
 
-/** Has every HTTP/2 stream of this thread that its client closes without a reason reset at once. To be called once. */
+/** Has every HTTP/2 stream of this thread that its client closes reset at once. To be called once. */
 export function resetAbandonedStreams(): void {
   subscribe("http2.client.stream.created", (message) => {
     // As Node's documentation of the channel has it.
     const { stream } = message as StreamCreated;
-    const close = stream.close.bind(stream);
-    stream.close = (code, callback) => {
-      if (code !== undefined) {
-        close(code, callback);
-        return;
-      }
+    stream.close = () => {
       // Whoever closes a stream expects no error of it.
       stream.on("error", ignore);
       stream.destroy(new DOMException("the stream was given up", "AbortError"));
