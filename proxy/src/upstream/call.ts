@@ -3,7 +3,7 @@
  * server needs, keeps their order honest (`onHead` at most once, `onData` only after it, then exactly one of `onEnd`
  * and `onFailure`, nothing after that) and tells the endpoint when its connection is free again.
  */
-import type { Duplex, Readable } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { Connection } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
@@ -49,6 +49,7 @@ export interface CallOwner {
 }
 
 export class UpstreamCall implements Dispatcher.DispatchHandler {
+  readonly #body: UpstreamRequest["body"];
   readonly #sink: ResponseSink;
   readonly #owner: CallOwner;
   #controller: Dispatcher.DispatchController | undefined;
@@ -66,8 +67,10 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   /** When it left, monotonic; the owner's business too. */
   sentMs = 0;
 
-  constructor(address: string, sink: ResponseSink, owner: CallOwner) {
+  /** @param body as the request has it; a stream is the call's own to destroy. */
+  constructor(address: string, body: UpstreamRequest["body"], sink: ResponseSink, owner: CallOwner) {
     this.address = address;
+    this.#body = body;
     this.#sink = sink;
     this.#owner = owner;
   }
@@ -157,12 +160,16 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   #finish(failure: UpstreamFailure | undefined): boolean {
     if (this.#done) return false;
     this.#done = true;
+    // undici forgets it in some cases; then nobody would read what the client still sends, or see it leave.
+    if (this.#body instanceof Readable) this.#body.destroy(bodyAbandoned);
     this.#owner.release(this, failure);
     return !this.#aborted;
   }
 }
 
 const abortReason = new Error("the call was given up");
+/** Of this name, so that a stream of HTTP/2 that still takes the body is reset at once (`http2-streams.ts`). */
+const bodyAbandoned = new DOMException("the call has ended", "AbortError");
 
 type ResponseHeaders = Record<string, string | string[] | undefined>;
 
