@@ -94,9 +94,14 @@ describe("a client steps around no budget and no model", () => {
     expect((await ask("/v1/chat/completions", {}, body)).body).toBe(expected);
   });
 
-  test("by a completion that is no chat", async () => {
-    const { ask } = await serve("provider: { openai: {} }");
-    expect((await ask("/v1/completions", {}, `{${stream}}`)).body).toBe(`{${stream},${asked}}`);
+  test.each([
+    ["provider: { openai: {} }", "/v1/completions"],
+    ["provider: { openai: {} }", "/v1/chat/completions/"],
+    ["provider: { openai: {} }", "/v1/Chat/Completions"],
+    ["provider: { openai: {} }, path: /v1/chat/completions", "/"],
+  ])("of { %s } by another path to completions: %s", async (ai, path) => {
+    const { ask } = await serve(ai);
+    expect((await ask(path, {}, `{${stream}}`)).body).toBe(`{${stream},${asked}}`);
   });
 
   test.each([

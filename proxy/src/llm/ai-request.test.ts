@@ -103,10 +103,13 @@ describe("prepareAiRequest", () => {
       "/v1/completions",
       "/chat/completions",
       "/openai/deployments/x/chat/completions?api-version=1",
+      // As Express and ASP.NET route them.
+      "/v1/chat/completions/",
+      "/V1/Chat/Completions?x=1",
     ]) {
       expect(prepared(body, openai, path).asksUsage).toBe(true);
     }
-    for (const path of ["/v1/chat/completions/", "/v1/responses", "/v1/messages?x=/chat/completions"]) {
+    for (const path of ["/v1/responses", "/v1/completions/x", "/v1/messages?x=/chat/completions"]) {
       expect(prepared(body, openai, path).asksUsage).toBe(false);
     }
   });

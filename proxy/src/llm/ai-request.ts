@@ -37,7 +37,7 @@ export function needsBody(ai: AiBackend, path: string): boolean {
 /**
  * Makes the request for the backend; `undefined` when the body is not one JSON object, and cannot be edited. Never throws.
  *
- * @param path as received; a query does not matter
+ * @param path as the backend will get it; a query does not matter
  * @param body the whole body, decoded
  */
 export function prepareAiRequest(ai: AiBackend, path: string, body: Buffer): AiRequest | undefined {
@@ -55,10 +55,11 @@ export function prepareAiRequest(ai: AiBackend, path: string, body: Buffer): AiR
 const requestNames = memberNamesInAnyCase("model", "stream", "stream_options");
 const optionNames = memberNamesInAnyCase("include_usage");
 
-/** Of chats or of texts: both leave their usage out of streams. */
+/** Of chats or of texts: both leave their usage out of streams. Case and a last slash matter to some servers only. */
 export function isCompletions(path: string): boolean {
   const query = path.indexOf("?");
-  return path.endsWith("/completions", query === -1 ? path.length : query);
+  const pathname = (query === -1 ? path : path.slice(0, query)).toLowerCase();
+  return pathname.endsWith("/completions") || pathname.endsWith("/completions/");
 }
 
 /** Puts `text` in the place of the bytes from `start` to `end`. */

@@ -42,20 +42,20 @@ export function prepareProviderRequest(
   };
   const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
   if (body === undefined) pass();
-  else if (request.method !== "POST" || !needsBody(ai, request.path)) body.whenReady(request.headers, pass);
+  else if (request.method !== "POST" || !needsBody(ai, addressed.path)) body.whenReady(request.headers, pass);
   else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
   else {
     body.keepUpTo(maxAiRequestBytes);
     body.collect((whole) => {
       if (whole === undefined) done({ kind: "refused", answer: bodyTooLarge });
-      else done(withEditedBody(ai, request.path, addressed, whole));
+      else done(withEditedBody(ai, addressed, whole));
     });
   }
 }
 
-function withEditedBody(ai: AiBackend, path: string, request: OutgoingRequest, original: Buffer): ProviderRequest {
-  const prepared = prepareAiRequest(ai, path, original);
-  if (prepared === undefined && isMeantAsJson(path, request.headers, original)) {
+function withEditedBody(ai: AiBackend, request: OutgoingRequest, original: Buffer): ProviderRequest {
+  const prepared = prepareAiRequest(ai, request.path, original);
+  if (prepared === undefined && isMeantAsJson(request, original)) {
     return { kind: "refused", answer: bodyNotObject };
   }
   const { body, asksUsage } = prepared ?? { body: original, asksUsage: false };
@@ -67,7 +67,7 @@ function withEditedBody(ai: AiBackend, path: string, request: OutgoingRequest, o
 }
 
 /** Whether a server may read a body as JSON, in whatever encoding; beside the completions there are files and forms. */
-function isMeantAsJson(path: string, headers: readonly string[], body: Buffer): boolean {
+function isMeantAsJson({ path, headers }: OutgoingRequest, body: Buffer): boolean {
   if (isCompletions(path)) return true;
   return body.length > 0 && someField(headers, "content-type", (value) => value.includes("json"));
 }
