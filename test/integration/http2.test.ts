@@ -185,6 +185,20 @@ test("a request that is reset in the read that brought it is let go, whatever is
   expect((await ask(open(gateway.url()))).body).toBe("ok");
 });
 
+test("a path with bytes that a URI cannot hold is refused, as on HTTP/1.1", async () => {
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      routeManifest("r", [
+        '{ matches: [{ path: { value: "/caf%C3%A9" } }] }',
+        "{ filters: [{ type: RequestRedirect, requestRedirect: { hostname: unlimited.example } }] }",
+      ]),
+    ),
+  );
+  const answer = await ask(open(gateway.url()), { ":path": Buffer.from("/café").toString("latin1") });
+  expect([answer.headers[":status"], answer.body]).toEqual([400, "request target is not a valid path\n"]);
+});
+
 test("Host that differs from :authority is refused", async () => {
   const gateway = await startGateway(route((await startBackend(answering(200))).port));
   const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });

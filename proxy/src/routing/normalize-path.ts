@@ -14,11 +14,13 @@ const DOT = 0x2e;
 const BACKSLASH = 0x5c;
 const QUESTION_MARK = 0x3f;
 const HASH = 0x23;
+const TILDE = 0x7e;
 
 /**
  * Returns the normalised target (query included), or `undefined` when it must be answered with 400: it does not begin
- * with `/`, or the path holds a broken escape, NUL, a fragment, or dots and separators in a spelling that some servers
- * read as `..` and others as data (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of `OPTIONS *` passes as it is.
+ * with `/`, or the path holds a broken escape, NUL, a fragment, bytes beyond ASCII that some servers take for their
+ * escapes (HTTP/2 carries them), or dots and separators in a spelling that some servers read as `..` and others as data
+ * (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of `OPTIONS *` passes as it is.
  */
 export function normalizePath(target: string): string | undefined {
   if (isPlain(target)) return target;
@@ -39,7 +41,7 @@ function isPlain(target: string): boolean {
   for (let at = 0; at < target.length; at++) {
     const char = target.charCodeAt(at);
     if (char === QUESTION_MARK) return true;
-    if (char === PERCENT || char === BACKSLASH || char === HASH) return false;
+    if (char === PERCENT || char === BACKSLASH || char === HASH || char > TILDE) return false;
     if (previous === SLASH && (char === SLASH || char === DOT)) return false;
     previous = char;
   }
@@ -64,8 +66,11 @@ function decodeUnreserved(path: string): string | undefined {
 const FOREIGN_DOT_SEGMENT =
   /(?:^|\/|\\|%2F|%5C)\.{1,2}(?:\\|%2F|%5C|;|%3B)|(?:\\|%2F|%5C)\.{1,2}(?:$|\/|\\|%2F|%5C|;|%3B)/;
 
+/** RFC 3986 has no place for them but in escapes. */
+const BEYOND_TILDE = /[^\0-~]/;
+
 function isAmbiguous(path: string): boolean {
-  return path.includes("#") || path.includes("%00") || FOREIGN_DOT_SEGMENT.test(path);
+  return path.includes("#") || BEYOND_TILDE.test(path) || path.includes("%00") || FOREIGN_DOT_SEGMENT.test(path);
 }
 
 /** RFC 3986 §5.2.4 over a path whose empty segments are dropped first, so that `/a//../b` is `/b` for everybody. */
