@@ -11,6 +11,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
 
 const toRoute = "kind: HTTPRoute, name: chat";
 const toGateway = "kind: Gateway, name: web";
@@ -330,6 +331,22 @@ test("a key has a counter per value, and one for requests without it", async () 
   expect(await statusOf({})).toBe(200);
   expect(await statusOf({ "x-user": "ann" })).toBe(429);
   expect(await statusOf({})).toBe(429);
+});
+
+test("a key of the host has one counter for all spellings of a host", async () => {
+  const { port } = await startBackend(answering(200));
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", port),
+      routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`], "hostnames: [a.example]"),
+      policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes, key: request.host }"]),
+    ),
+  );
+  const ask = async (host: string): Promise<number> =>
+    (await rawHttp(gateway.url(), `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)).status;
+  expect(await ask("a.example")).toBe(200);
+  expect([await ask("A.example:80"), await ask("a.example."), await ask("a.example.:80")]).toEqual([429, 429, 429]);
 });
 
 test("Shadow counts and refuses nothing", async () => {

@@ -98,6 +98,8 @@ describe("the value of an expression", () => {
   test.each([
     ["example.com", "example.com"],
     ["example.com:1", "example.com"],
+    ["Example.com.", "example.com"],
+    ["example.com.:1", "example.com"],
     ["[2001:DB8::1]", "[2001:db8::1]"],
     ["[2001:db8::1]:443", "[2001:db8::1]"],
   ])("request.host of authority %s is %s", (authority, host) => {

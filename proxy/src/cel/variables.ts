@@ -110,9 +110,12 @@ function queryOf(pathAndQuery: string): Map<string, string> {
   return parameters;
 }
 
-/** Without the port and in lower case; an IPv6 address keeps its brackets. */
+/**
+ * In lower case, without the port and without the trailing dot of a full DNS name, as routing compares hosts; an IPv6
+ * address keeps its brackets.
+ */
 function hostOf(authority: string): string {
   const port = authority.lastIndexOf(":");
   const host = port > authority.lastIndexOf("]") ? authority.slice(0, port) : authority;
-  return host.toLowerCase();
+  return (host.endsWith(".") ? host.slice(0, -1) : host).toLowerCase();
 }
