@@ -111,7 +111,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#aborted) controller.abort(abortReason);
+    // undici sends calls again that an HTTP/2 endpoint has refused, and by mistake others too: those that are under way
+    // on a connection after GOAWAY, when the one that followed it breaks (seen with undici 8.12).
+    if (this.#aborted || this.status !== 0) controller.abort(abortReason);
   }
 
   onRequestUpgrade(
