@@ -7,6 +7,7 @@ import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { Connection } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
+import { abandon } from "./http2-streams.ts";
 
 /** A request as it goes out. */
 export interface UpstreamRequest {
@@ -163,15 +164,13 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
     if (this.#done) return false;
     this.#done = true;
     // undici forgets it in some cases; then nobody would read what the client still sends, or see it leave.
-    if (this.#body instanceof Readable) this.#body.destroy(bodyAbandoned);
+    if (this.#body instanceof Readable && !this.#body.destroyed) abandon(this.#body);
     this.#owner.release(this, failure);
     return !this.#aborted;
   }
 }
 
 const abortReason = new Error("the call was given up");
-/** Of this name, so that a stream of HTTP/2 that still takes the body is reset at once (`http2-streams.ts`). */
-const bodyAbandoned = new DOMException("the call has ended", "AbortError");
 
 type ResponseHeaders = Record<string, string | string[] | undefined>;
 
