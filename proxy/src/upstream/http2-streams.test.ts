@@ -11,7 +11,7 @@ async function openStream() {
   const resets = Promise.withResolvers<number>();
   server.on("stream", (stream) => {
     stream.on("error", () => undefined);
-    stream.on("close", () => resets.resolve(stream.rstCode ?? 0));
+    stream.on("close", () => resets.resolve(stream.rstCode));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // A TCP server that listens has such an address.
