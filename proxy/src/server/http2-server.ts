@@ -15,6 +15,9 @@ const maxStreams = 100;
 /** Pseudo-header fields that a request may have besides its fields (RFC 9113 §8.3.1, RFC 8441 §4). */
 const maxPseudoFields = 6;
 
+/** A connection on which nothing has passed for so long is closed; streams that are open on it may finish first. */
+const defaultIdleTimeoutMs = 300_000;
+
 const serverOptions = {
   settings: {
     maxConcurrentStreams: maxStreams,
@@ -41,12 +44,14 @@ export class Http2Sessions {
   readonly #server: Http2Server = createServer(serverOptions);
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #receiver: RequestReceiver;
+  readonly #idleTimeoutMs: number;
   /** Of the socket that is being handed over. */
   #connection: Connection | undefined;
   #isDraining = false;
 
-  constructor(receiver: RequestReceiver) {
+  constructor(receiver: RequestReceiver, idleTimeoutMs = defaultIdleTimeoutMs) {
     this.#receiver = receiver;
+    this.#idleTimeoutMs = idleTimeoutMs;
     // Called within "connection", so the session is that connection's.
     this.#server.on("session", (session) => this.#open(session, this.#connection));
   }
@@ -72,6 +77,8 @@ export class Http2Sessions {
     session.on("stream", (stream: ServerHttp2Stream, _headers, flags, rawHeaders) =>
       this.#serveStream(connection, stream, flags, rawHeaders),
     );
+    // GOAWAY: the client makes another connection when it needs one.
+    session.setTimeout(this.#idleTimeoutMs, () => session.close());
     if (this.#isDraining) session.close();
   }
 
