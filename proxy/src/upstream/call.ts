@@ -132,7 +132,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    // 1xx answers are of this hop (RFC 9110 §15.2); the real one follows.
+    // The real answer follows a 1xx. RFC 9110 §15.2 has proxies pass these on, 103 (Early Hints) for one; we do not, and
+    // clients lose no more than the hint.
     if (status < 200 || this.#aborted) return;
     this.status = status;
     this.#owner.answered(this);
