@@ -19,6 +19,8 @@ const redis = `${release}-redis`;
 /** What examples/kind/values.yaml gives each user a minute: requests, and tokens. */
 const sharedLimit = 6;
 const sharedTokens = 1_000;
+/** So many that every thread of both replicas is asked; each has a view of its own on whether the service is there. */
+const enoughForAllThreads = 40;
 /** What each replica admits by itself while the service is away. */
 const fallback = 3;
 
@@ -59,10 +61,10 @@ function newUser(): Question {
   return { path: "/v1/models", headers: { "x-user": `${namespace}-${process.pid}-${users}` } };
 }
 
-/** Waits until the service decides for both replicas: its limit is told in every one of some answers. */
+/** Waits until the service decides for all threads of both replicas: its limit is told in every answer. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
-    const answers = await askMany(sharedLimit, newUser());
+    const answers = await askMany(enoughForAllThreads, newUser());
     return answers.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${sharedLimit}`))
       ? true
       : undefined;
