@@ -14,8 +14,15 @@ const health = "/grpc.health.v1.Health/Check";
 
 const call: RateLimitCall = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
 
-/** A service of which the test says what comes of each call, at once; `sent` is without questions for its health. */
-function serviceThat(answers: () => CallOutcome, isHealthy: () => CallOutcome = () => away) {
+/**
+ * A service of which the test says what comes of each call, at once or when `hold` lets the answer go; `sent` is without
+ * questions for its health.
+ */
+function serviceThat(
+  answers: () => CallOutcome,
+  isHealthy: () => CallOutcome = () => away,
+  hold: (answer: () => void) => void = (answer) => answer(),
+) {
   const clock = new FakeClock();
   const sent: { readonly path: string; readonly timeoutMs: number }[] = [];
   const dropped: string[] = [];
@@ -31,7 +38,7 @@ function serviceThat(answers: () => CallOutcome, isHealthy: () => CallOutcome = 
         return;
       }
       sent.push({ path, timeoutMs });
-      done(answers());
+      hold(() => done(answers()));
     },
   };
   const observer = {
@@ -225,6 +232,27 @@ describe("charges", () => {
     const before = sent.length;
     clock.advance(500);
     expect(sent.length - before).toBe(20);
+    expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
+  });
+
+  test("that waited leave as fast as the service answers, however many more come meanwhile", () => {
+    const unanswered: (() => void)[] = [];
+    let isAway = true;
+    const { service, sent, clock } = serviceThat(
+      () => (isAway ? away : ok),
+      () => away,
+      (answer) => (isAway ? answer() : void unanswered.push(answer)),
+    );
+    for (let at = 0; at < 200; at++) service.charge("shouldRateLimit", call);
+    isAway = false;
+    const before = sent.length;
+    clock.advance(500);
+    for (let at = 0; at < 300; at++) {
+      service.charge("shouldRateLimit", call);
+      unanswered.shift()?.();
+    }
+    while (unanswered.length > 0) unanswered.shift()?.();
+    expect(sent.length - before).toBe(500);
     expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
   });
 

@@ -125,6 +125,8 @@ export class ServiceClient {
         if (isOpen) this.#tellIdle();
         else {
           this.#noteWell();
+          this.#retry?.cancel();
+          this.#retry = undefined;
           this.#sendBuffered();
         }
       },
@@ -259,7 +261,10 @@ export class ServiceClient {
   }
 
   #failed(charge: Charge, { cause }: CallFailure): void {
-    if (cause === "timeout" || cause === "unavailable") this.#keep(charge);
+    if (cause === "timeout" || cause === "unavailable") {
+      this.#keep(charge);
+      this.#retryLater();
+    }
     // The overall code of a charge decides nothing: it has been counted.
     else if (cause !== "unknown") this.#drop("rejected");
   }
@@ -272,6 +277,10 @@ export class ServiceClient {
     }
     this.#buffered.push(charge);
     observer.chargesBuffered(key, this.#buffered.length);
+  }
+
+  /** After a charge that failed by itself; where the service is away the breaker says when to go on. */
+  #retryLater(): void {
     if (this.#breaker.isOpen || this.#retry !== undefined) return;
     this.#retry = this.#options.clock.setTimer(retryPauseMs, () => {
       this.#retry = undefined;

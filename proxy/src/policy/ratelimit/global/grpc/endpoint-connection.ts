@@ -25,7 +25,7 @@ export interface ConnectionOptions {
 const connectTimeoutMs = 2_000;
 /** Pauses between attempts: doubled from the first to the longest, each shortened by up to a quarter at random. */
 const firstPauseMs = 50;
-const longestPauseMs = 800;
+const longestPauseMs = 400;
 
 export class EndpointConnection {
   readonly #options: ConnectionOptions;
