@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
-import { jsonReport, retry } from "./test/support/ci-run.ts";
+import { expectOptions, jsonReport, retry } from "./test/support/ci-run.ts";
 import { MissingProgramsReporter } from "./test/support/missing-programs-reporter.ts";
 
 // Unit tests sit beside their source; tests of whole programs sit under test/.
@@ -10,6 +10,7 @@ export default defineConfig({
     exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
+    expect: expectOptions,
     retry,
     reporters: ["default", new MissingProgramsReporter(), ...jsonReport("TEST_REPORT")],
   },

@@ -3,7 +3,7 @@
  * its own, one after the other, because they share the node port by which they come in.
  */
 import { defineConfig } from "vitest/config";
-import { jsonReport, retry } from "../support/ci-run.ts";
+import { expectOptions, jsonReport, retry } from "../support/ci-run.ts";
 
 export default defineConfig({
   test: {
@@ -13,6 +13,7 @@ export default defineConfig({
     // They wait for pods.
     testTimeout: 120_000,
     hookTimeout: 180_000,
+    expect: expectOptions,
     retry,
     reporters: ["default", ...jsonReport("TEST_REPORT_E2E")],
   },

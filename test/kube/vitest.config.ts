@@ -1,7 +1,7 @@
 /** Tests against a real API server: `npm run test:kube`. They share one control plane, which `global-setup.ts` starts. */
 import { defineConfig } from "vitest/config";
 import { buildCommand } from "../rig/binaries.ts";
-import { jsonReport, retry } from "../support/ci-run.ts";
+import { expectOptions, jsonReport, retry } from "../support/ci-run.ts";
 import { MissingProgramsReporter } from "../support/missing-programs-reporter.ts";
 
 export default defineConfig({
@@ -12,6 +12,7 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    expect: expectOptions,
     retry,
     reporters: ["default", new MissingProgramsReporter(buildCommand), ...jsonReport("TEST_REPORT_KUBE")],
   },

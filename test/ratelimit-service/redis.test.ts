@@ -29,7 +29,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     onTestFinished(() => service.kill());
     const client = connectRateLimit(service.grpcPort);
     onTestFinished(() => client.close());
-    await expect.poll(() => client.health("ratelimit"), { timeout: 5_000 }).toBe("SERVING");
+    await expect.poll(() => client.health("ratelimit")).toBe("SERVING");
     return { ...service, client };
   }
 
@@ -51,7 +51,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     await redis.kill();
 
     expect(await client.outcome(call)).toMatchObject({ code: 2, details: expect.stringContaining("redis") as string });
-    await expect.poll(() => client.health("ratelimit"), { timeout: 5_000 }).toBe("NOT_SERVING");
+    await expect.poll(() => client.health("ratelimit")).toBe("NOT_SERVING");
     expect(await health()).toBe(500);
 
     await redis.start();

@@ -78,7 +78,7 @@ test("a worker that dies is replaced, with the configuration and the counters", 
   await ask(port);
   await pool.threads[0]?.terminate();
 
-  await expect.poll(() => ask(port), { timeout: 10_000 }).toBe(998);
+  await expect.poll(() => ask(port)).toBe(998);
   expect(lines.some((line) => line.includes("worker died"))).toBe(true);
 });
 
