@@ -4,7 +4,16 @@ import { onTestFinished } from "vitest";
 import { startRawServer } from "./raw-backend.ts";
 
 /** RFC 9113 §6 */
-export const frameType = { data: 0, headers: 1, rstStream: 3, settings: 4, ping: 6, goaway: 7, continuation: 9 };
+export const frameType = {
+  data: 0,
+  headers: 1,
+  rstStream: 3,
+  settings: 4,
+  ping: 6,
+  goaway: 7,
+  windowUpdate: 8,
+  continuation: 9,
+};
 /** Flag of DATA and HEADERS. */
 export const endStream = 1;
 /** Flag of HEADERS and CONTINUATION. */

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { connect, constants } from "node:http2";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { endHeaders, endStream, frame, frameType, openRawHttp2, rootRequest } from "../../../test/support/raw-http2.ts";
 import type { Downstream } from "./downstream.ts";
 import { Http2Sessions } from "./http2-server.ts";
 
@@ -15,15 +16,21 @@ async function start() {
   };
   const sessions = new Http2Sessions({ onRequest, onRefused: () => undefined }, 50);
   const connection = { sourceAddress: "127.0.0.1", peer: "a client", tls: undefined };
-  const server = createServer((socket) => sessions.serve(socket, connection));
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    sessions.serve(socket, connection);
+  });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // A TCP server that listens has such an address.
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const client = connect(url);
   onTestFinished(async () => {
     client.destroy();
     await new Promise((resolve) => server.close(resolve));
   });
-  return { client, requests };
+  return { url, client, requests, sockets };
 }
 
 test("a connection on which nothing passes is closed, and the client is told so (GOAWAY)", async () => {
@@ -42,4 +49,21 @@ test("a stream that is open on it may finish", async () => {
   requests[0]?.respond(200, [], "late");
   await answered;
   expect(Buffer.concat(chunks).toString()).toBe("late");
+});
+
+test("a client that does not read is not waited for, neither to take its answers nor to be told", async () => {
+  const { url, client, requests, sockets } = await start();
+  client.destroy();
+  const { socket } = openRawHttp2(url);
+  socket.pause();
+  const wide = Buffer.from([0x7f, 0xff, 0xff, 0xff]);
+  socket.write(frame(frameType.settings, 0, 0, Buffer.concat([Buffer.from([0, 4]), wide])));
+  socket.write(frame(frameType.windowUpdate, 0, 0, Buffer.from([0x7f, 0, 0, 0])));
+  socket.write(frame(frameType.headers, endStream | endHeaders, 1, rootRequest));
+  await expect.poll(() => requests.length).toBe(1);
+  requests[0]?.start(200, []);
+  await expect.poll(() => requests[0]?.write(Buffer.alloc(2 ** 20))).toBe(false);
+  for (let i = 0; i < 16; i++) requests[0]?.write(Buffer.alloc(2 ** 20));
+  requests[0]?.reset();
+  await expect.poll(() => sockets.size).toBe(0);
 });

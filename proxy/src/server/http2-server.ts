@@ -17,6 +17,8 @@ const maxPseudoFields = 6;
 
 /** A connection on which nothing has passed for so long is closed; streams that are open on it may finish first. */
 const defaultIdleTimeoutMs = 300_000;
+/** How long a client may take to read the last of what it was sent on a connection that is over; up to twice that long. */
+const lastReadTimeoutMs = 60_000;
 
 const serverOptions = {
   settings: {
@@ -45,22 +47,25 @@ export class Http2Sessions {
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #receiver: RequestReceiver;
   readonly #idleTimeoutMs: number;
-  /** Of the socket that is being handed over. */
-  #connection: Connection | undefined;
+  /** What is being handed over. */
+  #handedOver: { readonly socket: Socket; readonly connection: Connection } | undefined;
   #isDraining = false;
 
   constructor(receiver: RequestReceiver, idleTimeoutMs = defaultIdleTimeoutMs) {
     this.#receiver = receiver;
     this.#idleTimeoutMs = idleTimeoutMs;
     // Called within "connection", so the session is that connection's.
-    this.#server.on("session", (session) => this.#open(session, this.#connection));
+    this.#server.on("session", (session) => {
+      if (this.#handedOver === undefined) throw new Error("a session without a connection");
+      this.#open(session, this.#handedOver.socket, this.#handedOver.connection);
+    });
   }
 
   /** Takes a connection over, whose client speaks HTTP/2. */
   serve(socket: Socket, connection: Connection): void {
-    this.#connection = connection;
+    this.#handedOver = { socket, connection };
     this.#server.emit("connection", socket);
-    this.#connection = undefined;
+    this.#handedOver = undefined;
   }
 
   /** Asks clients to leave (GOAWAY): streams finish, new ones are refused. */
@@ -69,8 +74,7 @@ export class Http2Sessions {
     for (const session of this.#sessions) session.close();
   }
 
-  #open(session: ServerHttp2Session, connection: Connection | undefined): void {
-    if (connection === undefined) throw new Error("a session without a connection");
+  #open(session: ServerHttp2Session, socket: Socket, connection: Connection): void {
     this.#sessions.add(session);
     session.on("error", ignore);
     session.once("close", () => this.#sessions.delete(session));
@@ -80,6 +84,7 @@ export class Http2Sessions {
     // GOAWAY: the client makes another connection when it needs one.
     session.setTimeout(this.#idleTimeoutMs, () => session.close());
     if (this.#isDraining) session.close();
+    destroyWithSession(socket, session, Math.min(this.#idleTimeoutMs, lastReadTimeoutMs));
   }
 
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
@@ -98,6 +103,14 @@ export class Http2Sessions {
     const downstream = new Http2Downstream(stream, { ...request, connection, isEnded });
     downstream.listen(this.#receiver.onRequest(downstream));
   }
+}
+
+/** Closes a socket whose session has been over for `ms`: Node would wait for ever for a client that does not read. */
+function destroyWithSession(socket: Socket, session: ServerHttp2Session, ms: number, wasOver = false): void {
+  socket.setTimeout(ms, () => {
+    if (wasOver) socket.destroy();
+    else destroyWithSession(socket, session, ms, session.destroyed);
+  });
 }
 
 /** RFC 9113 §6.2 */
