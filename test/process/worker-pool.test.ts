@@ -28,6 +28,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       counters,
       listenAddress: "127.0.0.1",
       trustedHops: 0,
+      streamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
       expectsProxyHeader: false,
       logFilter: "off",

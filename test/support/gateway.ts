@@ -28,7 +28,8 @@ export interface TestGateway {
   readonly dataPlane: DataPlane;
 }
 
-export interface TestGatewayOptions extends Partial<Pick<DataPlaneOptions, "upstream" | "resolveName" | "random">> {
+export interface TestGatewayOptions
+  extends Partial<Pick<DataPlaneOptions, "upstream" | "resolveName" | "random" | "streamIdleTimeoutMs">> {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
   /** Serves what is sound of manifests with faults in their text. Default false. */

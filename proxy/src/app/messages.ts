@@ -19,6 +19,7 @@ export interface WorkerStart {
   readonly counters: SharedArrayBuffer;
   readonly listenAddress: string | undefined;
   readonly trustedHops: number;
+  readonly streamIdleTimeoutMs: number;
   readonly upstream: UpstreamSettings;
   /** False for a worker alone. */
   readonly reusePort: boolean;

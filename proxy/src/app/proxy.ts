@@ -69,6 +69,7 @@ export class Proxy {
         listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
         trustedHops: settings.trustedHops,
+        streamIdleTimeoutMs: settings.streamIdleTimeout,
         upstream: upstreamSettings(settings),
         logFilter: settings.logLevel,
         accessLog: settings.accessLog,

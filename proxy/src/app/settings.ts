@@ -94,6 +94,13 @@ export const proxySettings = {
     default: "0",
     help: "Proxies between clients and this one whose X-Forwarded-For is believed for source.address in expressions.",
   },
+  streamIdleTimeout: {
+    kind: duration(0, 86_400_000),
+    flag: "stream-idle-timeout",
+    env: "STREAM_IDLE_TIMEOUT",
+    default: "5m",
+    help: "How long nothing may pass, either way, while a request waits for its client to read the answer or to send the rest of its body; then it is ended (StreamIdleTimeout). 0ms waits for ever.",
+  },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),
     flag: "max-connections-per-endpoint",

@@ -58,6 +58,7 @@ const dataPlane = new DataPlane({
   counters: new CounterTable(start.counters, start.worker),
   listenAddress: start.listenAddress,
   trustedHops: start.trustedHops,
+  streamIdleTimeoutMs: start.streamIdleTimeoutMs,
   upstream: start.upstream,
   globalLimits: globalLimitMetrics,
   reusePort: start.reusePort,

@@ -32,6 +32,7 @@ import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import type { RequestHead } from "./request-head.ts";
 import { misdirected } from "./own-answers.ts";
+import { StallWatch } from "./stall-watch.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
 import { requestFinished, requestStarted, severityOfStatus } from "./trace-messages.ts";
@@ -57,6 +58,8 @@ export interface DataPlaneOptions
   readonly worker?: number;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
   readonly trustedHops?: number;
+  /** How long nothing may pass while a request waits for its client; 0 or absent: for ever. */
+  readonly streamIdleTimeoutMs?: number;
   /** Absent: the defaults. */
   readonly upstream?: UpstreamSettings;
   /** Absent: by the machine's name servers. */
@@ -103,11 +106,15 @@ export class DataPlane {
   readonly #binds = new Map<string, OpenBind>();
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<OpenBind, Promise<void>>();
+  readonly #stallWatch: StallWatch | undefined;
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
+    const { streamIdleTimeoutMs: timeoutMs = 0 } = options;
+    this.#stallWatch =
+      timeoutMs === 0 ? undefined : new StallWatch({ clock, timeoutMs, requests: () => this.#exchanges() });
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
       ...upstream,
@@ -186,6 +193,11 @@ export class DataPlane {
     ];
   }
 
+  *#exchanges(): Generator<Exchange> {
+    for (const { services } of this.#binds.values()) yield* services.live;
+    for (const { services } of this.#retired.keys()) yield* services.live;
+  }
+
   /** What this worker knows of every endpoint, for operators. */
   endpoints(): readonly EndpointState[] {
     return this.#backends.endpoints();
@@ -193,6 +205,7 @@ export class DataPlane {
 
   /** Breaks off whatever is left. */
   destroy(): void {
+    this.#stallWatch?.close();
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
     this.#backends.destroy();

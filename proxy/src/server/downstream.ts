@@ -53,7 +53,9 @@ export interface Downstream {
   end(trailers: string[]): void;
   /** Accepts `upgrade`: sends the head that says so, and hands the connection, or the stream, over to the caller. */
   switchProtocols(headers: string[]): TunnelEnd;
-  /** Breaks the answer off so that the client can tell that it is not whole. */
+  /** What has been written and the client has not taken yet, of this answer or of those before it on the connection. */
+  readonly untakenBytes: number;
+  /** Breaks the answer off so that the client can tell that it is not whole; a switched connection is closed. */
   reset(): void;
 }
 

@@ -34,9 +34,12 @@ import {
   originNotAllowed,
   type OwnAnswer,
   routeNotFound,
+  uploadStalled,
+  upstreamTimeout,
 } from "./own-answers.ts";
 import { type OutgoingRequest, prepareProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
+import type { Stallable } from "./stall-watch.ts";
 import {
   llmUsage,
   policySelection,
@@ -68,7 +71,7 @@ export interface ExchangeServices extends MirrorServices {
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
-export class Exchange implements DownstreamEvents, Linked<Exchange> {
+export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   before: Exchange | undefined;
   after: Exchange | undefined;
   readonly #services: ExchangeServices;
@@ -150,13 +153,34 @@ export class Exchange implements DownstreamEvents, Linked<Exchange> {
     this.#services.faulted(error, this.#record);
     if (this.#isClosed) return;
     try {
-      if (this.#forwarding === undefined) this.#answer(internalFault);
-      else this.#forwarding.giveUp(internalFault);
+      this.#giveUp(internalFault);
     } catch (failure) {
       // What cannot be written made the answer fail, and it would be part of this one too.
       this.#services.faulted(failure, this.#record);
       this.#downstream.reset();
     }
+  }
+
+  #giveUp(answer: OwnAnswer): void {
+    if (this.#forwarding === undefined) this.#answer(answer);
+    else this.#forwarding.giveUp(answer);
+  }
+
+  progress(): number | undefined {
+    const { status, requestBytes, responseBytes } = this.#record;
+    const { untakenBytes } = this.#downstream;
+    // An answer may begin, and last, while its client has more to say.
+    const waitsForUpload = status === 0 && this.#body?.waitsFor !== undefined;
+    return waitsForUpload || untakenBytes > 0 ? requestBytes + responseBytes - untakenBytes : undefined;
+  }
+
+  endStalled(): void {
+    if (this.#record.status === 0) {
+      this.#giveUp(this.#body?.waitsFor === "call" ? upstreamTimeout : uploadStalled);
+      return;
+    }
+    this.#record.reason ??= "StreamIdleTimeout";
+    this.#downstream.reset();
   }
 
   #route(match: RouteMatch<CompiledRule> | undefined): void {

@@ -92,7 +92,8 @@ export class Http1Downstream implements Downstream {
   }
 
   start(status: number, headers: string[]): void {
-    const isLast = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined;
+    // 408 says that the rest of the request is not waited for (RFC 9110 §15.5.9).
+    const isLast = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined || status === 408;
     if (isLast) headers.push("connection", "close");
     // Node refuses to announce trailers where none can follow; a backend may, and then send none.
     if (!this.#canHaveTrailers(status, headers)) removeField(headers, "trailer");
@@ -119,8 +120,13 @@ export class Http1Downstream implements Downstream {
     return socket;
   }
 
+  get untakenBytes(): number {
+    return this.#request.socket.writableLength;
+  }
+
   reset(): void {
-    this.#response.destroy();
+    if (this.#isSwitched) this.#request.socket.destroy();
+    else this.#response.destroy();
   }
 
   /** What node:http does for other requests: tells the end. */

@@ -94,8 +94,14 @@ export class Http2Downstream implements Downstream {
     return this.#stream;
   }
 
+  get untakenBytes(): number {
+    return this.#stream.writableLength;
+  }
+
   reset(): void {
     this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    // Its end would not come before the client has read the reset, which one that does not read never does.
+    this.#stream.destroy();
   }
 
   /** Reset by the client: "close" tells of it soon, and Node throws at what is said till then. */

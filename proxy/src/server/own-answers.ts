@@ -25,7 +25,13 @@ const connectFailure: OwnAnswer = {
   body: "no connection to the backend",
 };
 const upstreamReset: OwnAnswer = { status: 502, reason: "UpstreamReset", body: "the backend broke off" };
-const upstreamTimeout: OwnAnswer = { status: 504, reason: "UpstreamTimeout", body: "the backend took too long" };
+/** The upload has come to a standstill, and the client is what it waits for. */
+export const uploadStalled: OwnAnswer = {
+  status: 408,
+  reason: "StreamIdleTimeout",
+  body: "the request body took too long",
+};
+export const upstreamTimeout: OwnAnswer = { status: 504, reason: "UpstreamTimeout", body: "the backend took too long" };
 /** Gateway API `HTTPRouteTimeouts.request` */
 export const requestTimeout: OwnAnswer = {
   status: 504,

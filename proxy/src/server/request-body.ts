@@ -64,6 +64,12 @@ export class RequestBody {
     return this.#kept !== undefined && this.#state !== "broken";
   }
 
+  /** What the rest of it waits for: the client to send, or a call to read. Absent where nothing is read, or all has come. */
+  get waitsFor(): "client" | "call" | undefined {
+    if (this.#state !== "flowing") return undefined;
+    return this.#source.isPaused() ? "call" : "client";
+  }
+
   /**
    * The body from its first byte, for one call: whole if it has come whole, else a stream of its own. The transport
    * destroys the stream it was given when a call ends early; the client's stays, for it still waits for an answer.

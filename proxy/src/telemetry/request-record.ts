@@ -31,6 +31,8 @@ export type FailureReason =
   | "UpstreamTimeout"
   /** The request took longer than the rule's `timeouts.request` (504), or was cut off by it. */
   | "RequestTimeout"
+  /** The client stopped sending its request (408), or reading the answer, for longer than the settings allow. */
+  | "StreamIdleTimeout"
   /** A preflight from an origin that the rule's CORS filter does not allow (403). */
   | "OriginNotAllowed"
   | "ClientDisconnect"
