@@ -11,6 +11,7 @@ import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { DataPlane, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
+import { noCredentials } from "../../proxy/src/translate/credentials.ts";
 import { type Translation, translate } from "../../proxy/src/translate/translate.ts";
 
 export interface TestGateway {
@@ -43,6 +44,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   const faults: unknown[] = [];
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
+  let credentials = noCredentials;
   const { expectsProxyHeader = false, expectsFaults = false, ...upstream } = options;
   const dataPlane = new DataPlane({
     clock,
@@ -71,7 +73,8 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   async function apply(text: string): Promise<Translation> {
     const parsed = parseManifests([{ path: "test.yaml", text }]);
     if (parsed.problems.length > 0 && !expectsFaults) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
-    const translation = translate(parsed.resources);
+    const translation = translate(parsed.resources, { before: credentials });
+    credentials = translation.credentials;
     const failures = await dataPlane.apply({ generation: ++generation, ...translation });
     if (failures.length > 0) throw new Error(JSON.stringify(failures));
     return translation;

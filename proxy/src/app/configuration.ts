@@ -18,6 +18,7 @@ import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines } from "../status/conditions.ts";
 import { withRejected } from "../status/rejected-resources.ts";
+import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
 import { translate, type TranslateOptions } from "../translate/translate.ts";
 
 /** A set of resources as a source gives it. */
@@ -31,7 +32,7 @@ export interface SourcedResources {
   readonly rejected?: readonly RejectedResource[];
   /** Where they came from, as far as that can be told. */
   readonly inForce: InForceByKey;
-  readonly options?: TranslateOptions;
+  readonly options?: Omit<TranslateOptions, "before">;
 }
 
 export interface ConfigurationOptions {
@@ -73,6 +74,7 @@ export interface Taken extends Served {
 export class Configuration {
   readonly #options: ConfigurationOptions;
   #statuses: Statuses | undefined;
+  #credentials: SoundCredentials = noCredentials;
   #resources: ResourceSet = resourceSet([]);
   #problems: readonly Problem[] = [];
   #servingSinceMs: number | undefined;
@@ -121,13 +123,14 @@ export class Configuration {
 
   async #take(sourced: SourcedResources): Promise<Taken> {
     const { log, clock, onServed, onTaken } = this.#options;
-    const translation = translate(sourced.resources, sourced.options);
+    const translation = translate(sourced.resources, { ...sourced.options, before: this.#credentials });
     const { binds, backends, problems: found } = translation;
     const statuses = withRejected(translation.statuses, sourced.rejected ?? []);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
     const hasNews = this.#tell(problems, sourced.kept);
     for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
     this.#statuses = statuses;
+    this.#credentials = translation.credentials;
     this.#resources = sourced.resources;
     this.#problems = problems;
 

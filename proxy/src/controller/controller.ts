@@ -16,6 +16,7 @@ import {
   openKubernetesSource,
 } from "../source/kubernetes/kubernetes-source.ts";
 import { StatusWriter } from "../status/writer.ts";
+import { noCredentials } from "../translate/credentials.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";
 import { Provisioner } from "./provision/provisioner.ts";
@@ -55,6 +56,7 @@ export class Controller {
   readonly #election: LeaderElection;
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
+  #credentials = noCredentials;
   #told: ReadonlySet<string> = new Set();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
@@ -122,9 +124,11 @@ export class Controller {
   async #reconcile(): Promise<void> {
     if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
     this.#options.onSynced();
-    if (!this.#isLeader) return;
     const { resources, rejected } = this.#configuration;
-    const plan = planFor(this.#configuration, this.#options.defaults);
+    const plan = planFor(this.#configuration, this.#options.defaults, this.#credentials);
+    // Also while another replica leads: its successor must know which credentials were sound.
+    this.#credentials = plan.credentials;
+    if (!this.#isLeader) return;
     const faults = await this.#provisioner.reconcile(plan.provision);
     const statuses = clusterStatuses(plan, {
       resources,

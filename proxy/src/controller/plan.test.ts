@@ -3,6 +3,7 @@ import { parseManifests } from "../api/parse-manifests.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { KubeObject } from "../kube/object.ts";
+import { noCredentials } from "../translate/credentials.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { ownedKey } from "./provision/owned-object.ts";
 import type { ProxyDefaults } from "./provision/workload.ts";
@@ -50,7 +51,7 @@ function resourcesOf(...manifests: readonly string[]): ResourceSet {
 }
 
 const plan = (resources: ResourceSet, rejected: readonly RejectedResource[] = []): Plan =>
-  planFor({ resources, rejected, unreadable: new Set() }, defaults);
+  planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials);
 
 const keys = ({ provision }: Plan) => provision.wanted.map(ownedKey);
 

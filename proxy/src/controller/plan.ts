@@ -11,6 +11,7 @@ import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-so
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
 import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
+import type { SoundCredentials } from "../translate/credentials.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayScope } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
@@ -28,6 +29,8 @@ export interface Plan {
   readonly provision: Provision;
   /** Gateways of ours by `namespace/name`. */
   readonly gateways: ReadonlyMap<string, Gateway>;
+  /** For the next plan. */
+  readonly credentials: SoundCredentials;
 }
 
 /** What a controller reads of Secrets and ConfigMaps: what resources name, and parameters. */
@@ -41,17 +44,20 @@ export function controllerObjects(resources: ResourceSet): readonly NamedObject[
   return [...namedObjects(resources), ...parameters];
 }
 
+/** @param before what the last plan knew of credentials. */
 export function planFor(
   { resources, rejected, unreadable }: Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">,
   defaults: ProxyDefaults,
+  before: SoundCredentials,
 ): Plan {
   const judgeParameters = (owner: Gateway | GatewayClass) => {
     const read = parametersOf(owner, resources.ConfigMap);
     return read.kind === "fault" ? read.message : undefined;
   };
-  const { statuses: judged } = translate(resources, {
+  const { statuses: judged, credentials } = translate(resources, {
     environment: clusterEnvironment(judgeParameters),
     unreadable,
+    before,
   });
   const statuses = withRejected(judged, rejected);
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
@@ -68,6 +74,7 @@ export function planFor(
   }
   return {
     statuses,
+    credentials,
     gateways: byName,
     provision: { wanted, present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))), frozen },
   };
@@ -110,14 +117,18 @@ function setsOf({ metadata: { namespace, name } }: Gateway, { ListenerSet }: Res
   });
 }
 
-/** Ports of listeners that are accepted: also of one that lacks its certificate, which may come at any moment. */
+/**
+ * Ports of listeners that are accepted, also of one that lacks its certificate, which may come at any moment; and of
+ * those that are served by what was sound before.
+ */
 function acceptedPorts(
   { spec }: Gateway | ResourceSet["ListenerSet"][number],
   statuses: readonly ListenerStatus[],
 ): readonly number[] {
   return statuses.flatMap(({ name, conditions }) => {
     const listener = spec.listeners.find((each) => each.name === name);
-    return holds(conditions, "Accepted") && listener !== undefined ? [listener.port] : [];
+    const isOpen = holds(conditions, "Accepted") || holds(conditions, "Programmed");
+    return isOpen && listener !== undefined ? [listener.port] : [];
   });
 }
 

@@ -5,14 +5,12 @@ import type {
   BackendTls as TlsSpec,
   StaticBackend,
 } from "../api/backend.ts";
-import { type Secret, secretValue } from "../api/secret.ts";
-import type { AiBackend, Backend, UpstreamTls } from "../ir/snapshot.ts";
-import type { NamedObjects } from "./named-objects.ts";
+import type { Secret } from "../api/secret.ts";
+import type { AiBackend, Backend, ClientCertificate, UpstreamTls } from "../ir/snapshot.ts";
+import type { Held } from "./credentials.ts";
+import { namedSecrets, type ReadableResources } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 import type { Resolution } from "./service-backend.ts";
-
-/** The key of a Secret that holds an LLM provider's API key. */
-const apiKeyField = "apiKey";
 
 const httpsPort = 443;
 
@@ -22,73 +20,83 @@ const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
   anthropic: "api.anthropic.com",
 };
 
-/** Resolves a Backend. */
-export function resolveBackendResource(resource: BackendResource, secrets: NamedObjects<Secret>): Resolution {
-  if (resource.spec.static !== undefined) {
-    return staticBackend(resource, resource.spec.static, secrets);
-  }
-  if (resource.spec.ai !== undefined) return aiBackend(resource, resource.spec.ai, secrets);
-  // The parser has refused such a Backend; the type does not know.
-  return notFound(resource, "has neither static nor ai");
+/** A Backend, and what it came to. */
+export interface BackendState {
+  readonly resource: BackendResource;
+  readonly resolution: Resolution;
+  /** Tells of each Secret that is malformed, while what it held before is in force. */
+  readonly malformed: readonly string[];
 }
 
-function staticBackend(
-  resource: BackendResource,
-  { host, port, tls }: StaticBackend,
-  secrets: NamedObjects<Secret>,
-): Resolution {
-  const transport = readTls(resource, tls, secrets);
-  if (transport.kind === "unresolved") return transport;
-  return {
-    kind: "resolved",
-    backend: { ...identity(resource), endpoints: [endpoint(host, port)], ...transport.fields },
+/** Judges Backends, each by itself. */
+export function backendJudge(resources: ReadableResources): (resource: BackendResource) => BackendState {
+  const secrets = namedSecrets(resources);
+  const { keyPair, authorities, apiKey } = resources.credentials;
+  return (resource) => {
+    const missing: string[] = [];
+    const malformed: string[] = [];
+    /** What a Secret of the Backend's namespace holds; undefined, and told, where it cannot be used. */
+    const reading =
+      <T>(read: (secret: Secret) => Held<T>) =>
+      (name: string): T | undefined => {
+        const key = `${resource.metadata.namespace}/${name}`;
+        const refersTo = `Backend ${nameKey(resource)} refers to Secret ${key}, which`;
+        const secret = secrets.get(key);
+        const held = secret && read(secret);
+        if (held?.kind === "former") malformed.push(`${refersTo} ${held.fault}`);
+        if (held !== undefined && held.kind !== "malformed") return held.value;
+        missing.push(`${refersTo} ${held?.fault ?? secrets.absence(key)}`);
+        return undefined;
+      };
+    const backend = backendOf(resource, {
+      keyPair: reading(keyPair),
+      authorities: reading(authorities),
+      apiKey: reading(apiKey),
+    });
+    const [fault] = missing;
+    if (fault === undefined) return { resource, resolution: { kind: "resolved", backend }, malformed };
+    return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message: fault }, malformed };
   };
 }
 
-function aiBackend(resource: BackendResource, spec: AiSpec, secrets: NamedObjects<Secret>): Resolution {
-  const provider = spec.provider.anthropic === undefined ? "openai" : "anthropic";
-  const credentials = readApiKey(resource, spec, secrets);
-  if (credentials.kind === "unresolved") return credentials;
+/** Reads Secrets by their names. */
+interface SecretReaders {
+  readonly keyPair: (name: string) => ClientCertificate | undefined;
+  readonly authorities: (name: string) => string | undefined;
+  readonly apiKey: (name: string) => string | undefined;
+}
 
+/** Not to be called where a Secret could not be read. */
+function backendOf(resource: BackendResource, read: SecretReaders): Backend {
+  const { spec } = resource;
+  if (spec.ai !== undefined) return aiBackend(resource, spec.ai, read);
+  // The parser lets through exactly one of them; the type does not know.
+  return spec.static === undefined
+    ? { ...identity(resource), endpoints: [] }
+    : staticBackend(resource, spec.static, read);
+}
+
+function staticBackend(resource: BackendResource, { host, port, tls }: StaticBackend, read: SecretReaders): Backend {
+  return { ...identity(resource), endpoints: [endpoint(host, port)], ...(tls && { tls: tlsOf(tls, read) }) };
+}
+
+function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders): Backend {
+  const provider = spec.provider.anthropic === undefined ? "openai" : "anthropic";
   const port = spec.port ?? httpsPort;
   // A key must not travel in the clear by oversight: plain text needs another port and a host of one's own.
   const isTls = spec.tls !== undefined || spec.host === undefined || port === httpsPort;
   const model = spec.provider[provider]?.model;
   const pathPrefix = spec.path?.replace(/\/+$/, "");
+  // Without a key the client's own credentials are passed through.
+  const apiKey = spec.auth?.secretRef && read.apiKey(spec.auth.secretRef.name);
   const ai: AiBackend = {
     provider,
     ...(model === undefined ? {} : { model }),
     ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
-    ...(credentials.apiKey === undefined ? {} : { apiKey: { secret: credentials.apiKey } }),
+    ...(apiKey === undefined ? {} : { apiKey: { secret: apiKey } }),
   };
   const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
-  const transport = readTls(resource, isTls ? (spec.tls ?? {}) : undefined, secrets);
-  if (transport.kind === "unresolved") return transport;
-  return { kind: "resolved", backend: { ...identity(resource), endpoints, ...transport.fields, ai } };
-}
-
-type Credentials =
-  | { readonly kind: "known"; readonly apiKey: string | undefined }
-  | Extract<Resolution, { kind: "unresolved" }>;
-
-/** The key to send; undefined passes the client's own credentials through. */
-function readApiKey(resource: BackendResource, { auth }: AiSpec, secrets: NamedObjects<Secret>): Credentials {
-  const reference = auth?.secretRef;
-  if (reference === undefined) return { kind: "known", apiKey: undefined };
-  const name = `${resource.metadata.namespace}/${reference.name}`;
-  const secret = secrets.get(name);
-  if (secret === undefined) return notFound(resource, `refers to Secret ${name}, which ${secrets.absence(name)}`);
-  const apiKey = secretValue(secret, apiKeyField);
-  if (apiKey === undefined || apiKey === "")
-    return notFound(resource, `refers to Secret ${name}, which has no ${apiKeyField}`);
-  // Goes into a header: anything but visible ASCII would break it, or smuggle another one in.
-  if (!/^[\x21-\x7e]+$/.test(apiKey))
-    return notFound(resource, `refers to Secret ${name}, whose ${apiKeyField} is no key`);
-  return { kind: "known", apiKey };
-}
-
-function notFound(resource: BackendResource, fault: string): Extract<Resolution, { kind: "unresolved" }> {
-  return { kind: "unresolved", reason: "BackendNotFound", message: `Backend ${nameKey(resource)} ${fault}` };
+  return { ...identity(resource), endpoints, ...(isTls && { tls: tlsOf(spec.tls ?? {}, read) }), ai };
 }
 
 function identity({ metadata: { namespace, name } }: BackendResource): Omit<Backend, "endpoints"> {
@@ -99,34 +107,12 @@ function endpoint(host: string, port: number): Backend["endpoints"][number] {
   return { name: "backend", host, port };
 }
 
-type Transport =
-  | { readonly kind: "known"; readonly fields: { readonly tls?: UpstreamTls } }
-  | Extract<Resolution, { kind: "unresolved" }>;
-
-/** How the backend is connected to; nothing where in plain text. */
-function readTls(resource: BackendResource, spec: TlsSpec | undefined, secrets: NamedObjects<Secret>): Transport {
-  if (spec === undefined) return { kind: "known", fields: {} };
-  const { hostname, caRef, clientCertificateRef } = spec;
-  const missing: string[] = [];
-  const pem = (name: string, key: string): string => {
-    const source = `${resource.metadata.namespace}/${name}`;
-    const secret = secrets.get(source);
-    const value = secret === undefined ? undefined : secretValue(secret, key);
-    if (value?.startsWith("-----BEGIN ") === true) return value;
-    const fault = secret === undefined ? secrets.absence(source) : `has no ${key} in PEM`;
-    missing.push(`Secret ${source}, which ${fault}`);
-    return "";
-  };
-  const tls: UpstreamTls = {
+function tlsOf({ hostname, caRef, clientCertificateRef }: TlsSpec, read: SecretReaders): UpstreamTls {
+  const authorities = caRef && read.authorities(caRef.name);
+  const clientCertificate = clientCertificateRef && read.keyPair(clientCertificateRef.name);
+  return {
     ...(hostname !== undefined && { hostname }),
-    ...(caRef !== undefined && { authorities: pem(caRef.name, "ca.crt") }),
-    ...(clientCertificateRef !== undefined && {
-      clientCertificate: {
-        chain: pem(clientCertificateRef.name, "tls.crt"),
-        privateKey: { secret: pem(clientCertificateRef.name, "tls.key") },
-      },
-    }),
+    ...(authorities !== undefined && { authorities }),
+    ...(clientCertificate !== undefined && { clientCertificate }),
   };
-  const [fault] = missing;
-  return fault === undefined ? { kind: "known", fields: { tls } } : notFound(resource, `refers to ${fault}`);
 }

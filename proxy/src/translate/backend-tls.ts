@@ -4,13 +4,12 @@
  * cannot be used the Service cannot be called: what was to be protected never travels in the clear.
  */
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../api/backend-tls-policy.ts";
-import type { ConfigMap } from "../api/config-map.ts";
 import type { Service } from "../api/service.ts";
 import type { BackendTlsRefusal, BackendTlsUnresolved } from "../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../ir/snapshot.ts";
-import { readAuthorities } from "./certificates.ts";
+import { noValidAuthority } from "./credentials.ts";
 import type { Finding } from "./finding.ts";
-import { type NamedObjects, namedConfigMaps, type ReadableResources } from "./named-objects.ts";
+import { namedConfigMaps, type ReadableResources } from "./named-objects.ts";
 import { indexByName, nameKey, sortByAge } from "./object-names.ts";
 
 /** A policy at one of its targets. */
@@ -27,7 +26,7 @@ export interface TlsPolicyState {
   readonly targets: readonly TlsTargetState[];
   /** How servers are connected to; absent where that cannot be known. */
   readonly tls: UpstreamTls | undefined;
-  /** Why not. */
+  /** Why not, or why it is not accepted while its former authorities are in force. */
   readonly refusals: readonly Finding<"NoValidCACertificate" | "Invalid">[];
   readonly unresolved: readonly Finding<BackendTlsUnresolved>[];
   readonly unserved: readonly Finding<"Unserved">[];
@@ -51,7 +50,7 @@ const validationPath = ["spec", "validation"];
 
 export function judgeTlsPolicies(resources: ReadableResources): JudgedTlsPolicies {
   const services = indexByName(resources.Service);
-  const configMaps = namedConfigMaps(resources);
+  const readReference = authoritiesReader(resources);
   /** By `namespace/service`, or `namespace/service#port`. */
   const holders = new Map<string, TlsPolicyState>();
   const policies = sortByAge(resources.BackendTLSPolicy).map((policy): TlsPolicyState => {
@@ -63,7 +62,7 @@ export function judgeTlsPolicies(resources: ReadableResources): JudgedTlsPolicie
       if (refusal === undefined) taken.push(place);
       return { service, refusal: refusal && { ...refusal, path: targetPath(index) } };
     });
-    const state = { policy, targets, ...judgeValidation(policy, configMaps) };
+    const state = { policy, targets, ...judgeValidation(policy, readReference) };
     for (const place of taken) holders.set(place, state);
     return state;
   });
@@ -100,7 +99,7 @@ function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
 
 type Judged = Pick<TlsPolicyState, "tls" | "refusals" | "unresolved" | "unserved">;
 
-function judgeValidation({ metadata, spec }: BackendTlsPolicy, configMaps: NamedObjects<ConfigMap>): Judged {
+function judgeValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Judged {
   const { validation, options } = spec;
   const unserved = Object.keys(options).map((key) => ({
     reason: "Unserved" as const,
@@ -111,69 +110,73 @@ function judgeValidation({ metadata, spec }: BackendTlsPolicy, configMaps: Named
     const message = "this version is refused and no sound one is known: its targets are not called";
     return { tls: undefined, refusals: [{ reason: "Invalid", message, path: ["spec"] }], unresolved: [], unserved };
   }
-  const authorities = authoritiesOf(validation, metadata.namespace, configMaps);
-  const { refusals, unresolved, pem } = authorities;
-  if (refusals.length > 0) return { tls: undefined, refusals, unresolved, unserved };
+  const { trust, refusals, unresolved } = authoritiesOf(validation, metadata.namespace, readReference);
+  if (trust === undefined) return { tls: undefined, refusals, unresolved, unserved };
   const names = validation.subjectAltNames.flatMap(({ type, hostname, uri }): readonly SubjectAltName[] => {
     const value = type === "Hostname" ? hostname : uri;
     return value === undefined ? [] : [{ kind: type === "Hostname" ? "dns" : "uri", value }];
   });
   const tls: UpstreamTls = {
     hostname: validation.hostname,
-    ...(pem !== undefined && { authorities: pem }),
+    ...trust,
     ...(names.length > 0 && { subjectAltNames: names }),
   };
   return { tls, refusals, unresolved, unserved };
 }
 
 interface Authorities extends Pick<TlsPolicyState, "refusals" | "unresolved"> {
-  /** Absent: those of the system. */
-  readonly pem?: string;
+  /** Nothing in it: those of the system. Absent: nobody can be trusted. */
+  readonly trust?: Pick<UpstreamTls, "authorities">;
 }
 
 /** One that cannot be used leaves the others in force. */
 function authoritiesOf(
   { caCertificateRefs, wellKnownCACertificates }: BackendTlsValidation,
   namespace: string,
-  configMaps: NamedObjects<ConfigMap>,
+  readReference: ReadReference,
 ): Authorities {
-  if (wellKnownCACertificates === "System") return { refusals: [], unresolved: [] };
+  if (wellKnownCACertificates === "System") return { trust: {}, refusals: [], unresolved: [] };
   if (wellKnownCACertificates !== undefined) {
     const message = `no authorities are known as ${wellKnownCACertificates}, accepted is System`;
     const path = [...validationPath, "wellKnownCACertificates"];
     return { refusals: [{ reason: "Invalid", message, path }], unresolved: [] };
   }
-  const read = caCertificateRefs.map((ref, index) => {
-    const path = [...validationPath, "caCertificateRefs", index];
-    return readReference(ref, namespace, configMaps, path);
-  });
-  const pems = read.filter((each) => typeof each === "string");
-  const unresolved = read.filter((each) => typeof each !== "string");
-  if (pems.length > 0) return { pem: pems.join("\n"), refusals: [], unresolved };
-  const message = "no certificate of an authority can be used to validate the servers";
+  const read = caCertificateRefs.map((ref) => readReference(ref, namespace));
+  const pems = read.flatMap(({ pem }) => pem ?? []);
+  const unresolved = read.flatMap(({ fault }, index) =>
+    fault === undefined ? [] : [{ ...fault, path: [...validationPath, "caCertificateRefs", index] }],
+  );
+  const trust = pems.length > 0 && { trust: { authorities: pems.join("\n") } };
+  if (unresolved.length < read.length) return { ...trust, refusals: [], unresolved };
+  const message = noValidAuthority("the servers", pems.length > 0);
   const path = [...validationPath, "caCertificateRefs"];
-  return { refusals: [{ reason: "NoValidCACertificate", message, path }], unresolved };
+  return { ...trust, refusals: [{ reason: "NoValidCACertificate", message, path }], unresolved };
 }
 
-function readReference(
-  { group, kind, name }: BackendTlsValidation["caCertificateRefs"][number],
-  namespace: string,
-  configMaps: NamedObjects<ConfigMap>,
-  path: Finding["path"],
-): string | Finding<BackendTlsUnresolved> {
-  if (group !== "" || kind !== "ConfigMap") {
-    const message = `kind ${kind} (group "${group}") holds no authorities, accepted is ConfigMap`;
-    return { reason: "InvalidKind", message, path };
-  }
-  const source = `${namespace}/${name}`;
-  const configMap = configMaps.get(source);
-  if (configMap === undefined) {
-    const message = `ConfigMap ${source} ${configMaps.absence(source)}`;
-    return { reason: "InvalidCACertificateRef", message, path };
-  }
-  const authorities = readAuthorities(configMap);
-  if (authorities.kind === "read") return authorities.value;
-  return { reason: "InvalidCACertificateRef", message: authorities.message, path };
+/** What a reference to authorities gives; both where what it led to before is in force. */
+interface ReferredAuthorities {
+  readonly pem?: string;
+  readonly fault?: Omit<Finding<BackendTlsUnresolved>, "path">;
+}
+
+type ReadReference = (ref: BackendTlsValidation["caCertificateRefs"][number], namespace: string) => ReferredAuthorities;
+
+function authoritiesReader(resources: ReadableResources): ReadReference {
+  const configMaps = namedConfigMaps(resources);
+  const { authorities } = resources.credentials;
+  return ({ group, kind, name }, namespace) => {
+    if (group !== "" || kind !== "ConfigMap") {
+      const message = `kind ${kind} (group "${group}") holds no authorities, accepted is ConfigMap`;
+      return { fault: { reason: "InvalidKind", message } };
+    }
+    const source = `${namespace}/${name}`;
+    const configMap = configMaps.get(source);
+    const held = configMap && authorities(configMap);
+    const pem = held !== undefined && held.kind !== "malformed" ? { pem: held.value } : {};
+    if (held?.kind === "read") return pem;
+    const message = `ConfigMap ${source} ${held?.fault ?? configMaps.absence(source)}`;
+    return { ...pem, fault: { reason: "InvalidCACertificateRef", message } };
+  };
 }
 
 /** Everything that is wrong with a policy, for people. */

@@ -6,9 +6,9 @@
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
-import { resolveBackendResource } from "./backend-resource.ts";
+import { backendJudge } from "./backend-resource.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
-import { namedSecrets, type ReadableResources } from "./named-objects.ts";
+import type { ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
 import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
@@ -33,7 +33,7 @@ export function referenceResolver(
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
   const backends = indexByName(resources.Backend);
-  const secrets = namedSecrets(resources);
+  const judgeBackend = backendJudge(resources);
 
   /** The kinds of backend that we know; undefined for any other. */
   function resolveReference(namespace: string, { group, kind, name, port }: BackendReference): Resolution | undefined {
@@ -45,7 +45,7 @@ export function referenceResolver(
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);
-      return backend === undefined ? missing(`Backend ${key}`) : resolveBackendResource(backend, secrets);
+      return backend === undefined ? missing(`Backend ${key}`) : judgeBackend(backend).resolution;
     }
     return undefined;
   }

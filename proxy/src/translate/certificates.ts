@@ -1,68 +1,95 @@
 /**
- * Certificates as resources hold them: Secrets of type `kubernetes.io/tls` and ConfigMaps with authorities. What is
- * taken here is what OpenSSL takes when it is served, so that a bad one is told in a condition and harms nobody else.
- * Whether one has expired is not asked: that depends on the time, and a client sees it anyway.
+ * Credentials as resources hold them: certificates with their keys, certificates of authorities, API keys of LLM
+ * providers. What is taken here is what OpenSSL takes when it is served, so that a bad one is told in a condition and
+ * harms nobody else. Whether one has expired is not asked: that depends on the time, and a client sees it anyway.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import type { ConfigMap } from "../api/config-map.ts";
 import { type Secret, secretValue } from "../api/secret.ts";
-import type { Certificate } from "../ir/snapshot.ts";
+import type { Certificate, ClientCertificate } from "../ir/snapshot.ts";
 import { nameKey } from "./object-names.ts";
 
-/** A value, or what is wrong with its source. */
+/** A value, or what is wrong with the object that should hold it, to follow its name in a sentence. */
 export type Read<T> =
   | { readonly kind: "read"; readonly value: T }
-  | { readonly kind: "unreadable"; readonly message: string };
+  | { readonly kind: "malformed"; readonly fault: string };
 
 const secretType = "kubernetes.io/tls";
 const chainField = "tls.crt";
 const keyField = "tls.key";
-/** The key of a ConfigMap that holds certificates of authorities. */
+/** Of a ConfigMap or a Secret that holds certificates of authorities. */
 const authoritiesField = "ca.crt";
+/** Of a Secret that holds an LLM provider's API key. */
+const apiKeyField = "apiKey";
 
-/** Reads a server's certificate and its key; they belong together when this succeeds. */
+/** Reads the certificate of a listener or a Gateway, and its key; they belong together when this succeeds. */
 export function readCertificate(secret: Secret): Read<Certificate> {
-  const source = nameKey(secret);
-  const unreadable = (fault: string) => unreadableAs(`Secret ${source} ${fault}`);
-  if (secret.type !== secretType) return unreadable(`is of type ${secret.type ?? "Opaque"}, accepted is ${secretType}`);
+  const { type = "Opaque" } = secret;
+  if (type !== secretType) return malformed(`is of type ${type}, accepted is ${secretType}`);
+  const pair = readKeyPair(secret);
+  if (pair.kind === "malformed") return pair;
+  const hostnames = hostnamesOf(new X509Certificate(pair.value.chain));
+  return { kind: "read", value: { source: nameKey(secret), ...pair.value, hostnames } };
+}
+
+/** Reads a certificate and its key out of a Secret of any type. */
+export function readKeyPair(secret: Secret): Read<ClientCertificate> {
   const chain = secretValue(secret, chainField);
   const key = secretValue(secret, keyField);
-  if (chain === undefined) return unreadable(`has no ${chainField}`);
-  if (key === undefined) return unreadable(`has no ${keyField}`);
+  if (chain === undefined) return malformed(`has no ${chainField}`);
+  if (key === undefined) return malformed(`has no ${keyField}`);
   const certificate = attempt(() => new X509Certificate(chain));
-  if (certificate === undefined) return unreadable(`has a ${chainField} that is no PEM certificate`);
+  if (certificate === undefined) return malformed(`has a ${chainField} that is no PEM certificate`);
   const privateKey = attempt((): KeyObject => createPrivateKey(key));
-  if (privateKey === undefined) return unreadable(`has a ${keyField} that is no PEM private key`);
+  if (privateKey === undefined) return malformed(`has a ${keyField} that is no PEM private key`);
   if (!certificate.checkPrivateKey(privateKey)) {
-    return unreadable(`has a ${keyField} that does not belong to the first certificate of its ${chainField}`);
+    return malformed(`has a ${keyField} that does not belong to the first certificate of its ${chainField}`);
   }
+  if (!isWhole(chain)) return malformed(`has a ${chainField} that breaks off`);
   // The rest of the chain, and keys too short for today.
   if (attempt(() => createSecureContext({ cert: chain, key })) === undefined) {
-    return unreadable(`has a ${chainField} or ${keyField} that OpenSSL refuses`);
+    return malformed(`has a ${chainField} or ${keyField} that OpenSSL refuses`);
   }
-  return {
-    kind: "read",
-    value: { source, chain, privateKey: { secret: key }, hostnames: hostnamesOf(certificate) },
-  };
+  return { kind: "read", value: { chain, privateKey: { secret: key } } };
 }
 
 /** Reads the PEM text of one or more authorities. */
-export function readAuthorities(configMap: ConfigMap): Read<string> {
-  const source = `ConfigMap ${nameKey(configMap)}`;
-  const text = Object.hasOwn(configMap.data, authoritiesField) ? configMap.data[authoritiesField]?.trim() : undefined;
-  if (text === undefined) return unreadableAs(`${source} has no ${authoritiesField}`);
+export function readAuthorities(object: ConfigMap | Secret): Read<string> {
+  const text = object.kind === "Secret" ? secretValue(object, authoritiesField) : configMapValue(object);
+  if (text === undefined) return malformed(`has no ${authoritiesField}`);
   const isValid = attempt(() => {
     const blocks = text.match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g) ?? [];
     for (const block of blocks) new X509Certificate(block);
     return blocks.length > 0;
   });
-  if (isValid !== true) return unreadableAs(`${source} has a ${authoritiesField} that is no PEM certificate`);
+  if (isValid !== true) return malformed(`has a ${authoritiesField} that is no PEM certificate`);
+  // OpenSSL would take those before the break and say nothing.
+  if (!isWhole(text)) return malformed(`has a ${authoritiesField} that breaks off`);
   return { kind: "read", value: text };
 }
 
-function unreadableAs(message: string): Read<never> {
-  return { kind: "unreadable", message };
+/** Reads what is sent to an LLM provider. */
+export function readApiKey(secret: Secret): Read<string> {
+  const apiKey = secretValue(secret, apiKeyField);
+  if (apiKey === undefined || apiKey === "") return malformed(`has no ${apiKeyField}`);
+  // Goes into a header: anything but visible ASCII would break it, or smuggle another one in.
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) return malformed(`has an ${apiKeyField} that is no key`);
+  return { kind: "read", value: apiKey };
+}
+
+function malformed(fault: string): Read<never> {
+  return { kind: "malformed", fault };
+}
+
+function configMapValue({ data }: ConfigMap): string | undefined {
+  return Object.hasOwn(data, authoritiesField) ? data[authoritiesField]?.trim() : undefined;
+}
+
+/** Whether the last PEM block that begins also ends (RFC 7468): a half-written text is not taken for the whole. */
+function isWhole(pem: string): boolean {
+  const boundaries = pem.match(/^\s*-----[A-Z].*$/gm) ?? [];
+  return /^\s*-----END .+-----\s*$/.test(boundaries.at(-1) ?? "");
 }
 
 /** DNS names of the certificate; clients ignore its common name (RFC 9525 §2). */

@@ -4,7 +4,7 @@
  */
 import type { Gateway } from "../api/gateway.ts";
 import type { Filter } from "../ir/filter.ts";
-import type { Backend, BackendKey, BackendRef, ClientCertificate } from "../ir/snapshot.ts";
+import type { Backend, BackendKey, BackendRef, Certificate, ClientCertificate } from "../ir/snapshot.ts";
 import type { Finding } from "./finding.ts";
 import { certificateResolver } from "./listener-tls.ts";
 import type { ReadableResources } from "./named-objects.ts";
@@ -26,14 +26,16 @@ export function clientCertificateJudge(resources: ReadableResources): (gateway: 
     const ref = gateway.spec.tls?.backend?.clientCertificateRef;
     if (ref === undefined) return { certificate: undefined, unresolved: [] };
     const resolved = resolve(gateway, ref);
-    if (resolved.kind === "resolved") {
-      const { chain, privateKey } = resolved.value;
-      return { certificate: { chain, privateKey }, unresolved: [] };
-    }
+    const certificate = "value" in resolved ? clientCertificateOf(resolved.value) : undefined;
+    if (resolved.kind === "resolved") return { certificate, unresolved: [] };
     const { message } = resolved;
     const reason = resolved.reason === "RefNotPermitted" ? resolved.reason : "InvalidClientCertificateRef";
-    return { certificate: undefined, unresolved: [{ reason, message, path }] };
+    return { certificate, unresolved: [{ reason, message, path }] };
   };
+}
+
+function clientCertificateOf({ chain, privateKey }: Certificate): ClientCertificate {
+  return { chain, privateKey };
 }
 
 /** Whoever calls backends. */

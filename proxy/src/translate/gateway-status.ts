@@ -34,7 +34,7 @@ function acceptedCondition({ gateway, listeners, refusals, unserved }: GatewaySt
     path: [],
   }));
   const message = joinMessages([{ message: "Gateway is accepted" }, ...unserved]);
-  if (refusals.length > 0 || refused.length === listeners.length) {
+  if (refusals.length > 0 || !listeners.some((each) => each.refusals.length === 0 || each.isServable)) {
     return conditionFrom({ type: "Accepted", reason: "Accepted", message }, [...refusals, ...notValid], generation);
   }
   if (refused.length === 0) {

@@ -2,7 +2,7 @@
 import type { ListenerSetCondition, ListenerSetStatus } from "../api/status.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
-import { isAttachedSet, isValidListener, type ListenerSetState } from "./listener-sets.ts";
+import { isAttachedSet, type ListenerSetState } from "./listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
 import type { RouteState } from "./routes.ts";
 
@@ -56,7 +56,7 @@ function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] 
   }
   if (!isAttachedSet(state)) {
     const reason = "ListenersNotValid";
-    const invalid = listeners.filter((listener) => !isValidListener(listener));
+    const invalid = listeners.filter(({ isServable }) => !isServable);
     return invalid.map(({ listener, refusals, unresolved }) => {
       const message = `listener ${listener.name}: ${joinMessages([...refusals, ...unresolved])}`;
       return { accepted: reason, programmed: reason, message };

@@ -78,10 +78,5 @@ function refusalOf(set: ListenerSet, { gateway, refusals }: Parent, labels: Name
 
 /** Whether the set is accepted as a whole, as its status says: some listener of it is served. */
 export function isAttachedSet({ refusal, listeners }: ListenerSetState): boolean {
-  return refusal === undefined && listeners.some(isValidListener);
-}
-
-/** Accepted, and with what it needs to be served. */
-export function isValidListener({ listener, refusals, tls }: ListenerState): boolean {
-  return refusals.length === 0 && (listener.protocol !== "HTTPS" || tls !== undefined);
+  return refusal === undefined && listeners.some(({ isServable }) => isServable);
 }

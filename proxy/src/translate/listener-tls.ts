@@ -1,7 +1,8 @@
 /**
  * TLS of a listener: the certificates it refers to, its options, and how its Gateway has clients of its port show who
  * they are (Gateway API `ListenerTLSConfig`, `FrontendTLSConfig`). A reference that cannot be followed leaves the others
- * in force; a listener without any certificate is not served, nor one whose clients nothing could validate.
+ * in force, and one to an object that has become malformed leaves in force what that held before; a listener without any
+ * certificate is not served, nor one whose clients nothing could validate.
  */
 import type { Gateway } from "../api/gateway.ts";
 import type { FieldPath } from "../api/issue.ts";
@@ -10,7 +11,7 @@ import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
 import type { ListenerUnresolved } from "../api/status.ts";
 import type { Certificate, ClientValidation, ListenerTls } from "../ir/snapshot.ts";
-import { type Read, readAuthorities, readCertificate } from "./certificates.ts";
+import { type Held, noValidAuthority } from "./credentials.ts";
 import type { Finding } from "./finding.ts";
 import { type NamedObjects, namedConfigMaps, namedSecrets, type ReadableResources } from "./named-objects.ts";
 import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
@@ -20,6 +21,7 @@ import { judgeTlsOptions } from "./tls-options.ts";
 export interface JudgedTls {
   /** Undefined where the listener cannot be served. */
   readonly tls: ListenerTls | undefined;
+  /** Why the listener is not accepted; where `tls` is there all the same, it is what was sound before. */
   readonly refusals: readonly Finding<"UnsupportedValue" | "NoValidCACertificate">[];
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
   readonly unserved: readonly Finding<"Unserved">[];
@@ -33,6 +35,8 @@ export type JudgeTls = (gateway: Gateway, owner: ListenerOwner, listener: Listen
 
 type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "resolved"; readonly value: T }
+  /** The object is malformed; this is what it held before. */
+  | { readonly kind: "former"; readonly value: T; readonly reason: Reason; readonly message: string }
   | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
 
 export function tlsJudge(resources: ReadableResources): JudgeTls {
@@ -46,15 +50,15 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
     // A ListenerSet's status tells of its Gateway's faults, but they stand in another manifest.
     const validationPath = owner === gateway ? validation?.path : undefined;
     const authorities = resolveAll(validation?.refs ?? [], validationPath, (ref) => authoritiesOf(gateway, ref), path);
-    const refusals: JudgedTls["refusals"] = [
-      ...options.refusals,
-      ...(validation !== undefined && authorities.values.length === 0
-        ? [{ reason: "NoValidCACertificate" as const, message: noAuthority, path: validationPath ?? path }]
-        : []),
-    ];
+    const refusals: JudgedTls["refusals"][number][] = [...options.refusals];
+    const canValidate = validation === undefined || authorities.values.length > 0;
+    if (validation !== undefined && authorities.unresolved.length === validation.refs.length) {
+      const message = noValidAuthority("its clients", canValidate);
+      refusals.push({ reason: "NoValidCACertificate", message, path: validationPath ?? path });
+    }
     const clientValidation: ClientValidation | undefined =
       validation === undefined ? undefined : { authorities: authorities.values.join("\n"), mode: validation.mode };
-    const isServed = refusals.length === 0 && certificates.values.length > 0;
+    const isServed = options.refusals.length === 0 && canValidate && certificates.values.length > 0;
     return {
       tls: isServed
         ? { certificates: certificates.values, ...options.options, ...(clientValidation && { clientValidation }) }
@@ -80,13 +84,14 @@ export function certificateResolver(
 ): (owner: ListenerOwner, ref: SecretReference) => ResolvedCertificate {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const secrets = namedSecrets(resources);
+  const { certificate } = resources.credentials;
   return (owner, ref) => {
     if (ref.group !== "" || ref.kind !== "Secret") {
       const message = `kind ${ref.kind} (group "${ref.group}") holds no certificate, accepted is Secret`;
       return { kind: "unresolved", reason: "InvalidCertificateRef", message };
     }
     const found = follow(isPermitted, owner, ref, secrets);
-    return found.kind === "unresolved" ? found : asResolved(found, "InvalidCertificateRef", readCertificate);
+    return found.kind === "unresolved" ? found : asResolved(found, "InvalidCertificateRef", certificate);
   };
 }
 
@@ -97,13 +102,14 @@ function authoritiesResolver(
 ): (gateway: Gateway, ref: ValidationRef) => ResolvedAuthorities {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const configMaps = namedConfigMaps(resources);
+  const { authorities } = resources.credentials;
   return (gateway, ref) => {
     if (ref.group !== "" || ref.kind !== "ConfigMap") {
       const message = `kind ${ref.kind} (group "${ref.group}") holds no authorities, accepted is ConfigMap`;
       return { kind: "unresolved", reason: "InvalidCACertificateKind", message };
     }
     const found = follow(isPermitted, gateway, ref, configMaps);
-    return found.kind === "unresolved" ? found : asResolved(found, "InvalidCACertificateRef", readAuthorities);
+    return found.kind === "unresolved" ? found : asResolved(found, "InvalidCACertificateRef", authorities);
   };
 }
 
@@ -136,15 +142,16 @@ function follow<T>(
 function asResolved<Object, T, Reason extends ListenerUnresolved>(
   { name, object, absence }: Found<Object>,
   reason: Reason,
-  read: (object: Object) => Read<T>,
+  read: (object: Object) => Held<T>,
 ): Resolved<T, Reason> {
   if (object === undefined) return { kind: "unresolved", reason, message: `${name} ${absence}` };
-  const result = read(object);
-  if (result.kind === "read") return { kind: "resolved", value: result.value };
-  return { kind: "unresolved", reason, message: result.message };
+  const held = read(object);
+  if (held.kind === "read") return { kind: "resolved", value: held.value };
+  const message = `${name} ${held.fault}`;
+  return held.kind === "former"
+    ? { kind: "former", value: held.value, reason, message }
+    : { kind: "unresolved", reason, message };
 }
-
-const noAuthority = "no certificate of an authority can be used to validate its clients";
 
 interface Validation {
   readonly mode: ClientValidation["mode"];
@@ -187,8 +194,8 @@ function resolveAll<Ref, T, Reason extends ListenerUnresolved>(
   refs.forEach((ref, index) => {
     const resolved = resolve(ref);
     const path = listPath === undefined ? elsewhere : [...listPath, index];
-    if (resolved.kind === "resolved") values.push(resolved.value);
-    else unresolved.push({ reason: resolved.reason, message: resolved.message, path });
+    if (resolved.kind !== "unresolved") values.push(resolved.value);
+    if (resolved.kind !== "resolved") unresolved.push({ reason: resolved.reason, message: resolved.message, path });
   });
   return { values, unresolved };
 }

@@ -27,7 +27,7 @@ export interface ListenerState {
   readonly supportedKinds: readonly RouteKind[];
   /** Present where it is served with TLS. */
   readonly tls: ListenerTls | undefined;
-  /** Why it serves nothing; empty when accepted. */
+  /** Why it is not accepted. */
   readonly refusals: readonly Finding<ListenerRefusal>[];
   /** What it refers to in vain; it serves with what is left, if it can. */
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
@@ -35,7 +35,9 @@ export interface ListenerState {
   readonly unserved: readonly Finding<"Unserved">[];
   /** Another TLS listener of the port has some of its hosts. */
   readonly isOverlapping: boolean;
-  /** Whether it stands in the snapshot: accepted, with what it needs, on a Gateway that is. */
+  /** Accepted, and with what it needs; or with what it had, where its authorities are malformed now. */
+  readonly isServable: boolean;
+  /** Whether it stands in the snapshot: servable, and on a Gateway that is. */
   readonly isProgrammed: boolean;
 }
 
@@ -70,7 +72,7 @@ export function judgeListeners(hosts: readonly ListenerHost[], judgeTls: JudgeTl
     const isTls = listener.protocol === "HTTPS";
     const tls = isTls ? judgeTls(gateway, owner, listener, path) : plain;
     const kinds = allowedKinds(listener, path);
-    const refusals = [...refusalsOf(claim, conflicts.get(key)), ...tls.refusals];
+    const refusals = refusalsOf(claim, conflicts.get(key));
     const isServable = refusals.length === 0 && (tls.tls !== undefined || !isTls);
     const state: ListenerState = {
       gateway,
@@ -80,10 +82,11 @@ export function judgeListeners(hosts: readonly ListenerHost[], judgeTls: JudgeTl
       path,
       supportedKinds: kinds.supported,
       tls: tls.tls,
-      refusals,
+      refusals: [...refusals, ...tls.refusals],
       unresolved: [...tls.unresolved, ...kinds.invalid],
       unserved: tls.unserved,
       isOverlapping: overlaps.has(key),
+      isServable,
       isProgrammed: isServable && addresses.length > 0,
     };
     return [key, state];

@@ -1,10 +1,12 @@
 /** Secrets and ConfigMaps by their names; of one that is not there, whether it does not exist or may not be read. */
 import { renderKey, type ResourceKey, type ResourceSet } from "../api/resource.ts";
+import type { Credentials } from "./credentials.ts";
 import { indexByName, type Named } from "./object-names.ts";
 
-/** What translation begins with: resources, and those that are named and may not be read. */
+/** What translation begins with: resources, those that are named and may not be read, and how credentials are read. */
 export interface ReadableResources extends ResourceSet {
   readonly unreadable: ReadonlySet<ResourceKey>;
+  readonly credentials: Credentials;
 }
 
 export interface NamedObjects<T> {

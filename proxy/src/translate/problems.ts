@@ -1,6 +1,8 @@
 /** Everything that translation found wrong, as problems at their fields: what the conditions say, for people. */
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import type { BackendState } from "./backend-resource.ts";
+import { secretFindings } from "./backend-status.ts";
 import type { Environment } from "./environment.ts";
 import { type TlsPolicyState, tlsPolicyFindings } from "./backend-tls.ts";
 import { type Finding, problemsFrom } from "./finding.ts";
@@ -55,4 +57,9 @@ export function policyProblems({ policy, targets, global }: PolicyState): readon
     unattached === undefined ? [] : [resourceProblem(key, ["spec", "targetRefs", index], unattached.message)],
   );
   return [...problems, ...problemsFrom(key, global?.findings ?? [])];
+}
+
+/** A Secret that cannot be used at all is told by the routes that name the Backend. */
+export function backendProblems({ resource, malformed }: BackendState): readonly ResourceProblem[] {
+  return problemsFrom(resourceKey(resource), secretFindings(malformed));
 }

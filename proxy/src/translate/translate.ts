@@ -7,21 +7,29 @@ import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import { backendStatus } from "./backend-status.ts";
+import { backendJudge } from "./backend-resource.ts";
 import { judgeTlsPolicies } from "./backend-tls.ts";
 import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
 import { buildBinds, collectBackends } from "./binds.ts";
+import { noCredentials, openCredentials, type SoundCredentials } from "./credentials.ts";
 import { type Environment, hostEnvironment } from "./environment.ts";
 import { gatewayClassStatuses } from "./gateway-classes.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 import { judgeGateways } from "./gateways.ts";
 import { globalTranslator } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
-import { namedSecrets } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
-import { classProblems, gatewayProblems, policyProblems, routeProblems, tlsPolicyProblems } from "./problems.ts";
+import {
+  backendProblems,
+  classProblems,
+  gatewayProblems,
+  policyProblems,
+  routeProblems,
+  tlsPolicyProblems,
+} from "./problems.ts";
 import { routeStatus } from "./route-status.ts";
 import { judgeRoutes } from "./routes.ts";
 
@@ -30,6 +38,8 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   readonly statuses: Statuses;
   /** What the conditions say, at the fields that are at fault. */
   readonly problems: readonly ResourceProblem[];
+  /** For `TranslateOptions.before` of the next translation. */
+  readonly credentials: SoundCredentials;
 }
 
 export interface TranslateOptions {
@@ -39,14 +49,15 @@ export interface TranslateOptions {
   readonly environment?: Environment;
   /** Secrets and ConfigMaps that are named and may not be read; without them a missing one does not exist. */
   readonly unreadable?: ReadonlySet<ResourceKey>;
+  /** What was sound of the credentials until now, and stays in force where they are malformed. Default: nothing. */
+  readonly before?: SoundCredentials;
 }
 
 /** Never throws, and gives the same for the same resources in any order. */
-export function translate(
-  known: ResourceSet,
-  { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() }: TranslateOptions = {},
-): Translation {
-  const resources = { ...known, unreadable };
+export function translate(known: ResourceSet, options: TranslateOptions = {}): Translation {
+  const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set(), before = noCredentials } = options;
+  const credentials = openCredentials(before);
+  const resources = { ...known, unreadable, credentials };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
   const tlsPolicies = judgeTlsPolicies(resources);
@@ -56,7 +67,7 @@ export function translate(
   const context = { gateways, routes, translateGlobal, readyReplicas };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
   const users = gatewaysByService(routes);
-  const secrets = namedSecrets(resources);
+  const backends = resources.Backend.map(backendJudge(resources));
   const gatewayStates = [...gateways.ours.values()];
 
   return {
@@ -71,7 +82,7 @@ export function translate(
       httpRoutes: routes.map(routeStatus).sort(byName),
       backendTlsPolicies: tlsPolicies.policies.map((state) => backendTlsPolicyStatus(state, users)).sort(byName),
       proxyPolicies: policies.map(policyStatus).sort(byName),
-      backends: resources.Backend.map((backend) => backendStatus(backend, secrets)).sort(byName),
+      backends: backends.map(backendStatus).sort(byName),
     },
     problems: [
       ...classProblems(resources, environment),
@@ -81,7 +92,9 @@ export function translate(
       ...routes.flatMap(routeProblems),
       ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
       ...policies.flatMap(policyProblems),
+      ...backends.flatMap(backendProblems),
     ],
+    credentials: credentials.sound,
   };
 }
 
