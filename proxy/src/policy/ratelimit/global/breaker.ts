@@ -65,6 +65,11 @@ export class Breaker {
     if (this.#isOpen) this.#shut();
   }
 
+  /** A call was answered, but after longer than a request waits: requests had better not, and the probe's turn is over. */
+  succeededLate(): void {
+    if (this.#isOpen && !this.#wantsProbe) this.#wait();
+  }
+
   /** The service has been asked for its health in place of a probe. @param fault undefined: it is well. */
   heardOfHealth(fault: string | undefined): void {
     if (!this.#isOpen) return;

@@ -201,6 +201,63 @@ describe("a service that is away while nobody asks for anything", () => {
   });
 });
 
+describe("a service that answers after 120 ms, when requests wait 100", () => {
+  function slowService() {
+    const clock = new FakeClock();
+    let isSlow = true;
+    let arrived = 0;
+    const client: UnaryClient = {
+      update: () => undefined,
+      close: () => undefined,
+      call(path, _message, timeoutMs, done) {
+        const answerMs = isSlow ? 120 : 1;
+        const isInTime = answerMs <= timeoutMs;
+        clock.setTimer(Math.min(answerMs, timeoutMs), () => {
+          if (isInTime && path !== health) arrived++;
+          done(isInTime ? ok : callFailure("timeout", "late"));
+        });
+      },
+    };
+    const service = new ServiceClient({ key: "service", client, clock, observer: silentObserver });
+    /** A request each 10 ms for a while, each with a charge. @returns how many waited for their whole timeout */
+    const serve = (requests: number): number => {
+      let waited = 0;
+      for (let at = 0; at < requests; at++) {
+        const askedMs = clock.monotonicMs();
+        service.ask("shouldRateLimit", call, 100, () => {
+          if (clock.monotonicMs() - askedMs >= 100) waited++;
+          service.charge("shouldRateLimit", call);
+        });
+        clock.advance(10);
+      }
+      return waited;
+    };
+    return { clock, service, serve, arrived: () => arrived, recover: () => void (isSlow = false) };
+  }
+
+  test("has few requests wait for it, though it takes their charges", () => {
+    const { serve } = slowService();
+    expect(serve(3_000)).toBeLessThan(20);
+  });
+
+  test("gets every charge, however long it stays slow", () => {
+    const { clock, service, serve, arrived } = slowService();
+    serve(3_000);
+    expect(service.state().breaker).toBe("open");
+    clock.advance(10_000);
+    expect([arrived(), service.state().chargesBuffered]).toEqual([3_000, 0]);
+  });
+
+  test("decides again when it is fast again", () => {
+    const { service, serve, recover } = slowService();
+    serve(100);
+    expect(service.state().breaker).toBe("open");
+    recover();
+    serve(100);
+    expect(service.state().breaker).toBe("closed");
+  });
+});
+
 describe("a service that answers nonsense", () => {
   test("is told once until it answers well", () => {
     let outcome: CallOutcome = callFailure("rejected", "gRPC status 3");

@@ -102,6 +102,10 @@ export class ServiceClient {
   #chargesInFlight = 0;
   /** A charge has been the probe since the breaker changed. */
   #hasProbedByCharge = false;
+  /** How long the last request that asked would have waited. */
+  #patienceMs = Number.POSITIVE_INFINITY;
+  /** The last charge arrived, though the breaker may be open: a service too slow for requests is not away. */
+  #takesCharges = false;
   #retry: Timer | undefined;
   #isMisbehaving = false;
   #failuresInARow = 0;
@@ -121,6 +125,7 @@ export class ServiceClient {
         this.#cause = cause;
         this.#sinceMs = clock.nowMs();
         this.#hasProbedByCharge = false;
+        this.#takesCharges = false;
         observer.breakerChanged(key, isOpen, cause);
         if (isOpen) this.#tellIdle();
         else {
@@ -144,6 +149,7 @@ export class ServiceClient {
    * that case the question may still go out, for the service to count and for the breaker to learn from.
    */
   ask(method: Method, call: RateLimitCall, timeoutMs: number, done: (answer: Answer) => void): void {
+    this.#patienceMs = timeoutMs;
     if (!this.#breaker.isOpen) {
       this.#call(methods[method], encodeRateLimitCall(call), timeoutMs, done);
       return;
@@ -155,7 +161,7 @@ export class ServiceClient {
   /** Has the service count what has been used already; kept and sent later while it is away. */
   charge(method: Method, call: RateLimitCall): void {
     const charge = { path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() };
-    if (this.#breaker.isOpen || this.#buffered.length > 0) this.#keep(charge);
+    if (!this.#isTaking || this.#buffered.length > 0) this.#keep(charge);
     else this.#send(charge);
   }
 
@@ -214,23 +220,36 @@ export class ServiceClient {
     return this.#options.clock.monotonicMs();
   }
 
-  #call(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void): void {
+  /** Whether a charge that is sent now can be expected to arrive. */
+  get #isTaking(): boolean {
+    return !this.#breaker.isOpen || this.#takesCharges;
+  }
+
+  /** @param patienceMs an answer that takes longer says nothing for requests. */
+  #call(
+    path: string,
+    message: Buffer,
+    timeoutMs: number,
+    done: (answer: Answer) => void,
+    patienceMs = Number.POSITIVE_INFINITY,
+  ): void {
     const startMs = this.#nowMs();
     this.#options.client.call(path, message, timeoutMs, (outcome) => {
       const answer = readAnswer(outcome);
-      this.#learn(answer, startMs);
+      this.#learn(answer, startMs, patienceMs);
       done(answer);
     });
   }
 
-  #learn(answer: Answer, startMs: number): void {
+  #learn(answer: Answer, startMs: number, patienceMs: number): void {
     const { key, observer, clock } = this.#options;
     const durationMs = this.#nowMs() - startMs;
     if (answer.kind === "answered") {
       this.#isMisbehaving = false;
       this.#noteWell();
       observer.called(key, answer.answer.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
-      this.#breaker.succeeded();
+      if (durationMs <= patienceMs) this.#breaker.succeeded();
+      else this.#breaker.succeededLate();
       return;
     }
     observer.called(key, answer.cause, durationMs);
@@ -251,13 +270,15 @@ export class ServiceClient {
   }
 
   #send(charge: Charge): void {
-    this.#chargesInFlight++;
-    this.#call(charge.path, charge.message, chargeTimeoutMs, (answer) => {
+    const done = (answer: Answer): void => {
       this.#chargesInFlight--;
+      this.#takesCharges = answer.kind === "answered";
       if (answer.kind === "failed") this.#failed(charge, answer);
-      if (!this.#breaker.isOpen) this.#sendBuffered();
+      this.#sendBuffered();
       this.#tellIdle();
-    });
+    };
+    this.#chargesInFlight++;
+    this.#call(charge.path, charge.message, chargeTimeoutMs, done, this.#patienceMs);
   }
 
   #failed(charge: Charge, { cause }: CallFailure): void {
@@ -284,7 +305,7 @@ export class ServiceClient {
     if (this.#breaker.isOpen || this.#retry !== undefined) return;
     this.#retry = this.#options.clock.setTimer(retryPauseMs, () => {
       this.#retry = undefined;
-      if (!this.#breaker.isOpen) this.#sendBuffered();
+      this.#sendBuffered();
     });
   }
 
@@ -295,7 +316,7 @@ export class ServiceClient {
   #sendBuffered(): void {
     // While a retry is awaited the last attempt has just failed.
     if (this.#retry !== undefined) return;
-    while (this.#buffered.length > 0 && this.#chargesInFlight < maxChargesInFlight && !this.#breaker.isOpen) {
+    while (this.#buffered.length > 0 && this.#chargesInFlight < maxChargesInFlight && this.#isTaking) {
       if (!this.#sendNext()) return;
     }
   }
@@ -314,7 +335,7 @@ export class ServiceClient {
 
   #tellIdle(): void {
     if (this.#onIdle === undefined || this.#chargesInFlight > 0) return;
-    if (this.#buffered.length === 0 || this.#breaker.isOpen) this.#onIdle();
+    if (this.#buffered.length === 0 || !this.#isTaking) this.#onIdle();
   }
 }
 
