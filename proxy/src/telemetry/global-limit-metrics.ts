@@ -39,6 +39,11 @@ export class GlobalLimitMetrics {
     this.#families.droppedCharges.cell(service, reason).value++;
   }
 
+  retired(service: string): void {
+    this.#families.openBreakers.cell(service).value = 0;
+    this.#families.bufferedCharges.cell(service).value = 0;
+  }
+
   snapshot(): MetricsSnapshot {
     return takeSnapshot(this.#families);
   }

@@ -142,7 +142,7 @@ export const globalLimitMetrics = {
   droppedCharges: {
     name: "gateway_proxy_global_limit_charges_dropped_total",
     type: "counter",
-    help: "Charges of tokens that never reached their rate limit service: too many waited (`overflow`), one waited too long (`expired`), or the service did not take it (`rejected`).",
+    help: "Charges of tokens that never reached their rate limit service: too many waited (`overflow`), one waited too long (`expired`), the service did not take it (`rejected`), or no policy names the service any more (`retired`).",
     labels: ["service", "reason"],
   },
 } as const satisfies MetricTable;

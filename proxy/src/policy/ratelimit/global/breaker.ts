@@ -85,6 +85,7 @@ export class Breaker {
 
   /** A call failed in a way that says that the service is away; of a probe as well. */
   failed(cause: string): void {
+    if (this.#hasEnded) return;
     this.#failures++;
     if (this.#isOpen) {
       // The probe's turn is over; a call from before the opening changes nothing.
@@ -99,7 +100,7 @@ export class Breaker {
     this.#options.onChange(true, cause);
   }
 
-  /** Wants nothing any more. */
+  /** Wants nothing any more, and tells of nothing. */
   close(): void {
     this.#hasEnded = true;
     this.#stop();

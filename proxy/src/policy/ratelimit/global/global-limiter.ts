@@ -2,7 +2,7 @@
  * The global limits of a worker: its services, with connections, breakers and charges that outlive snapshots, and the
  * sets of limits that apply to each rule of the snapshot in force.
  */
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
@@ -32,14 +32,19 @@ export interface GlobalLimiterOptions {
   readonly observer: GlobalLimitObserver;
 }
 
-/** A service that no limit names any more is kept for requests that began before. */
+/** A service that no limit names any more is kept for requests that began before, and for an edit that names it again. */
 const retirementMs = 60_000;
+
+interface Retired {
+  readonly service: ServiceClient;
+  readonly timer: Timer;
+}
 
 export class GlobalLimiter {
   readonly #options: GlobalLimiterOptions;
   readonly #gateServices: GateServices;
   readonly #services = new Map<string, ServiceClient>();
-  readonly #retired = new Set<ServiceClient>();
+  readonly #retired = new Map<string, Retired>();
   /** By limit of the snapshot, since all rules under a policy share one. */
   #gates = new WeakMap<GlobalLimit, LimitGate>();
 
@@ -55,7 +60,7 @@ export class GlobalLimiter {
     for (const [key, service] of this.#services) {
       if (wanted.has(key)) continue;
       this.#services.delete(key);
-      this.#retire(service);
+      this.#retire(key, service);
     }
     for (const key of wanted) this.#open(key, backends[key] ?? nowhere);
     this.#gates = new WeakMap();
@@ -83,18 +88,23 @@ export class GlobalLimiter {
 
   /** Resolves when the charges under way have arrived; those for a service that is away are given up. */
   async drain(): Promise<void> {
-    await Promise.all([...this.#services.values(), ...this.#retired].map((service) => service.idle()));
+    await Promise.all(this.#all().map((service) => service.idle()));
   }
 
   /** Closes every connection now. */
   close(): void {
-    for (const service of [...this.#services.values(), ...this.#retired]) service.close();
+    for (const { timer } of this.#retired.values()) timer.cancel();
+    for (const service of this.#all()) service.close();
     this.#services.clear();
     this.#retired.clear();
   }
 
+  #all(): readonly ServiceClient[] {
+    return [...this.#services.values(), ...Array.from(this.#retired.values(), ({ service }) => service)];
+  }
+
   #open(key: string, endpoints: Endpoints): ServiceClient {
-    let service = this.#services.get(key);
+    let service = this.#services.get(key) ?? this.#recall(key);
     if (service === undefined) {
       const { clock, openClient, observer } = this.#options;
       service = new ServiceClient({ key, client: openClient(key), clock, observer });
@@ -104,12 +114,22 @@ export class GlobalLimiter {
     return service;
   }
 
-  #retire(service: ServiceClient): void {
-    this.#retired.add(service);
-    this.#options.clock.setTimer(retirementMs, () => {
-      this.#retired.delete(service);
+  #retire(key: string, service: ServiceClient): void {
+    const timer = this.#options.clock.setTimer(retirementMs, () => {
+      this.#retired.delete(key);
       service.close();
     });
+    this.#retired.set(key, { service, timer });
+  }
+
+  /** Takes a service out of retirement, with all that it knows. */
+  #recall(key: string): ServiceClient | undefined {
+    const retired = this.#retired.get(key);
+    if (retired === undefined) return undefined;
+    retired.timer.cancel();
+    this.#retired.delete(key);
+    this.#services.set(key, retired.service);
+    return retired.service;
   }
 
   #gateOf(limit: GlobalLimit): LimitGate {

@@ -11,6 +11,8 @@ export interface GlobalLimitObserver {
   /** How many charges of this worker wait for the service now. */
   chargesBuffered(service: string, count: number): void;
   chargeDropped(service: string, reason: DropReason): void;
+  /** No limit of this worker has named the service for a while: its breaker and its charges are no more. */
+  retired(service: string): void;
 }
 
 /** Why a charge never reached its service. */
@@ -20,7 +22,9 @@ export type DropReason =
   /** It waited too long to still mean anything. */
   | "expired"
   /** The service refused it. */
-  | "rejected";
+  | "rejected"
+  /** No limit names the service any more. */
+  | "retired";
 
 /** For whoever does not care. */
 export const silentObserver: GlobalLimitObserver = {
@@ -29,4 +33,5 @@ export const silentObserver: GlobalLimitObserver = {
   misbehaved: () => undefined,
   chargesBuffered: () => undefined,
   chargeDropped: () => undefined,
+  retired: () => undefined,
 };

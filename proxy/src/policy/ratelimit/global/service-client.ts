@@ -12,7 +12,7 @@ import { BoundedCache } from "./bounded-cache.ts";
 import { Breaker } from "./breaker.ts";
 import { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
-import type { GlobalLimitObserver } from "./observer.ts";
+import type { DropReason, GlobalLimitObserver } from "./observer.ts";
 import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
 import {
   type CallFailure,
@@ -114,6 +114,7 @@ export class ServiceClient {
   #sinceMs: number;
   #lastError: ServiceState["lastError"];
   #onIdle: (() => void) | undefined;
+  #isClosed = false;
 
   constructor(options: ServiceClientOptions) {
     const { key, clock, observer } = options;
@@ -189,10 +190,15 @@ export class ServiceClient {
     });
   }
 
+  /** Asks and sends nothing any more. */
   close(): void {
+    const { client, observer, key } = this.#options;
+    this.#isClosed = true;
     this.#breaker.close();
     this.#retry?.cancel();
-    this.#options.client.close();
+    client.close();
+    while (this.#buffered.pop() !== undefined) this.#drop("retired");
+    observer.retired(key);
     this.#onIdle?.();
   }
 
@@ -292,6 +298,10 @@ export class ServiceClient {
 
   #keep(charge: Charge): void {
     const { key, observer } = this.#options;
+    if (this.#isClosed) {
+      this.#drop("retired");
+      return;
+    }
     if (this.#buffered.length >= maxBuffered) {
       this.#buffered.shift();
       this.#drop("overflow");
@@ -302,14 +312,14 @@ export class ServiceClient {
 
   /** After a charge that failed by itself; where the service is away the breaker says when to go on. */
   #retryLater(): void {
-    if (this.#breaker.isOpen || this.#retry !== undefined) return;
+    if (this.#breaker.isOpen || this.#retry !== undefined || this.#isClosed) return;
     this.#retry = this.#options.clock.setTimer(retryPauseMs, () => {
       this.#retry = undefined;
       this.#sendBuffered();
     });
   }
 
-  #drop(reason: "overflow" | "expired" | "rejected"): void {
+  #drop(reason: DropReason): void {
     this.#options.observer.chargeDropped(this.#options.key, reason);
   }
 
