@@ -200,6 +200,14 @@ describe("failureMode: Local", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
   });
 
+  test("a failure of the backend tells of the fallback's unit that is back", async () => {
+    const gateway = await serveUnder(
+      await startBackend(answering(503)),
+      globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`),
+    );
+    expect((await ask(gateway)).limit).toEqual(["3", "3", "60"]);
+  });
+
   test("without a fallback the limits that the service last reported are kept, for the same values", async () => {
     let isAway = false;
     const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));

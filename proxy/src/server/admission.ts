@@ -4,16 +4,20 @@ import type { TokenUsage } from "../ir/usage.ts";
 import type { GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
 import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { LimitState } from "../policy/ratelimit/window.ts";
 
 export class Admitted {
   readonly #clock: Clock;
   readonly #local: Allowed | undefined;
   readonly #global: GlobalPass | undefined;
+  /** Of the local limits, as the client is told. */
+  #state: LimitState | undefined;
 
   constructor(clock: Clock, local: Allowed | undefined, global: GlobalPass | undefined) {
     this.#clock = clock;
     this.#local = local;
     this.#global = global;
+    this.#state = local?.state;
   }
 
   /**
@@ -21,7 +25,7 @@ export class Admitted {
    * own. Edits `headers` (flat) in place; without effect where nothing is enforced.
    */
   setHeaders(headers: string[]): void {
-    const state = this.#local?.state;
+    const state = this.#state;
     const view = this.#global?.view;
     if (view !== undefined && view.otherHeaders.length > 0) headers.push(...view.otherHeaders);
     const localShare = state === undefined ? Infinity : state.remaining / state.limit;
@@ -43,9 +47,9 @@ export class Admitted {
     this.#global?.charge(usage);
   }
 
-  /** Gives back what this replica has counted; what a rate limit service has counted stays counted. */
+  /** Gives back what this replica has counted, headers included; what a rate limit service has counted stays counted. */
   refund(): void {
-    this.#local?.lease.refund(this.#clock.monotonicMs());
+    this.#state = this.#local?.lease.refund(this.#clock.monotonicMs());
     this.#global?.refund();
   }
 }

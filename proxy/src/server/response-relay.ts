@@ -88,7 +88,7 @@ export class ResponseRelay implements ResponseSink {
     }
     if (isWithoutContent(status)) removeField(headers, "content-length");
     if (readsUsage || hidesUsage) this.#readUsage(status, headers);
-    this.#begin(status, headers, call);
+    this.#begin(status, call);
     this.#headers = headers;
     this.#state = "headHeld";
     this.#isTrailersOnly = fieldOf(headers, "grpc-status") !== undefined;
@@ -99,7 +99,8 @@ export class ResponseRelay implements ResponseSink {
     const { record, downstream, owner } = this.#options;
     owner.onSwitched();
     // HTTP/2 says with 200 what HTTP/1.1 says with 101 (RFC 8441 §5).
-    this.#begin(downstream.httpVersion === "2" ? 200 : 101, headers, call);
+    this.#begin(downstream.httpVersion === "2" ? 200 : 101, call);
+    this.#finishHead(headers);
     try {
       const client = downstream.switchProtocols(headers);
       this.#state = "ended";
@@ -111,11 +112,18 @@ export class ResponseRelay implements ResponseSink {
     }
   }
 
-  #begin(status: number, headers: string[], call: UpstreamCall): void {
-    const { record, clock, admission, editResponse } = this.#options;
+  #begin(status: number, call: UpstreamCall): void {
+    const { record, clock } = this.#options;
     record.status = status;
     record.endpoint = call.address;
     record.upstreamMs = clock.monotonicMs() - this.sentMs;
+  }
+
+  /** Makes a head ours when it leaves. A failed call that is made again has not been refunded until then. */
+  #finishHead(headers: string[]): void {
+    const { record, admission, editResponse } = this.#options;
+    // Before the headers, so that the client is told of the unit that it has back.
+    if (record.status >= 500) admission?.refund();
     admission?.setHeaders(headers);
     editResponse?.(headers);
   }
@@ -205,10 +213,7 @@ export class ResponseRelay implements ResponseSink {
     if (outcome?.kind === "counted") {
       record.usage = outcome.usage;
       admission?.charge(outcome.usage);
-    } else {
-      if (outcome !== undefined) record.usageUnread = outcome.reason;
-      if (record.status >= 500) admission?.refund();
-    }
+    } else if (outcome !== undefined) record.usageUnread = outcome.reason;
     this.#onSettled?.();
     this.#onSettled = undefined;
   }
@@ -225,6 +230,7 @@ export class ResponseRelay implements ResponseSink {
   }
 
   #start(): void {
+    this.#finishHead(this.#headers);
     this.#options.downstream.start(this.#options.record.status, this.#headers);
     this.#state = "started";
   }
@@ -258,6 +264,7 @@ export class ResponseRelay implements ResponseSink {
   #respond(body: Buffer): void {
     const { downstream, record } = this.#options;
     record.responseBytes = body.length;
+    this.#finishHead(this.#headers);
     downstream.respond(record.status, this.#headers, body);
     this.#state = "ended";
   }

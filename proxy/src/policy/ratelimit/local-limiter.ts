@@ -70,8 +70,12 @@ export interface Lease {
   charge(tokens: number, nowMs: number): void;
   /** The same for the entry at that place of its policy alone. */
   chargeEntry(entry: number, tokens: number, nowMs: number): void;
-  /** Gives the request's units back, as far as their windows are still open. Later calls do nothing. */
-  refund(nowMs: number): void;
+  /**
+   * Gives the request's units back, as far as their windows are still open. Later calls give nothing.
+   *
+   * @returns the state of the enforced entry nearest to exhaustion now; undefined when no entry is enforced.
+   */
+  refund(nowMs: number): LimitState | undefined;
 }
 
 /**
@@ -224,16 +228,14 @@ export class LimitSet {
 
   #allow(ids: readonly CounterId[], nowMs: number): Allowed {
     const startsMs: number[] = [];
-    let nearest: Entry | undefined;
     let isAllAllowed = true;
     for (const entry of this.#entries) {
       startsMs.push(entry.admits ? entry.startMs : notCounted);
       isAllAllowed &&= entry.admits;
-      if (entry.isEnforced && (nearest === undefined || isNearer(entry, nearest))) nearest = entry;
     }
     return {
       kind: "allowed",
-      state: nearest === undefined ? undefined : stateOf(nearest, nowMs),
+      state: nearestState(this.#entries, nowMs),
       lease: new CounterLease(this.#table, this.#entries, ids, startsMs),
       decisions: isAllAllowed ? this.#allAllowed : this.#decisions(),
     };
@@ -278,6 +280,15 @@ function countersOf(ids: readonly CounterId[]): Counters {
 
 function windowEnd(entry: Entry): number {
   return entry.startMs + entry.budget.windowMs;
+}
+
+/** Of the enforced entry nearest to exhaustion, with each entry's counter as it was last loaded. */
+function nearestState(entries: readonly Entry[], nowMs: number): LimitState | undefined {
+  let nearest: Entry | undefined;
+  for (const entry of entries) {
+    if (entry.isEnforced && (nearest === undefined || isNearer(entry, nearest))) nearest = entry;
+  }
+  return nearest === undefined ? undefined : stateOf(nearest, nowMs);
 }
 
 /** Smallest remaining ÷ limit; requests before tokens, then the order of the entries. */
@@ -332,16 +343,19 @@ class CounterLease implements Lease {
     this.#update(entry, id, nowMs, () => count(entry, tokens, nowMs));
   }
 
-  refund(nowMs: number): void {
-    if (this.#isRefunded) return;
-    this.#isRefunded = true;
+  refund(nowMs: number): LimitState | undefined {
     for (let at = 0; at < this.#ids.length; at++) {
       const entry = this.#entries[at];
       const id = this.#ids[at];
       const startMs = this.#startsMs[at] ?? notCounted;
-      if (entry === undefined || id === undefined || !entry.countsRequests || startMs === notCounted) continue;
-      this.#update(entry, id, nowMs, () => uncount(entry, entry.units, startMs));
+      if (entry === undefined || id === undefined) continue;
+      const gives = entry.countsRequests && startMs !== notCounted && !this.#isRefunded;
+      this.#update(entry, id, nowMs, () => {
+        if (gives) uncount(entry, entry.units, startMs);
+      });
     }
+    this.#isRefunded = true;
+    return nearestState(this.#entries, nowMs);
   }
 
   /** Settles one counter, lets `change` at it, and stores it. */

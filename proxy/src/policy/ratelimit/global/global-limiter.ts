@@ -17,6 +17,7 @@ import {
   type Refused,
   type Undecided,
   type Verdict,
+  viewOfState,
 } from "./limit-gate.ts";
 import type { Learned } from "./learned-limits.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
@@ -236,16 +237,27 @@ export class GlobalPass {
   readonly #passes: readonly GatePass[];
   readonly #view: RequestView;
   readonly #clock: Clock;
-  /** What the client is told; undefined where nothing is known. */
-  readonly view: LimitView | undefined;
+  #told: LimitView | undefined;
 
   constructor(passes: readonly GatePass[], view: RequestView, clock: Clock) {
     this.#passes = passes;
     this.#view = view;
     this.#clock = clock;
-    // A limit that only watches does not show.
-    this.view = nearest(
-      passes.flatMap(({ gate, verdict }) => (gate.limit.mode === "Enforce" ? (verdict.view ?? []) : [])),
+    this.#told = this.#nearest(({ view }) => view);
+  }
+
+  /** What the client is told; undefined where nothing is known. */
+  get view(): LimitView | undefined {
+    return this.#told;
+  }
+
+  /** A limit that only watches does not show. */
+  #nearest(viewOf: (verdict: Passed) => LimitView | undefined): LimitView | undefined {
+    return nearest(
+      this.#passes.flatMap(({ gate, verdict }) => {
+        const view = viewOf(verdict);
+        return gate.limit.mode === "Enforce" && view !== undefined ? view : [];
+      }),
     );
   }
 
@@ -267,6 +279,7 @@ export class GlobalPass {
 
   /** Gives back what in-process counters have counted; a service keeps what it has. */
   refund(): void {
-    for (const { verdict } of this.#passes) verdict.lease?.refund(this.#clock.monotonicMs());
+    const nowMs = this.#clock.monotonicMs();
+    this.#told = this.#nearest(({ lease, view }) => (lease === undefined ? view : viewOfState(lease.refund(nowMs))));
   }
 }

@@ -10,6 +10,7 @@ import type { CounterTable } from "../counter-table.ts";
 import { deniedResponse } from "../denied-response.ts";
 import { limitHeaders } from "../headers.ts";
 import { type Admission, compileLimits, type Denied, type Lease, type LimitSet } from "../local-limiter.ts";
+import type { LimitState } from "../window.ts";
 import {
   backendHeaders,
   certainMs,
@@ -263,12 +264,17 @@ function locally(by: GlobalDecider, admission: Admission, descriptors: readonly 
     return { kind: "refused", by, headers: rawHeaders, body, descriptors, answer: undefined, denied: admission };
   }
   const { state, lease } = admission;
-  const view = state && {
+  return { kind: "passed", by, view: viewOfState(state), backendHeaders: nothing, lease, descriptors };
+}
+
+/** Of in-process counters. */
+export function viewOfState(state: LimitState | undefined): LimitView | undefined {
+  if (state === undefined) return undefined;
+  return {
     limitHeaders: limitHeaders(state),
     otherHeaders: nothing,
     share: state.remaining / Math.max(1, state.limit),
   };
-  return { kind: "passed", by, view, backendHeaders: nothing, lease, descriptors };
 }
 
 /** The limit headers of the one nearest to exhaustion, and all the other headers. */
