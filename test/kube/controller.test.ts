@@ -25,9 +25,7 @@ spec: {controllerName: gatewayproxy.dev/controller}
 `;
 
 /** Of a cluster that may be a user's own. */
-const removeClass = async (cluster: Cluster): Promise<void> => {
-  await cluster.kubectl(["delete", "gatewayclass", "processes"]);
-};
+const removeClass = (cluster: Cluster): Promise<void> => cluster.deleteClass("processes");
 
 const gateway = (namespace: string) => `
 apiVersion: gateway.networking.k8s.io/v1

@@ -107,7 +107,7 @@ spec:
     backend.close();
     rmSync(directory, { recursive: true });
     await cluster.kubectl(["delete", "namespace", namespace, "--wait=false"]);
-    await cluster.kubectl(["delete", "gatewayclass", "last-good"]);
+    await cluster.deleteClass("last-good");
   });
 
   /** The common name of the certificate at the HTTPS port. */

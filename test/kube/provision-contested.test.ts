@@ -26,8 +26,8 @@ spec: {controllerName: gatewayproxy.dev/controller}`,
 
   afterAll(async () => {
     await controller.stop();
-    const made = ["gatewayclass/contested", "gatewayclass/b-contested", "namespace/contested-system"];
-    await cluster.kubectl(["delete", ...made, "--wait=false"]);
+    for (const name of ["contested", "b-contested"]) await cluster.deleteClass(name);
+    await cluster.kubectl(["delete", "namespace/contested-system", "--wait=false"]);
   });
 
   interface GatewayFields {

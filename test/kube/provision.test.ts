@@ -26,7 +26,8 @@ spec: {controllerName: gatewayproxy.dev/controller}
 
   afterAll(async () => {
     await controller.stop();
-    await cluster.kubectl(["delete", "gatewayclass/provisioned", "namespace/provision-system", "--wait=false"]);
+    await cluster.deleteClass("provisioned");
+    await cluster.kubectl(["delete", "namespace/provision-system", "--wait=false"]);
   });
 
   function gateway(namespace: string, infrastructure = "", listeners = "[{name: http, protocol: HTTP, port: 80}]") {

@@ -55,7 +55,7 @@ spec: {controllerName: ${controllerName}}
     await proxy?.stop();
     backend.close();
     await cluster.kubectl(["delete", "namespace", namespace, `${namespace}-other`, "--wait=false"]);
-    await cluster.kubectl(["delete", "gatewayclass", "matrix"]);
+    await cluster.deleteClass("matrix");
   });
 
   test("there are 40 of them, and each that is attached is proven by a request", () => {

@@ -7,17 +7,21 @@ import {
   remainsReader,
   strictResource,
 } from "./metadata.ts";
-import { group, type Immutable, kindName, namespaceName, strictObject, targetName, text } from "./schema.ts";
+import { anyText, group, type Immutable, kindName, namespaceName, strictObject, targetName, text } from "./schema.ts";
 
 const controllerName = text("a domain and path such as gatewayproxy.dev/controller", {
   max: 253,
   pattern: /^[a-z0-9][-a-z0-9.]*\/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$/,
 });
 
+/** What holds a class back that is to be deleted, and since when it is. */
+const finalizers = z.array(anyText).optional();
+const deletionTimestamp = anyText.optional();
+
 export const gatewayClassSchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "GatewayClass",
-  metadata: clusterMetadata,
+  metadata: clusterMetadata.extend({ finalizers, deletionTimestamp }),
   spec: strictObject({
     controllerName,
     description: text("at most 64 characters", { min: 0, max: 64 }).optional(),
@@ -46,7 +50,10 @@ export interface GatewayClass extends Omit<SoundClass, "spec"> {
 export const refusedGatewayClass = remainsReader(
   "GatewayClass",
   z.object({
-    metadata: readableClusterMetadata,
+    metadata: readableClusterMetadata.extend({
+      finalizers: finalizers.catch(undefined),
+      deletionTimestamp: deletionTimestamp.catch(undefined),
+    }),
     spec: z.object({ controllerName }).transform((spec) => ({ ...spec, isRefused: true as const })),
   }),
 );

@@ -17,6 +17,7 @@ import {
 } from "../source/kubernetes/kubernetes-source.ts";
 import { StatusWriter } from "../status/writer.ts";
 import { noCredentials } from "../translate/credentials.ts";
+import { ClassFinalizer } from "./class-finalizer.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";
 import { Provisioner } from "./provision/provisioner.ts";
@@ -51,6 +52,7 @@ const retryMs = 2_000;
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #source: KubernetesSource;
+  readonly #finalizer: ClassFinalizer;
   readonly #provisioner: Provisioner;
   readonly #writer: StatusWriter;
   readonly #election: LeaderElection;
@@ -74,6 +76,7 @@ export class Controller {
     const { onWritten } = options;
     this.#writer = new StatusWriter({ api, clock, log: logs.logger("controller::status"), isLeader, onWritten });
     const log = logs.logger("controller::provision");
+    this.#finalizer = new ClassFinalizer({ api, log, isLeader });
     this.#provisioner = new Provisioner({ connection, api, clock, random, log, isLeader, onChange });
     this.#source = openKubernetesSource({
       ...{ connection, clock, random, keepsStatus: true },
@@ -129,6 +132,7 @@ export class Controller {
     // Also while another replica leads: its successor must know which credentials were sound.
     this.#credentials = plan.credentials;
     if (!this.#isLeader) return;
+    const isKept = await this.#finalizer.reconcile(resources);
     const faults = await this.#provisioner.reconcile(plan.provision);
     const statuses = clusterStatuses(plan, {
       resources,
@@ -137,7 +141,7 @@ export class Controller {
     });
     const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
     this.#retry?.cancel();
-    if (faults.size > 0 || !isWritten) this.#retryLater();
+    if (faults.size > 0 || !isWritten || !isKept) this.#retryLater();
     else this.#backoff.reset();
   }
 

@@ -19,6 +19,8 @@ export interface Cluster {
   get(resource: string, namespace?: string): Promise<KubeObject>;
   /** The same, once it matches `expected` as `toMatchObject` has it. */
   becomes(resource: string, namespace: string, expected: object, timeoutMs?: number): Promise<KubeObject>;
+  /** Deletes a GatewayClass whose controller has ended: Gateways of it may still hold it. */
+  deleteClass(name: string): Promise<void>;
   /** A namespace with a name of its own, deleted when the test has ended. */
   namespace(): Promise<string>;
 }
@@ -60,6 +62,10 @@ export function clusterOf(kubeconfig: string): Cluster {
       ),
     async apply(manifests) {
       await kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests);
+    },
+    async deleteClass(name) {
+      await kubectl(["patch", "gatewayclass", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}']);
+      await kubectl(["delete", "gatewayclass", name]);
     },
     async namespace() {
       const name = `test-${randomBytes(4).toString("hex")}`;
