@@ -1,6 +1,7 @@
 /** WebSocket and other protocols that a connection switches to: through the door, with real clients and servers. */
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
+import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
@@ -102,6 +103,23 @@ describe("a WebSocket", () => {
     const client = await open((await startGateway(route(backend.port))).url());
     client.terminate();
     expect(await gone).toBe(1006);
+  });
+
+  test("whose client leaves before it is open is given up at the backend", async () => {
+    const asked = Promise.withResolvers<undefined>();
+    const left = Promise.withResolvers<undefined>();
+    const backend = await startUpgradeBackend((_request, socket) => {
+      socket.resume().on("end", () => left.resolve(undefined));
+      asked.resolve(undefined);
+    });
+    const gateway = await startGateway(route(backend.port));
+    const record = gateway.nextRecord();
+    const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
+    client.write("GET / HTTP/1.1\r\nhost: example.com\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    await asked.promise;
+    client.end();
+    await left.promise;
+    expect((await record).reason).toBe("ClientDisconnect");
   });
 
   test("whose backend breaks off is broken off, and the log says who did", async () => {

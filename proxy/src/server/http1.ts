@@ -129,9 +129,12 @@ export class Http1Downstream implements Downstream {
     else this.#response.destroy();
   }
 
-  /** What node:http does for other requests: tells the end. */
+  /** What node:http does for other requests: tells the end, and takes a client that ends its side early for gone. */
   #listenToSocket(socket: Socket, events: DownstreamEvents): void {
     const response = this.#response;
+    socket.once("end", () => {
+      if (!this.#isSwitched) socket.destroy();
+    });
     socket.once("close", (hadError) => events.onClose(this.#isSwitched ? !hadError : response.writableFinished));
   }
 
