@@ -205,6 +205,27 @@ describe("a stream", () => {
     expect(await streamThrough(local)).toEqual(events);
   });
 
+  test.each([
+    ["without a content type and with lines that end with CR", {}, "\r"],
+    // As Go labels what its program does not.
+    ["that is labelled as a text", { "content-type": "text/plain; charset=utf-8" }, "\n"],
+  ])("%s is counted, and what was asked for that is taken out", async (_case, label, end) => {
+    const event = (text: string): string => `data: ${text}${end}${end}`;
+    const hello = '{"choices":[{"delta":{"content":"hello"}}]}';
+    const { port } = await startBackend((_request, response) => {
+      response.writeHead(200, label);
+      response.write(event(hello));
+      response.end(event('{"choices":[],"usage":{"total_tokens":1000}}') + event("[DONE]"));
+    });
+    const limit = policyManifest("p", "kind: HTTPRoute, name: chat", ["{ tokens: 1000, unit: Minutes }"]);
+    const backend = aiBackend(`port: ${port}, provider: { openai: {} }`);
+    const gateway = await startGateway(manifests(gatewayManifest(), backend, chatRoute, limit));
+    const ask = () =>
+      fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"model":"m","stream":true}' });
+    expect(await (await ask()).text()).toBe(event(hello) + event("[DONE]"));
+    expect((await ask()).status).toBe(429);
+  });
+
   test("whose first byte takes hours is waited for: no timeout of ours is running", async () => {
     const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
     const { port } = await startBackend((_request, response) => arrive(response));

@@ -6,7 +6,8 @@
  * in the stream it stands. A line longer than a block (the `response.completed` event repeats the whole conversation) is
  * read as it passes and never kept. So the memory is bounded at twice `blockBytes`, and nothing is missed.
  *
- * Lines end with LF or CRLF; each event has its JSON on one `data:` line, as every dialect writes it.
+ * Lines end with LF, CRLF or CR. Every CR is read as LF, which changes no JSON: its strings hold neither. Each event has its
+ * JSON on one `data:` line, as every dialect writes it.
  */
 import { streamedTextBytes, tokensOfText } from "./estimate.ts";
 import type { JsonMembers } from "./json-members.ts";
@@ -17,6 +18,7 @@ import type { UsageTally } from "./usage.ts";
 export const blockBytes = 16 * 1024;
 
 const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
 /**
  * A member `usage` that is not `null`, as it is in every event but the last of an OpenAI stream. Run over the bytes as
  * Latin-1, so that an index in the text is one in the bytes; V8 skips through it at a third of the cost of
@@ -44,8 +46,9 @@ export class SseUsage {
   /** Reads on. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
     this.#bytes += chunk.length;
+    const lines = chunk.indexOf(carriageReturn) === -1 ? chunk : withLineFeeds(chunk);
     let at = 0;
-    while (at < chunk.length) at = this.#longLine === undefined ? this.#copy(chunk, at) : this.#skip(chunk, at);
+    while (at < lines.length) at = this.#longLine === undefined ? this.#copy(lines, at) : this.#skip(lines, at);
   }
 
   /** Reads what is left. Nothing may be pushed afterwards. */
@@ -118,6 +121,14 @@ export class SseUsage {
     }
     this.#examined = end;
   }
+}
+
+function withLineFeeds(chunk: Buffer): Buffer {
+  const lines = Buffer.from(chunk);
+  for (let at = lines.indexOf(carriageReturn); at !== -1; at = lines.indexOf(carriageReturn, at + 1)) {
+    lines[at] = lineFeed;
+  }
+  return lines;
 }
 
 /** Reads the data of a line as far as it is given; more of it may be pushed. Other fields and comments hold no JSON. */

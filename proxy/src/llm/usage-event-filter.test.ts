@@ -24,6 +24,7 @@ describe("UsageEventFilter", () => {
   test.each([
     ["LF", (stream: string) => stream],
     ["CRLF", (stream: string) => stream.replaceAll("\n", "\r\n")],
+    ["CR", (stream: string) => stream.replaceAll("\n", "\r")],
   ])("gives the stream as it was without the question, cut in two at every byte, with %s", (_name, ends) => {
     const bytes = Buffer.from(ends(asked));
     for (let at = 0; at <= bytes.length; at++) {

@@ -5,7 +5,7 @@
  * is set, and with `"usage":null` in every other event. Both are cut; every other byte passes as it came. A server
  * that reports usage beside choices does so of its own accord, and that stays.
  *
- * Whole lines pass at once. What arrives of an unfinished line waits for its end, as no reader of events could use it
+ * Lines end with LF, CRLF or, if the first one does, with CR. Whole lines pass at once. What arrives of an unfinished line waits for its end, as no reader of events could use it
  * before (WHATWG HTML §9.2.6: an event is dispatched at the empty line behind it); a line longer than `maxHeldBytes` is
  * no such event and passes as it comes.
  */
@@ -14,15 +14,22 @@ import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 /** The most that is held back of an unfinished line; the event to find is about 300 bytes long. */
 export const maxHeldBytes = 16 * 1024;
 
-const lineFeed = 0x0a;
 const nothing = Buffer.alloc(0);
 const dataField = "data:";
 const usageName = '"usage"';
 const nullMember = '"usage":null';
 const eventPaths = memberPaths("usage", "choices");
 
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+
+/** The last byte of a line's end. */
+type LineEnd = typeof lineFeed | typeof carriageReturn;
+
 /** The filter of one uncompressed stream. */
 export class UsageEventFilter {
+  /** Undefined until the first line ends. */
+  #lineEnd: LineEnd | undefined;
   /** The unfinished line. */
   #held: Buffer = nothing;
   /** The unfinished line is too long to be held and passes. */
@@ -36,7 +43,8 @@ export class UsageEventFilter {
   push(chunk: Buffer): Buffer {
     if (this.#isPassing) return this.#pass(chunk);
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
-    const end = bytes.lastIndexOf(lineFeed) + 1;
+    this.#lineEnd ??= firstLineEnd(bytes);
+    const end = this.#lineEnd === undefined ? 0 : bytes.lastIndexOf(this.#lineEnd) + 1;
     if (end === bytes.length) {
       this.#held = nothing;
       return this.#filter(bytes);
@@ -58,15 +66,20 @@ export class UsageEventFilter {
 
   /** Lets the rest of a long line go. */
   #pass(chunk: Buffer): Buffer {
-    const end = chunk.indexOf(lineFeed) + 1;
+    this.#lineEnd ??= firstLineEnd(chunk);
+    const end = this.#lineEnd === undefined ? 0 : chunk.indexOf(this.#lineEnd) + 1;
     if (end === 0) return chunk;
     this.#isPassing = false;
     this.#startsEvent = false;
     return Buffer.concat([chunk.subarray(0, end), this.push(chunk.subarray(end))]);
   }
 
-  /** Cuts what is to be cut from whole lines; returns them as they are if there is nothing. */
   #filter(lines: Buffer): Buffer {
+    return this.#lineEnd === carriageReturn ? swapped(this.#cut(swapped(lines))) : this.#cut(lines);
+  }
+
+  /** Cuts what is to be cut from whole lines that end with LF; returns them as they are if there is nothing. */
+  #cut(lines: Buffer): Buffer {
     if (lines.length === 0) return lines;
     // Latin-1 keeps an index in the text one in the bytes.
     const text = lines.toString("latin1");
@@ -99,6 +112,24 @@ export class UsageEventFilter {
     const last = text[start - 2] === "\r" ? start - 3 : start - 2;
     return last < 0 || text[last] === "\n";
   }
+}
+
+/** Undefined while no line has ended for sure: a CR that is the last byte may be the half of an end. */
+function firstLineEnd(bytes: Buffer): LineEnd | undefined {
+  const line = bytes.indexOf(lineFeed);
+  const carriage = bytes.indexOf(carriageReturn);
+  if (carriage === -1 || (line !== -1 && line <= carriage + 1)) return line === -1 ? undefined : lineFeed;
+  return carriage + 1 === bytes.length ? undefined : carriageReturn;
+}
+
+/** With LF for CR and the other way round. */
+function swapped(bytes: Buffer): Buffer {
+  const other = Buffer.from(bytes);
+  for (let at = 0; at < other.length; at++) {
+    if (other[at] === lineFeed) other[at] = carriageReturn;
+    else if (other[at] === carriageReturn) other[at] = lineFeed;
+  }
+  return other;
 }
 
 /** What to cut: a member with a comma, or a line that is the data of the answer. */

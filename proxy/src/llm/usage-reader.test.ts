@@ -58,9 +58,15 @@ describe("createUsageReader", () => {
       expect(read({ status: 200, contentType }, chunksOf(bytes, 1))).toEqual(outcome);
     });
 
-    test("reads its usage with CRLF line ends, comments and no last line end", () => {
-      const crlf = `: hello\n\n${body}: bye\n`.replaceAll("\n", "\r\n").trimEnd();
-      expect(read({ status: 200, contentType }, [contentType === "application/json" ? body : crlf])).toEqual(outcome);
+    test.each(["\r\n", "\r"])("reads its usage with line ends %j, comments and no last line end", (end) => {
+      const stream = `: hello\n\n${body}: bye\n`.replaceAll("\n", end).trimEnd();
+      expect(read({ status: 200, contentType }, [contentType === "application/json" ? body : stream])).toEqual(outcome);
+    });
+
+    test.each([undefined, "text/plain; charset=utf-8"])("reads its usage under content type %s", (label) => {
+      expect(read({ status: 200, ...(label !== undefined && { contentType: label }) }, chunksOf(bytes, 7))).toEqual(
+        outcome,
+      );
     });
   });
 
@@ -101,6 +107,11 @@ describe("createUsageReader", () => {
       expect(read(sse, [stream])).toEqual(counted);
     },
   );
+
+  test("reads on behind a line of any length that ends with CR", () => {
+    const stream = (dataEvent({ text: "x".repeat(200_000) }) + chatUsageChunk(usage)).replaceAll("\n", "\r");
+    expect(read(sse, chunksOf(Buffer.from(stream), 1_999))).toEqual(counted);
+  });
 
   test("reads on behind a line of any length", () => {
     const image = namedEvent({ type: "image", b64: "A".repeat(200_000) });

@@ -2,8 +2,8 @@
  * Reads what an LLM response has cost while it passes on its way to the client.
  *
  * Chunks are shown to the reader; it neither changes nor delays them, and keeps at most a few tens of KiB whatever the
- * size of the response. What it can read: a JSON body (any content type, as servers label it as they like) and a stream
- * of server-sent events, plain or compressed. What the figures mean is decided in `usage.ts`.
+ * size of the response. What it can read: a JSON body and a stream of server-sent events, plain or compressed, under any
+ * content type or none, as servers label them as they like. What the figures mean is decided in `usage.ts`.
  */
 import type { UsageOutcome } from "../ir/usage.ts";
 import { ContentDecoder, isIdentity } from "./content-decoder.ts";
@@ -37,7 +37,7 @@ export interface UsageReader {
 /** Makes the reader of one response. */
 export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
-  const body = isEventStream(head.contentType) ? new SseUsage(tally) : new JsonUsage(tally);
+  const body = isEventStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally);
   const conclude = (ending: Ending) => outcomeOf(head.status, tally, ending === "clientLeft" ? body : undefined);
   const encoding = head.contentEncoding;
   return encoding === undefined || isIdentity(encoding)
@@ -45,9 +45,10 @@ export function createUsageReader(head: ResponseHead): UsageReader {
     : new DecodingReader(encoding, body, conclude);
 }
 
-/** Whether a response is a stream of events whose bytes can be read, and edited, as they are. */
-export function isPlainEventStream({ contentType, contentEncoding }: ResponseHead): boolean {
-  return isEventStream(contentType) && (contentEncoding === undefined || isIdentity(contentEncoding));
+/** Whether a response may be a stream of events whose bytes can be read, and edited, as they are. */
+export function mayBePlainEvents({ contentType, contentEncoding }: ResponseHead): boolean {
+  if (contentEncoding !== undefined && !isIdentity(contentEncoding)) return false;
+  return contentType === undefined || !/\bjson\b/i.test(contentType);
 }
 
 /** A response's body after its content coding. */
@@ -58,16 +59,44 @@ interface Body {
   estimatedTokens(): number | undefined;
 }
 
+/** A body that is not labelled as a stream: what it is shows in its first byte. */
+class UnlabelledUsage implements Body {
+  readonly #tally: UsageTally;
+  #body: Body | undefined;
+
+  constructor(tally: UsageTally) {
+    this.#tally = tally;
+  }
+
+  push(chunk: Buffer): void {
+    const [first] = chunk;
+    if (first === undefined) return;
+    this.#body ??= beginsEvent(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
+    this.#body.push(chunk);
+  }
+
+  end(): void {
+    this.#body?.end();
+  }
+
+  estimatedTokens(): number | undefined {
+    return this.#body?.estimatedTokens();
+  }
+}
+
+/** Of `data`, `event`, `id`, `retry` or a comment, none of which begins an object in JSON. */
+function beginsEvent(byte: number): boolean {
+  return "deir:".includes(String.fromCharCode(byte));
+}
+
 class JsonUsage implements Body {
   readonly #scan: JsonMembers;
-  #isEmpty = true;
 
   constructor(tally: UsageTally) {
     this.#scan = openUsageScan(tally);
   }
 
   push(chunk: Buffer): void {
-    this.#isEmpty = false;
     this.#scan.push(chunk);
   }
 
@@ -75,8 +104,8 @@ class JsonUsage implements Body {
     // Every member is told as soon as it ends.
   }
 
-  estimatedTokens(): number | undefined {
-    return this.#isEmpty ? undefined : tokensOfText(this.#scan.textBytes);
+  estimatedTokens(): number {
+    return tokensOfText(this.#scan.textBytes);
   }
 }
 

@@ -13,7 +13,7 @@ import { UsageEventFilter } from "../llm/usage-event-filter.ts";
 import {
   createUsageReader,
   type Ending,
-  isPlainEventStream,
+  mayBePlainEvents,
   type ResponseHead,
   type UsageReader,
 } from "../llm/usage-reader.ts";
@@ -201,7 +201,7 @@ export class ResponseRelay implements ResponseSink {
   #readUsage(status: number, headers: string[]): void {
     const head = usageHead(status, headers);
     this.#usage = createUsageReader(head);
-    if (!this.#options.hidesUsage || !isPlainEventStream(head)) return;
+    if (!this.#options.hidesUsage || !mayBePlainEvents(head)) return;
     this.#hidden = new UsageEventFilter();
     // What is hidden makes the stream shorter.
     removeField(headers, "content-length");

@@ -167,6 +167,7 @@ export const fragments: readonly string[] = [
   ": ",
   "event: x",
   "\n",
+  "\r",
   "\r\n",
   "\n\n",
   "{",
