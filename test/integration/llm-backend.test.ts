@@ -274,7 +274,7 @@ test("the key is in no log at trace level and in no metric, whatever goes well o
   );
   // A key that cannot be sent, and a manifest that cannot be read: both are told, with the place and without the text.
   await proxy.write("secret.yaml", keySecret(`${canaries[0]}\n${canaries[1]}`));
-  await vi.waitFor(async () => expect((await post("/")).status).toBe(500), { timeout: 10_000, interval: 50 });
+  await proxy.logged(({ reason }) => reason === "InvalidSecretRef");
   await proxy.write("secret.yaml", `${keySecret(canaries[0])}oops: { apiKey: ${canaries[1]}`);
   await proxy.logged((line) => JSON.stringify(line).includes("secret.yaml:"));
   const metrics = await (await fetch(`${proxy.stats}/metrics`)).text();
