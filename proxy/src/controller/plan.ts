@@ -13,7 +13,7 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import type { SoundCredentials } from "../translate/credentials.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
-import { gatewayScope } from "../translate/gateway-scope.ts";
+import { gatewayScopes } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
@@ -63,12 +63,13 @@ export function planFor(
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
   const wanted: Provision["wanted"][number][] = [];
   const frozen = new Set<string>();
+  const scopeOf = gatewayScopes(resources);
   for (const status of judged.gateways) {
     const gateway = byName.get(keyOf(status));
     const tenant = gateway && tenantOf(gateway, status, judged, resources, defaults);
     if (tenant === undefined) frozen.add(ownerKey(status));
     else {
-      const named = namedObjects(gatewayScope(resources, tenant.gateway.metadata));
+      const named = namedObjects(scopeOf(tenant.gateway.metadata));
       wanted.push(...rolesOf(tenant, named), ...workloadOf(tenant));
     }
   }

@@ -1,19 +1,18 @@
 /** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
 import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
-import type { Attachment } from "./attachment.ts";
 import { backendFor, ruleFor } from "./gateway-client-certificate.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "./object-names.ts";
 import { type Limits, noLimits, type PolicyState, targetKey } from "./policies.ts";
-import type { RouteState } from "./routes.ts";
+import type { AttachedRoute, RoutesByListener, RouteState } from "./routes.ts";
 
 type LimitsByTarget = ReadonlyMap<string, Limits>;
 
 /** One bind per socket address, sorted by address (none first) and port; Gateways with one address share it. */
 export function buildBinds(
   gateways: Iterable<GatewayState>,
-  routes: readonly RouteState[],
+  routes: RoutesByListener,
   limits: LimitsByTarget,
 ): readonly Bind[] {
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
@@ -58,7 +57,7 @@ export function collectBackends(
 function buildListener(
   caller: GatewayState,
   state: ListenerState,
-  routes: readonly RouteState[],
+  routes: RoutesByListener,
   limits: LimitsByTarget,
 ): Listener {
   const { gateway, listener, key, tls } = state;
@@ -70,22 +69,13 @@ function buildListener(
     protocol: tls === undefined ? "HTTP" : "HTTPS",
     ...(tls !== undefined && { tls }),
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
-    routes: routes.flatMap((route) => {
-      const attachment = findAttachment(route, key);
-      return attachment === undefined ? [] : [buildRoute(caller, route, attachment, limits)];
-    }),
+    routes: (routes.get(key) ?? []).map((attached) => buildRoute(caller, attached, limits)),
   };
-}
-
-/** A route may name one listener twice, by several parentRefs; the outcome is the same each time. */
-function findAttachment({ parents }: RouteState, listenerKey: string): Attachment | undefined {
-  return parents.flatMap(({ attachments }) => attachments).find(({ listener }) => listener.key === listenerKey);
 }
 
 function buildRoute(
   caller: GatewayState,
-  { route, rules }: RouteState,
-  { listener, hostnames }: Attachment,
+  { state: { route, rules }, attachment: { listener, hostnames } }: AttachedRoute,
   limits: LimitsByTarget,
 ): Route {
   const { namespace, name, creationTimestamp } = route.metadata;

@@ -10,7 +10,7 @@ import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Service } from "../api/service.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
-import { nameKey } from "./object-names.ts";
+import { indexByName, nameKey } from "./object-names.ts";
 import { backendsOfRoute, serviceOfPolicy } from "./references.ts";
 import { indexSlices, isReady } from "./service-backend.ts";
 
@@ -21,35 +21,69 @@ export interface GatewayName {
 
 /** Never throws; empty where the Gateway does not exist. */
 export function gatewayScope(resources: ResourceSet, gateway: GatewayName): ResourceSet {
-  const { namespace, name } = gateway;
-  const key = `${namespace}/${name}`;
-  const sets = resources.ListenerSet.filter((set) => parentOf(set) === key);
-  const parents = new Set([`Gateway ${key}`, ...sets.map((set) => `ListenerSet ${nameKey(set)}`)]);
-  const routes = resources.HTTPRoute.flatMap((route) => ofParents(route, parents));
-  const targets = new Set([`Gateway ${key}`, ...routes.map((route) => `HTTPRoute ${nameKey(route)}`)]);
-  const policies = resources.ProxyPolicy.flatMap((policy) => ofTargets(policy, targets));
-  const referents = [...routes.flatMap(backendsOfRoute), ...policies.flatMap(serviceOfPolicy)];
-  const named = new Set(referents.map((to) => `${to.group} ${to.kind} ${to.namespace}/${to.name}`));
-  const services = resources.Service.filter(
-    (service) => named.has(` Service ${nameKey(service)}`) || isOwnService(service, gateway),
+  return gatewayScopes(resources)(gateway);
+}
+
+/** The same for one Gateway after the other: of thousands of resources each is looked at once, not once per Gateway. */
+export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) => ResourceSet {
+  const gateways = indexByName(resources.Gateway);
+  const setsByParent = groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
+  const routesByParent = groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
+  const policiesByTarget = groupByKeys(resources.ProxyPolicy, targetsOf);
+  const services = indexByName(resources.Service);
+  const ownServices = groupByKeys(resources.Service, ({ metadata }) => [
+    `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
+  ]);
+  const tlsPolicies = groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
+    spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
   );
-  const served = new Set(services.map(nameKey));
-  return {
-    ...resources,
-    Gateway: resources.Gateway.filter((candidate) => nameKey(candidate) === key),
-    ListenerSet: sets,
-    HTTPRoute: routes,
-    ProxyPolicy: policies,
-    BackendTLSPolicy: resources.BackendTLSPolicy.filter(({ metadata, spec }) =>
-      spec.targetRefs.some(({ name: target }) => served.has(`${metadata.namespace}/${target}`)),
-    ),
-    Backend: resources.Backend.filter((backend) => named.has(`${proxyGroup} Backend ${nameKey(backend)}`)),
-    Service: services,
-    EndpointSlice: resources.EndpointSlice.filter(({ metadata }) => {
-      const service = metadata.labels[serviceNameLabel];
-      return service !== undefined && served.has(`${metadata.namespace}/${service}`);
-    }),
+  const backends = indexByName(resources.Backend);
+  const slices = groupByKeys(resources.EndpointSlice, ({ metadata }) => [
+    `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
+  ]);
+
+  return ({ namespace, name }) => {
+    const key = `${namespace}/${name}`;
+    const sets = setsByParent.get(key) ?? [];
+    const parents = new Set([`Gateway ${key}`, ...sets.map((set) => `ListenerSet ${nameKey(set)}`)]);
+    const routes = valuesOf(routesByParent, parents).map((route) => ofParents(route, parents));
+    const targets = new Set([`Gateway ${key}`, ...routes.map((route) => `HTTPRoute ${nameKey(route)}`)]);
+    const policies = valuesOf(policiesByTarget, targets).map((policy) => ofTargets(policy, targets));
+    const referents = [...routes.flatMap(backendsOfRoute), ...policies.flatMap(serviceOfPolicy)];
+    const namesOf = (group: string, kind: string) =>
+      referents.filter((to) => to.group === group && to.kind === kind).map((to) => `${to.namespace}/${to.name}`);
+    const own = ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? [];
+    const served = new Set([...namesOf("", "Service"), ...own.map(nameKey)]);
+    return {
+      ...resources,
+      Gateway: [gateways.get(key) ?? []].flat(),
+      ListenerSet: sets,
+      HTTPRoute: routes,
+      ProxyPolicy: policies,
+      BackendTLSPolicy: valuesOf(tlsPolicies, served),
+      Backend: [...new Set(namesOf(proxyGroup, "Backend"))].flatMap((backend) => backends.get(backend) ?? []),
+      Service: [...served].flatMap((service) => services.get(service) ?? []),
+      EndpointSlice: valuesOf(slices, served),
+    };
   };
+}
+
+/** Each value under each of its keys, in their order. */
+function groupByKeys<T>(values: readonly T[], keysOf: (value: T) => readonly (string | undefined)[]) {
+  const groups = new Map<string | undefined, T[]>();
+  for (const value of values) {
+    for (const key of new Set(keysOf(value))) {
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [value]);
+      else group.push(value);
+    }
+  }
+  return groups;
+}
+
+/** What stands under any of the keys, each once. */
+function valuesOf<T>(groups: ReadonlyMap<string | undefined, readonly T[]>, keys: Iterable<string>): readonly T[] {
+  return [...new Set([...keys].flatMap((key) => groups.get(key) ?? []))];
 }
 
 /** Replicas of the proxy that are ready, as the Gateway's own Service has them; at least 1, which is this one. */
@@ -73,21 +107,29 @@ function parentOf({ metadata, spec: { parentRef } }: ListenerSet): string | unde
   return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
 }
 
-/** The route with those parents alone; none where it has none of them. */
-function ofParents(route: HttpRoute, parents: ReadonlySet<string>): readonly HttpRoute[] {
-  const { spec, metadata } = route;
-  const own = spec.parentRefs.filter(
-    ({ group, kind, namespace = metadata.namespace, name }) =>
-      group === gatewayGroup && parents.has(`${kind} ${namespace}/${name}`),
-  );
-  if (own.length === spec.parentRefs.length && own.length > 0) return [route];
-  return own.length === 0 ? [] : [{ ...route, spec: { ...spec, parentRefs: own } }];
+/** Parents of a route that may be ours, as `Gateway namespace/name`. */
+function parentsOf({ spec, metadata }: HttpRoute) {
+  return spec.parentRefs.flatMap((ref) => {
+    const { group, kind, namespace = metadata.namespace, name } = ref;
+    return group === gatewayGroup ? [{ key: `${kind} ${namespace}/${name}`, ref }] : [];
+  });
 }
 
-/** The policy with those targets alone; none where it has none of them. */
-function ofTargets(policy: ProxyPolicy, targets: ReadonlySet<string>): readonly ProxyPolicy[] {
-  const { spec, metadata } = policy;
-  const own = spec.targetRefs.filter(({ kind, name }) => targets.has(`${kind} ${metadata.namespace}/${name}`));
-  if (own.length === spec.targetRefs.length) return [policy];
-  return own.length === 0 ? [] : [{ ...policy, spec: { ...spec, targetRefs: own } }];
+/** The route with those parents alone. */
+function ofParents(route: HttpRoute, parents: ReadonlySet<string>): HttpRoute {
+  const { spec } = route;
+  const own = parentsOf(route).flatMap(({ key, ref }) => (parents.has(key) ? [ref] : []));
+  return own.length === spec.parentRefs.length ? route : { ...route, spec: { ...spec, parentRefs: own } };
+}
+
+function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
+  return spec.targetRefs.map(({ kind, name }) => `${kind} ${metadata.namespace}/${name}`);
+}
+
+/** The policy with those targets alone. */
+function ofTargets(policy: ProxyPolicy, targets: ReadonlySet<string>): ProxyPolicy {
+  const { spec } = policy;
+  const keys = targetsOf(policy);
+  const own = spec.targetRefs.filter((_, index) => targets.has(keys[index] ?? ""));
+  return own.length === spec.targetRefs.length ? policy : { ...policy, spec: { ...spec, targetRefs: own } };
 }

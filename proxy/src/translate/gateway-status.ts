@@ -4,9 +4,9 @@ import { conditionFrom, type Finding, joinMessages, observed } from "./finding.t
 import type { GatewayState } from "./gateways.ts";
 import { isAttachedSet } from "./listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
-import type { RouteState } from "./routes.ts";
+import type { RoutesByListener } from "./routes.ts";
 
-export function gatewayStatus(state: GatewayState, routes: readonly RouteState[]): GatewayStatus {
+export function gatewayStatus(state: GatewayState, routes: RoutesByListener): GatewayStatus {
   const { namespace, name } = state.gateway.metadata;
   return {
     namespace,

@@ -7,7 +7,6 @@
 import type { Listener } from "../api/listener.ts";
 import type { ConflictReason } from "../api/status.ts";
 import type { Finding } from "./finding.ts";
-import { covers } from "./hostnames.ts";
 
 /** A listener that asks for a place. */
 export interface Claim {
@@ -25,73 +24,125 @@ export interface Claim {
 /** The reasons of those that lose, by key; the paths of the findings are the caller's. */
 export function findConflicts(claims: readonly Claim[]): ReadonlyMap<string, Finding<ConflictReason>> {
   const conflicts = new Map<string, Finding<ConflictReason>>();
-  const sockets = groupBySocket(claims);
-  const ranks = [...new Set(claims.map(({ rank }) => rank))].sort((a, b) => a - b);
-  for (const rank of ranks) {
+  const sockets = new Map<string, Occupants>();
+  const byRank = [...Map.groupBy(claims, ({ rank }) => rank)].sort(([a], [b]) => a - b);
+  for (const [, equals] of byRank) {
     // Those of the same rank are judged together, against each other and those that have won.
-    const losers = new Map<string, Finding<ConflictReason>>();
-    for (const claimants of sockets) {
-      const present = claimants.filter((claim) => claim.rank <= rank && !conflicts.has(claim.key));
-      for (const claim of present.filter((candidate) => candidate.rank === rank)) {
-        const conflict = findConflict(claim, present);
-        if (conflict !== undefined) losers.set(claim.key, conflict);
-      }
+    const places = equals.map((claim) => ({ claim, occupied: socketsOf(claim).map((key) => occupants(sockets, key)) }));
+    for (const { claim, occupied } of places) for (const socket of occupied) socket.add(claim);
+    const losers = places.flatMap(({ claim, occupied }) => {
+      const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
+      return conflict === undefined ? [] : [{ claim, occupied, conflict }];
+    });
+    for (const { claim, occupied, conflict } of losers) {
+      conflicts.set(claim.key, conflict);
+      for (const socket of occupied) socket.remove(claim);
     }
-    for (const [key, conflict] of losers) conflicts.set(key, conflict);
   }
   return conflicts;
 }
 
 /** Keys of TLS listeners that share hosts, though not a host name, with another one of their port. */
 export function findOverlaps(claims: readonly Claim[]): ReadonlySet<string> {
-  const overlapping = new Set<string>();
-  for (const claimants of groupBySocket(claims)) {
-    const ofTls = claimants.filter(({ listener }) => listener.protocol === "HTTPS");
-    for (const { key, listener } of ofTls) {
-      const others = ofTls.filter((other) => other.key !== key);
-      if (others.some((other) => sharesHosts(listener.hostname, other.listener.hostname))) overlapping.add(key);
-    }
+  const ofTls = claims.filter(({ listener }) => listener.protocol === "HTTPS");
+  const places = ofTls.flatMap((claim) => socketsOf(claim).map((socket) => ({ socket, claim })));
+  const bySocket = Map.groupBy(places, ({ socket }) => socket);
+  return new Set([...bySocket.values()].flatMap((claimants) => overlapsOf(claimants.map(({ claim }) => claim))));
+}
+
+/** Keys of those among the claims of one socket that share hosts with another. */
+function overlapsOf(claims: readonly Claim[]): readonly string[] {
+  const byHostname = Map.groupBy(claims, ({ listener }) => listener.hostname);
+  const isCatchAllThere = byHostname.has(undefined) && claims.length > 1;
+  const shared = [...byHostname].flatMap(([hostname, equals]) => {
+    const wider = hostname === undefined ? [] : wildcardsAbove(hostname).flatMap((name) => byHostname.get(name) ?? []);
+    if (wider.length > 0) return [...equals, ...wider];
+    return isCatchAllThere || equals.length > 1 ? equals : [];
+  });
+  return shared.map(({ key }) => key);
+}
+
+/** `*.b.test` and `*.test` of `a.b.test`; of a wildcard those that are wider. */
+function wildcardsAbove(hostname: string): readonly string[] {
+  const labels = hostname.split(".");
+  return labels.slice(1).flatMap((_, index) => {
+    const wildcard = `*.${labels.slice(index + 1).join(".")}`;
+    return wildcard === hostname ? [] : [wildcard];
+  });
+}
+
+/** Each socket that a claim is for. */
+function socketsOf({ place, addresses, listener }: Claim): readonly string[] {
+  return addresses.map((address) => `${place} ${address ?? "*"} ${listener.port}`);
+}
+
+function occupants(sockets: Map<string, Occupants>, key: string): Occupants {
+  const known = sockets.get(key);
+  if (known !== undefined) return known;
+  const fresh = new Occupants();
+  sockets.set(key, fresh);
+  return fresh;
+}
+
+/** The claims of one socket that stand in others' way: not those that are refused for their protocol anyway. */
+class Occupants {
+  readonly #byFormat = new Map<WireFormat | undefined, Set<Claim>>();
+  readonly #byHostname = new Map<string | undefined, Set<Claim>>();
+
+  add(claim: Claim): void {
+    const { protocol, hostname } = claim.listener;
+    if (!isServable(protocol)) return;
+    setOf(this.#byFormat, wireFormat(protocol)).add(claim);
+    setOf(this.#byHostname, hostname).add(claim);
   }
-  return overlapping;
-}
 
-function sharesHosts(a: string | undefined, b: string | undefined): boolean {
-  return a === undefined || b === undefined || covers(a, b) || covers(b, a);
-}
-
-function groupBySocket(claims: readonly Claim[]): readonly (readonly Claim[])[] {
-  const bySocket = new Map<string, Claim[]>();
-  for (const claim of claims) {
-    for (const address of claim.addresses) {
-      const socket = `${claim.place} ${address ?? "*"} ${claim.listener.port}`;
-      const claimants = bySocket.get(socket);
-      if (claimants === undefined) bySocket.set(socket, [claim]);
-      else claimants.push(claim);
-    }
+  remove(claim: Claim): void {
+    const { protocol, hostname } = claim.listener;
+    this.#byFormat.get(wireFormat(protocol))?.delete(claim);
+    this.#byHostname.get(hostname)?.delete(claim);
   }
-  return [...bySocket.values()];
+
+  /** Some claim whose bytes look otherwise on the wire. */
+  withOtherFormat(format: WireFormat): Claim | undefined {
+    for (const [other, claims] of this.#byFormat) if (other !== format) for (const claim of claims) return claim;
+    return undefined;
+  }
+
+  /** Some other claim of the same host name. */
+  twinOf(claim: Claim): Claim | undefined {
+    for (const other of this.#byHostname.get(claim.listener.hostname) ?? []) if (other !== claim) return other;
+    return undefined;
+  }
 }
 
-function findConflict(claim: Claim, claims: readonly Claim[]): Finding<ConflictReason> | undefined {
+function setOf<Key>(sets: Map<Key, Set<Claim>>, key: Key): Set<Claim> {
+  const known = sets.get(key);
+  if (known !== undefined) return known;
+  const fresh = new Set<Claim>();
+  sets.set(key, fresh);
+  return fresh;
+}
+
+function findConflict(claim: Claim, socket: Occupants): Finding<ConflictReason> | undefined {
   const { hostname, port, protocol } = claim.listener;
-  const transport = wireFormat(protocol);
-  if (transport === undefined) return undefined;
-  // A listener that is refused anyway stands in nobody's way.
-  const others = claims.filter(({ key, listener }) => key !== claim.key && isServable(listener.protocol));
-  const foreign = others.find(({ listener }) => wireFormat(listener.protocol) !== transport);
+  const format = wireFormat(protocol);
+  if (format === undefined) return undefined;
+  const foreign = socket.withOtherFormat(format);
   if (foreign !== undefined) {
     const message = `port ${port} has protocol ${foreign.listener.protocol} in listener ${foreign.key}`;
     return { reason: "ProtocolConflict", message, path: [] };
   }
-  const twin = others.find(({ listener }) => listener.hostname === hostname);
+  const twin = socket.twinOf(claim);
   if (twin === undefined) return undefined;
   const host = hostname === undefined ? "every hostname" : `hostname ${hostname}`;
   const message = `port ${port} and ${host} are claimed by listener ${twin.key} too`;
   return { reason: "HostnameConflict", message, path: [] };
 }
 
+type WireFormat = "plain" | "tls" | "any";
+
 /** What the first byte on a TCP connection looks like; two of them cannot share a port. */
-function wireFormat(protocol: string): "plain" | "tls" | "any" | undefined {
+function wireFormat(protocol: string): WireFormat | undefined {
   switch (protocol) {
     case "HTTP":
       return "plain";

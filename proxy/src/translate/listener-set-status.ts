@@ -4,12 +4,12 @@ import { conditionFrom, joinMessages } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
 import { isAttachedSet, type ListenerSetState } from "./listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
-import type { RouteState } from "./routes.ts";
+import type { RoutesByListener } from "./routes.ts";
 
 export function listenerSetStatus(
   state: ListenerSetState,
   gateway: GatewayState,
-  routes: readonly RouteState[],
+  routes: RoutesByListener,
 ): ListenerSetStatus {
   const { namespace, name } = state.set.metadata;
   return {

@@ -3,26 +3,16 @@ import type { ConflictReason, ListenerCondition, ListenerRefusal, ListenerStatus
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
-import { isAcceptedBy, type RouteState } from "./routes.ts";
+import type { RoutesByListener } from "./routes.ts";
 
-export function listenerStatus(
-  state: ListenerState,
-  gateway: GatewayState,
-  routes: readonly RouteState[],
-): ListenerStatus {
+export function listenerStatus(state: ListenerState, gateway: GatewayState, routes: RoutesByListener): ListenerStatus {
   return {
     name: state.listener.name,
     supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
-    attachedRoutes: routes.filter((route) => isAttached(route, state.key)).length,
+    // Those that it has accepted, whatever its own state, as the API says.
+    attachedRoutes: (routes.get(state.key) ?? []).filter((attached) => attached.state.isServed).length,
     conditions: listenerConditions(state, gateway),
   };
-}
-
-/** Counts routes that the listener has accepted, whatever the listener's own state, as the API says. */
-function isAttached(route: RouteState, listenerKey: string): boolean {
-  return route.parents.some(
-    (parent) => isAcceptedBy(route, parent) && parent.attachments.some(({ listener }) => listener.key === listenerKey),
-  );
 }
 
 function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {

@@ -1,7 +1,7 @@
 /** Judges HTTPRoutes: where each attaches, and what its rules become. */
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
-import { attachRoute, type ParentState } from "./attachment.ts";
+import { type Attachment, attachRoute, type ParentState } from "./attachment.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { backendResolver } from "./backends.ts";
 import type { JudgedGateways } from "./gateways.ts";
@@ -45,6 +45,28 @@ export function judgeRoutes(
 /** Whether a parent has accepted the route, as its status says. */
 export function isAcceptedBy(route: RouteState, parent: ParentState): boolean {
   return route.isServed && parent.refusal === undefined;
+}
+
+/** A route at one listener. */
+export interface AttachedRoute {
+  readonly state: RouteState;
+  readonly attachment: Attachment;
+}
+
+/** Routes by the key of each listener that they are attached to, in their order, each once. */
+export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
+
+export function routesByListener(routes: readonly RouteState[]): RoutesByListener {
+  const byListener = new Map<string, AttachedRoute[]>();
+  for (const state of routes) {
+    for (const attachment of state.parents.flatMap(({ attachments }) => attachments)) {
+      const attached = byListener.get(attachment.listener.key);
+      if (attached === undefined) byListener.set(attachment.listener.key, [{ state, attachment }]);
+      // A route may name one listener twice, by several parentRefs; the outcome is the same each time.
+      else if (attached.at(-1)?.state !== state) attached.push({ state, attachment });
+    }
+  }
+  return byListener;
 }
 
 /** Routes by `namespace/name`. */

@@ -31,7 +31,7 @@ import {
   tlsPolicyProblems,
 } from "./problems.ts";
 import { routeStatus } from "./route-status.ts";
-import { judgeRoutes } from "./routes.ts";
+import { judgeRoutes, routesByListener } from "./routes.ts";
 
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   /** As Kubernetes mode writes them to the API server and file mode logs them. */
@@ -68,16 +68,17 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
   const users = gatewaysByService(routes);
   const backends = resources.Backend.map(backendJudge(resources));
+  const attached = routesByListener(routes);
   const gatewayStates = [...gateways.ours.values()];
 
   return {
-    binds: buildBinds(gatewayStates, routes, limits),
+    binds: buildBinds(gatewayStates, attached, limits),
     backends: collectBackends(gateways.ours, routes, policies),
     statuses: {
       gatewayClasses: gatewayClassStatuses(resources.GatewayClass, environment),
-      gateways: gatewayStates.map((state) => gatewayStatus(state, routes)),
+      gateways: gatewayStates.map((state) => gatewayStatus(state, attached)),
       listenerSets: gatewayStates
-        .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, routes)))
+        .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, attached)))
         .sort(byName),
       httpRoutes: routes.map(routeStatus).sort(byName),
       backendTlsPolicies: tlsPolicies.policies.map((state) => backendTlsPolicyStatus(state, users)).sort(byName),
