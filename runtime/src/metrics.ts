@@ -147,6 +147,12 @@ export function takeSnapshot(families: Families<MetricTable>): MetricsSnapshot {
   return Object.values(families).map((family) => family.snapshot());
 }
 
+/** The same without gauges, which say nothing of a thread that has ended. */
+export function withoutGauges(snapshot: MetricsSnapshot, table: MetricTable): MetricsSnapshot {
+  const isGauge = new Map(Object.values(table).map(({ name, type }) => [name, type === "gauge"]));
+  return snapshot.filter(({ name }) => isGauge.get(name) !== true);
+}
+
 /** Adds up what the threads have counted, series by series. */
 export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const families = new Map<string, Map<string, { labels: readonly string[]; data: number[] }>>();

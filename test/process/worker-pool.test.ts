@@ -78,6 +78,34 @@ test("a worker in the place of one that died knows who waits for a request", asy
   expect(events.at(-1)?.message).toMatchObject({ type: "requestFinished", status: 200 });
 });
 
+test("what a worker had counted outlives it, and what was open in it does not", async () => {
+  const backend = await startBackend(answering(200));
+  const port = await freePort();
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const text = manifests(gatewayManifest(port), backendManifest("b", backend.port), route);
+  const { resources } = parseManifests([{ path: "all.yaml", text }]);
+  const clock = new FakeClock();
+  const pool = startPool(clock);
+  await pool.apply({ generation: 1, ...translate(resources) });
+  const told = async (name: string): Promise<number> => {
+    const families = (await pool.metrics()).flat().filter((family) => family.name === name);
+    return families.flatMap(({ series }) => series).reduce((sum, { data: [value = 0] }) => sum + value, 0);
+  };
+  const ask = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/`)).text();
+  await ask();
+  expect(await told("gateway_proxy_http_requests_total")).toBe(1);
+  expect(await told("gateway_proxy_downstream_connections_active")).toBe(1);
+
+  await pool.threads[0]?.terminate();
+  await expect.poll(() => pool.size).toBe(0);
+  expect(await told("gateway_proxy_http_requests_total")).toBe(1);
+  expect(await told("gateway_proxy_downstream_connections_active")).toBe(0);
+  clock.advance(1_000);
+  await pool.apply({ generation: 2, ...translate(resources) });
+  await ask();
+  expect(await told("gateway_proxy_http_requests_total")).toBe(2);
+});
+
 test("a worker in the place of one that died tells when it cannot open an address", async () => {
   const port = await freePort();
   const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);

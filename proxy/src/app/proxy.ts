@@ -247,8 +247,7 @@ export class Proxy {
   async #metricsPage(): Promise<Page> {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
-    const workers = await this.#pool.ask("metrics", undefined);
-    const snapshots = [...workers.map(({ answer }) => answer), this.#metrics.snapshot()];
+    const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }

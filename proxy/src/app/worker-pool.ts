@@ -7,9 +7,12 @@ import { Worker } from "node:worker_threads";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy/runtime/metrics";
+import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BindFailure } from "../server/data-plane.ts";
+import { metricTable } from "../telemetry/metric-table.ts";
 import type {
   AnswerOf,
   AskOf,
@@ -57,6 +60,7 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerThread>();
   readonly #deaths = new Map<number, WorkerDeaths>();
+  readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), metricTable));
   #snapshot: Snapshot | undefined;
   #isDraining = false;
   #logFilter: string;
@@ -83,6 +87,13 @@ export class WorkerPool {
     return answers
       .filter((each): each is WorkerAnswer<AnswerOf<Name>> => each.answer !== gone)
       .sort((a, b) => a.worker - b.worker);
+  }
+
+  /** What the workers have counted, those included that have died, as they were last asked. */
+  async metrics(): Promise<readonly MetricsSnapshot[]> {
+    const answers = await this.ask("metrics", undefined);
+    for (const { worker, answer } of answers) this.#totals.heard(worker, answer);
+    return [...answers.map(({ answer }) => answer), ...this.#totals.ofEnded];
   }
 
   /** Has workers that are started from now on log by another filter; those that run are asked to by `setLogFilter`. */
@@ -115,6 +126,7 @@ export class WorkerPool {
     const { log, clock, counters, onRestart, onTraced, onUnopened, waiting } = this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
+      this.#totals.ended(number);
       counters.releaseLocksOf(number);
       if (this.#isDraining) return;
       log.error({ worker: number, err: cause }, "worker died; another takes its place");

@@ -73,12 +73,21 @@ test("workers serve one port with one set of counters, and tell what each has co
   expect(stats.reduce((sum, { callTimes }) => sum + callTimes.calls, 0)).toBe(30);
 });
 
-test("a worker that dies is replaced, with the configuration and the counters", { timeout: 20_000 }, async () => {
+test("a worker that dies is replaced, with the configuration and the counters, and what it has counted stays", {
+  timeout: 20_000,
+}, async () => {
   const { pool, port, lines } = await start(1);
+  const calls = async (): Promise<number> => {
+    const stats = await pool.collectStats();
+    return stats.reduce((sum, { callTimes }) => sum + callTimes.calls, 0);
+  };
   await ask(port);
+  expect(await calls()).toBe(1);
   await pool.threads[0]?.terminate();
 
+  expect(await calls()).toBe(1);
   await expect.poll(() => ask(port)).toBe(998);
+  expect(await calls()).toBe(2);
   expect(lines.some((line) => line.includes("worker died"))).toBe(true);
 });
 

@@ -7,8 +7,9 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
+import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { ConfigUpdate } from "../config/config-source.ts";
-import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
+import { mergeStatsOfEnded, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import type { CounterTable } from "../store/counter-table.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
@@ -34,6 +35,7 @@ const restartDelayMs = 1_000;
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerThread>();
+  readonly #totals = new ThreadTotals(mergeStatsOfEnded);
   #port: number;
   #update: ConfigUpdate | undefined;
   #isClosing = false;
@@ -59,12 +61,17 @@ export class WorkerPool {
     for (const worker of this.#workers.values()) worker.tell({ kind: "config", update });
   }
 
-  /** What each worker has counted since its start; nothing of one that dies meanwhile. */
+  /** What the workers have counted, those included that have died, as they were last asked. */
   async collectStats(): Promise<readonly StatsSnapshot[]> {
     const answers = await Promise.all(
-      Array.from(this.#workers.values(), (worker) => worker.ask((request) => ({ kind: "stats", request }))),
+      Array.from(this.#workers, async ([number, worker]) => {
+        const answer = await worker.ask((request) => ({ kind: "stats", request }));
+        if (answer?.kind !== "stats") return [];
+        this.#totals.heard(number, answer.stats);
+        return [answer.stats];
+      }),
     );
-    return answers.flatMap((answer) => (answer?.kind === "stats" ? [answer.stats] : []));
+    return [...answers.flat(), ...this.#totals.ofEnded];
   }
 
   /** What is alive in each worker's heap; nothing of one that dies meanwhile. */
@@ -100,6 +107,7 @@ export class WorkerPool {
     const { start, host, counters, clock, log } = this.#options;
     const worker = new WorkerThread({ ...start, thread: number }, (cause) => {
       this.#workers.delete(number);
+      this.#totals.ended(number);
       // As in CallThread: an owner is 1 at least, and that is the main thread.
       counters.releaseLocksOf(number + 1);
       if (this.#isClosing) return;

@@ -44,6 +44,12 @@ export function mergeStats(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
   };
 }
 
+/** The same of threads that have ended: no connection of theirs is open, and their times are of long ago. */
+export function mergeStatsOfEnded(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
+  const merged = mergeStats(snapshots);
+  return { ...merged, connections: 0, callTimes: { ...merged.callTimes, samplesMs: [], sampledOf: 0 } };
+}
+
 /** Adds objects of numbers field by field; there is at least one. */
 function addUp<T extends object>(counted: readonly Readonly<T>[]): T {
   const keys = Object.keys(counted[0] ?? {});
