@@ -29,6 +29,8 @@ export interface CallThreadOptions {
   readonly settings: ServiceSettings;
   /** Memory of the counters, the same for all threads. */
   readonly counterMemory: SharedArrayBuffer;
+  /** As the over-limit caches of all threads count them. */
+  readonly refunds: Int32Array;
   /** 0 for the main thread, workers count from 1. */
   readonly thread: number;
   readonly clock: Clock;
@@ -153,13 +155,14 @@ export class CallThread {
   }
 
   #createLimiter(store: OpenedStore["store"]): Limiter {
-    const { values, headers } = this.#options.settings;
+    const { settings, refunds } = this.#options;
+    const { values, headers } = settings;
     const cacheBytes = Math.floor(values.localCacheSizeInBytes / values.workers);
     return new Limiter({
       store,
       stats: this.#stats,
       cacheKeyPrefix: values.cacheKeyPrefix ?? "",
-      ...(cacheBytes > 0 ? { overLimitCache: new OverLimitCache(cacheBytes) } : {}),
+      ...(cacheBytes > 0 ? { overLimitCache: new OverLimitCache(cacheBytes, refunds) } : {}),
       stopsAtOverLimit: values.stopAtOverLimit,
       strictZeroHit: values.strictZeroHit,
       shadowMode: values.shadowMode,

@@ -8,6 +8,8 @@ import type { ListenAddress } from "../transport/grpc/grpc-server.ts";
 export interface WorkerStart {
   readonly settings: ServiceSettings;
   readonly counterMemory: SharedArrayBuffer;
+  /** As the over-limit caches of all threads count them. */
+  readonly refunds: Int32Array;
   /** From 1. */
   readonly thread: number;
 }

@@ -61,14 +61,15 @@ export class RateLimitProcess {
   private constructor(options: RateLimitProcessOptions) {
     const { settings, logs, clock, random } = options;
     const counterMemory = createCounterMemory(settings.store.maxCounters);
+    const refunds = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#options = options;
     this.#counters = new CounterTable(counterMemory, mainOwner);
-    this.#calls = new CallThread({ settings, counterMemory, thread: 0, clock, logs, random });
+    this.#calls = new CallThread({ settings, counterMemory, refunds, thread: 0, clock, logs, random });
     this.#calls.connected.catch(options.onFatal);
     if (settings.values.workers > 1) {
       this.#pool = new WorkerPool({
         workers: settings.values.workers,
-        start: { settings, counterMemory },
+        start: { settings, counterMemory, refunds },
         host: settings.values.grpcHost,
         port: settings.values.grpcPort,
         counters: this.#counters,

@@ -33,7 +33,7 @@ function createPool(workers: number, port = 0) {
   const counterMemory = createCounterMemory(1_024);
   const pool = new WorkerPool({
     workers,
-    start: { settings: read.settings, counterMemory },
+    start: { settings: read.settings, counterMemory, refunds: new Int32Array(new SharedArrayBuffer(4)) },
     host: "127.0.0.1",
     port,
     counters: new CounterTable(counterMemory, 1),

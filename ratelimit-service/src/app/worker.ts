@@ -10,7 +10,7 @@ import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 startHeapSampling();
 
 // The only writer of workerData is WorkerPool.
-const { settings, counterMemory, thread } = workerData as WorkerStart;
+const { settings, counterMemory, refunds, thread } = workerData as WorkerStart;
 
 const main = parentPort;
 if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
@@ -24,6 +24,7 @@ if (!logs.ok) throw new Error(`the main thread gave a log level that does not pa
 const calls = new CallThread({
   settings,
   counterMemory,
+  refunds,
   thread,
   clock: systemClock,
   logs: logs.value,

@@ -24,7 +24,8 @@ export function countDescriptors(
   options: CountOptions,
 ): undefined | Promise<undefined> {
   const { store, stopsAtOverLimit } = options;
-  const asked = withoutKnownOver(counted, options.overLimitCache);
+  const { overLimitCache } = options;
+  const asked = overLimitCache === undefined ? counted : withoutKnownOver(counted, overLimitCache);
   if (asked.length === 0) return undefined;
   if (!stopsAtOverLimit) return apply(store, asked);
   if (asked.length < counted.length) {
@@ -48,6 +49,7 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
   const { askedHits, after, limit, series, rule } = descriptor;
   if (askedHits < 0) {
     series.counts.totalNegativeHits -= askedHits;
+    options.overLimitCache?.refunded();
     descriptor.status = statusOf(descriptor, false, nowSeconds);
     return;
   }
@@ -66,8 +68,9 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
       isShadow: rule.shadowMode,
     });
     if (after > limit.requestsPerUnit) {
-      const { key, windowEndSeconds } = descriptor;
-      options.overLimitCache?.remember(key, limit.requestsPerUnit, windowEndSeconds, nowSeconds);
+      const { key, windowEndSeconds, refundsBefore: refunds } = descriptor;
+      const over = { requestsPerUnit: limit.requestsPerUnit, windowEndSeconds, refunds };
+      options.overLimitCache?.remember(key, over, nowSeconds);
     }
   }
   descriptor.status = statusOf(descriptor, isOver, nowSeconds);
@@ -103,14 +106,11 @@ function fillIn(counted: readonly CountedDescriptor[], values: readonly number[]
 }
 
 /** Marks the counters known to be over their limit and returns the others. A refund ends such knowledge. */
-function withoutKnownOver(
-  counted: readonly CountedDescriptor[],
-  cache: OverLimitCache | undefined,
-): readonly CountedDescriptor[] {
-  if (cache === undefined || cache.size === 0) return counted;
+function withoutKnownOver(counted: readonly CountedDescriptor[], cache: OverLimitCache): readonly CountedDescriptor[] {
   for (const descriptor of counted) {
-    if (descriptor.askedHits < 0) cache.forget(descriptor.key);
+    if (descriptor.askedHits < 0) cache.refunded();
     else descriptor.isKnownOver = cache.isOver(descriptor.key, descriptor.limit.requestsPerUnit);
+    descriptor.refundsBefore = cache.refunds;
   }
   return counted.filter((descriptor) => !descriptor.isKnownOver);
 }

@@ -36,6 +36,8 @@ export interface CountedDescriptor extends CounterStep {
   after: number;
   /** Known to be over its limit without asking the store. */
   isKnownOver: boolean;
+  /** As `OverLimitCache.refunds` before the store is asked. */
+  refundsBefore: number;
   status: DescriptorStatus;
 }
 
@@ -163,6 +165,7 @@ function counted(
     askedHits: hits,
     after: 0,
     isKnownOver: false,
+    refundsBefore: 0,
     status: undecided,
   };
 }
