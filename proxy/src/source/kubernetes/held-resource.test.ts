@@ -86,6 +86,16 @@ describe("an object that is held", () => {
     expect(after.rejected?.inForce).toBe("lastSoundVersion");
   });
 
+  test("takes nothing over from another object that had its name before", () => {
+    const named = (object: ReturnType<typeof policy>, uid: string) => ({
+      ...object,
+      metadata: { ...object.metadata, uid },
+    });
+    const before = holdResource(named(policy(sound), "one"), undefined, options);
+    const after = holdResource(named(policy(broken), "two"), before, options);
+    expect([after.resource, after.rejected?.inForce]).toEqual([undefined, "nothing"]);
+  });
+
   test("is the same object where only its status is another", () => {
     const before = holdResource(route({}), undefined, options);
     expect(holdResource(route({ status: { parents: [] } }), before, options)).toBe(before);

@@ -9,7 +9,7 @@ import { parseResource } from "../../api/parse-resource.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
 import type { Resource } from "../../api/resource.ts";
 import type { FieldFault, FieldPath } from "../../api/issue.ts";
-import { isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 import { parseSoundRules } from "./sound-rules.ts";
 
 export interface HeldResource {
@@ -29,7 +29,10 @@ export interface HoldOptions {
 /** Takes a new version; gives `before` itself where nothing that concerns us has changed. */
 export function holdResource(object: KubeObject, before: HeldResource | undefined, options: HoldOptions): HeldResource {
   const lastGood = before?.rejected?.inForce === "remains" ? undefined : before?.resource;
-  const held = parseHeld(options.keepsStatus ? object : { ...object, status: undefined }, lastGood);
+  // Deleted and made anew while nobody watched: what the other one said went with it.
+  const isSameObject = lastGood?.metadata.uid === fieldsOf(object["metadata"])["uid"];
+  const sound = isSameObject ? lastGood : undefined;
+  const held = parseHeld(options.keepsStatus ? object : { ...object, status: undefined }, sound);
   return before !== undefined && isDeepStrictEqual(held, before) ? before : held;
 }
 
