@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { connect } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
@@ -23,13 +24,15 @@ describeCluster("least privilege", () => {
   let controller: ControllerProcess | undefined;
   let proxy: GatewayProcess | undefined;
   let port: number;
+  let httpsPort: number;
 
   beforeAll(async () => {
     plane = await startControlPlane({ controllers: true, audits: true });
     cluster = clusterOf(plane.kubeconfig);
     await applyDefinitions(plane.kubeconfig);
     port = await freePort();
-    await cluster.apply(setting(port, await certificate(plane)));
+    httpsPort = await freePort();
+    await cluster.apply(setting(port, httpsPort, await certificate(plane)));
     await plane.kubectl(["apply", "-f", rbacFolder]);
     controller = await startController({
       kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
@@ -88,7 +91,39 @@ describeCluster("least privilege", () => {
     expect(await may("watch", "secrets/cert", "-n", "default")).toBe(false);
     expect(await may("patch", "gateways/status", "-n", "tenant")).toBe(false);
   });
+
+  test("a proxy serves the former certificate until its role lets it read the one that is named instead", async () => {
+    const { cert, key } = plane.authority.issue("instead", "DNS:any.test");
+    await cluster.apply(tlsSecret("instead", cert, key));
+    const named = (name: string) => ({
+      op: "replace",
+      path: "/spec/listeners/1/tls/certificateRefs/0/name",
+      value: name,
+    });
+    const seen: unknown[] = [await commonNameAt(httpsPort)];
+    const switched = cluster.kubectl([
+      ...["patch", "gateway/web", "-n", "tenant", "--type=json", "-p", JSON.stringify([named("instead")])],
+    ]);
+    await eventually(
+      async () => seen.push(await commonNameAt(httpsPort).catch(String)),
+      () => seen.at(-1) === "instead",
+    );
+    await switched;
+    expect(new Set(seen)).toEqual(new Set(["tenant", "instead"]));
+  });
 });
+
+/** The common name of the certificate at a port of this machine. */
+function commonNameAt(port: number): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: "127.0.0.1", port, servername: "any.test", rejectUnauthorized: false });
+    socket.once("secureConnect", () => {
+      resolve(socket.getPeerCertificate().subject.CN);
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
 
 /** No request by itself: server-side apply of an object that is not there asks for it within the patch. */
 const withinApply: readonly Permission[] = [
@@ -141,8 +176,22 @@ async function certificate(plane: ControlPlane): Promise<{ readonly cert: string
   return await Promise.resolve(plane.authority.issue("tenant", "DNS:any.test"));
 }
 
-function setting(port: number, { cert, key }: { readonly cert: string; readonly key: string }): string {
+function tlsSecret(name: string, cert: string, key: string): string {
   const base64 = (text: string) => Buffer.from(text).toString("base64");
+  return `
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}, namespace: tenant}
+type: kubernetes.io/tls
+data: {tls.crt: ${base64(cert)}, tls.key: ${base64(key)}}
+`;
+}
+
+function setting(
+  port: number,
+  httpsPort: number,
+  { cert, key }: { readonly cert: string; readonly key: string },
+): string {
   const gateway = (name: string, infrastructure: string) => `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -152,7 +201,7 @@ spec:
   allowedListeners: {namespaces: {from: Same}}
   listeners:
   - {name: http, port: ${port}, protocol: HTTP}
-  - {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: cert}]}}
+  - {name: https, port: ${httpsPort}, protocol: HTTPS, tls: {certificateRefs: [{name: cert}]}}
 ${infrastructure}
 ---`;
   return `
@@ -168,13 +217,7 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: gateway-proxy}
 spec: {controllerName: gatewayproxy.dev/controller}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: cert, namespace: tenant}
-type: kubernetes.io/tls
-data: {tls.crt: ${base64(cert)}, tls.key: ${base64(key)}}
----
+---${tlsSecret("cert", cert, key)}---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: shape, namespace: tenant}

@@ -53,7 +53,7 @@ export function watchObjects<T>(options: WatchOptions<T>): ObjectWatch<T> {
   return reflector;
 }
 
-/** Of what is not there or not allowed: it takes an operator to change that. */
+/** Of what is not there: it takes an operator to change that. */
 const slowRetryMs = 10_000;
 
 /** A kind that was there is believed gone when it has been missing so often: at its start an API server knows few. */
@@ -136,7 +136,8 @@ class Reflector<T> implements ObjectWatch<T> {
       case 403:
         // What is known stays in force.
         if (this.state.kind !== "synced") this.#enter({ kind: "forbidden", message: error.message });
-        return this.#told(error, Math.max(slowRetryMs, this.#backoff.next()));
+        // A role may be about to be written: soon at first.
+        return this.#told(error, this.#backoff.next());
       default:
         return this.#told(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()));
     }

@@ -237,6 +237,18 @@ describe("Secrets", () => {
     expect(namesOf((await publishedTimes(2)).resources.Secret)).toEqual(["key"]);
   });
 
+  test("that may not be read at first, because the role is being written, are waited for", async () => {
+    const { answering, published, publishedTimes } = await sourcing({
+      backends: listing([llm("key")]),
+      "secrets/key": (call) => {
+        answering["secrets/key"] = listing([secret("key")]);
+        call.answer(403, { message: "secrets is forbidden" });
+      },
+    });
+    expect(namesOf((await publishedTimes(1)).resources.Secret)).toEqual(["key"]);
+    expect(published).toHaveLength(1);
+  });
+
   test("that may not be read are told apart from those that do not exist", async () => {
     const { publishedTimes } = await sourcing({
       backends: listing([llm("key")]),

@@ -60,7 +60,10 @@ export interface KubernetesSource {
 const quietMs = 50;
 const maxMs = 250;
 
-/** A Secret that cannot be read yet holds everything else back for so long at most. */
+/**
+ * A Secret that cannot be read yet holds everything else back for so long at most: also one that may not be read, since
+ * whoever gives a Gateway its roles hears of the reference no sooner than we do.
+ */
 const namedWaitMs = 3_000;
 
 /** Kinds without which there is nothing to serve, or limits would be missing: worth a word while they are unknown. */
@@ -157,7 +160,7 @@ class Source implements KubernetesSource {
   #waitsForNamed(): boolean {
     const { clock } = this.#options;
     const now = clock.monotonicMs();
-    const since = [...this.#named.values()].filter(({ watch }) => watch.state.kind === "starting");
+    const since = [...this.#named.values()].filter(({ watch: { state } }) => isUnread(state));
     const leftMs = Math.max(0, ...since.map(({ sinceMs }) => sinceMs + namedWaitMs - now));
     this.#lookAgain?.cancel();
     if (leftMs === 0) return false;
@@ -175,6 +178,10 @@ class Source implements KubernetesSource {
     const named = Array.from(this.#named, ([key, { watch }]) => watchProblems(key, watch, false));
     return [...whole, ...named].flat();
   }
+}
+
+function isUnread({ kind }: ResourceWatch["state"]): boolean {
+  return kind === "starting" || kind === "forbidden";
 }
 
 function resourcesOf(watches: Iterable<ResourceWatch>): readonly Resource[] {
