@@ -2,7 +2,8 @@
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { isObject } from "../kube/object.ts";
-import type { StandingObject, StandingObjects } from "../status/writer.ts";
+import type { StandingObjects } from "../status/writer.ts";
+import type { StandingObject } from "../status/written-statuses.ts";
 
 /** A refused object stands in the place of its last sound version, whose status is old. */
 export function standingObjects(resources: ResourceSet, rejected: readonly RejectedResource[]): StandingObjects {

@@ -5,7 +5,8 @@ import type { RouteStatus } from "../api/status.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { isObject, type KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
-import { type StandingObject, type StandingObjects, StatusWriter } from "./writer.ts";
+import { type StandingObjects, StatusWriter } from "./writer.ts";
+import type { StandingObject } from "./written-statuses.ts";
 
 const silent = () => undefined;
 const log = { error: silent, warn: silent, info: silent, debug: silent, trace: silent, isLevelEnabled: () => false };
@@ -206,6 +207,25 @@ describe("a status", () => {
       expect(await write()).toBe(true);
       server.put(routePath, {});
     }
+  });
+
+  test("that somebody else keeps changing is put right five times a minute, which is told once", async () => {
+    const server = new StatusServer();
+    server.put(gatewayPath, undefined);
+    const { writer, warnings } = writerTo(server);
+    const gateways = [gateway];
+    const outcomes: boolean[] = [];
+    for (let round = 0; round < 9; round++) {
+      const theirStatus = { conditions: [{ ...gateway.conditions[0], status: "False" }] };
+      const Gateway = [{ metadata: { namespace: "infra", name: "web" }, status: theirStatus }];
+      outcomes.push(await writer.write({ ...none, gateways }, { ...nothing, Gateway }));
+    }
+    expect(outcomes).toEqual([true, true, true, true, true, true, false, false, false]);
+    expect(warnings).toHaveLength(1);
+    // What we judge otherwise ourselves is written all the same.
+    const Gateway = [{ metadata: { namespace: "infra", name: "web" }, status: {} }];
+    await writer.write({ ...none, gateways: [{ ...gateway, addresses: [] }] }, { ...nothing, Gateway });
+    expect(server.writes).toHaveLength(7);
   });
 
   test("is left to our successor once we have lost the lead", async () => {

@@ -22,6 +22,7 @@ import {
   type SharedEntry,
   type SharedList,
 } from "./desired-status.ts";
+import { type ObjectName, type StandingObject, WrittenStatuses } from "./written-statuses.ts";
 
 export interface StatusWriterOptions {
   readonly api: Pick<KubeApi, "get" | "apply" | "merge">;
@@ -59,32 +60,18 @@ const types = {
   Backend: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "backends" },
 };
 
-interface ObjectName {
-  readonly namespace?: string | undefined;
-  readonly name: string;
-}
-
-/** An object as it was last seen. */
-export interface StandingObject {
-  readonly metadata: ObjectName & {
-    /** Tells it from others that had its name before. */
-    readonly uid?: string | undefined;
-  };
-  readonly status?: unknown;
-}
-
 /** Every object that has a status of ours, or may have one. */
 export type StandingObjects = Readonly<Record<keyof typeof types, readonly StandingObject[]>>;
 
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
-  /** What we wrote, until the source sees it: by key, with the object as it saw it when we did. */
-  readonly #written = new Map<string, { readonly seen: StandingObject; readonly status: unknown }>();
+  readonly #written: WrittenStatuses;
   /** Objects whose status could not be written when it was last tried: that is told once. */
   readonly #failing = new Set<string>();
 
   constructor(options: StatusWriterOptions) {
     this.#options = options;
+    this.#written = new WrittenStatuses(options.clock);
   }
 
   /**
@@ -107,6 +94,7 @@ export class StatusWriter {
         this.#ownTask("Backend", standing.Backend, { namespace, name }, { conditions, fields: {} }),
       ),
     ];
+    this.#retain(standing);
     const outcomes = await runParallel(tasks, this.#options.isLeader);
     return outcomes.every(Boolean);
   }
@@ -140,16 +128,16 @@ export class StatusWriter {
     const key = renderKey(kind, object.namespace, object.name);
     const resource = resources.find(({ metadata }) => isSame(metadata, object));
     if (resource === undefined) return [];
-    const desired = desiredOwnStatus(status, this.#standing(key, resource), ownedTypes[kind], this.#now());
+    const desired = desiredOwnStatus(status, this.#written.standing(key, resource), ownedTypes[kind], this.#now());
     if (desired === undefined) return [];
     const { apiVersion } = types[kind];
     const metadata = { name: object.name, ...(object.namespace !== undefined && { namespace: object.namespace }) };
     const path = `${resourcePath(types[kind], object.namespace, object.name)}/status`;
     const body = { apiVersion, kind, metadata, status: desired };
     return [
-      this.#task(key, async () => {
+      this.#task(key, resource, status, async () => {
         const written = await this.#options.api.apply(path, body, { fieldManager: controllerName });
-        this.#written.set(key, { seen: resource, status: written["status"] });
+        return written["status"];
       }),
     ];
   }
@@ -165,15 +153,12 @@ export class StatusWriter {
       const { metadata } = resource;
       const key = renderKey(kind, metadata.namespace, metadata.name);
       const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
-      if (sharedPatch(own, fields, this.#standing(key, resource), list, this.#now()) === undefined) return [];
+      if (sharedPatch(own, fields, this.#written.standing(key, resource), list, this.#now()) === undefined) return [];
       const path = resourcePath(types[kind], metadata.namespace, metadata.name);
       return [
-        this.#task(key, async () => {
-          const status = await this.#replaceOurs(path, (standing) =>
-            sharedPatch(own, fields, standing, list, this.#now()),
-          );
-          this.#written.set(key, { seen: resource, status });
-        }),
+        this.#task(key, resource, { own, fields }, () =>
+          this.#replaceOurs(path, (standing) => sharedPatch(own, fields, standing, list, this.#now())),
+        ),
       ];
     });
   }
@@ -194,33 +179,49 @@ export class StatusWriter {
     }
   }
 
-  /** The newest status that we know of: what we wrote, until the source has seen something newer. */
-  #standing(key: string, { metadata, status }: StandingObject): unknown {
-    const written = this.#written.get(key);
-    if (written === undefined) return status;
-    if (written.seen.metadata.uid === metadata.uid && written.seen.status === status) return written.status;
-    this.#written.delete(key);
-    return status;
+  /** Forgets what there was of objects that are gone. */
+  #retain(standing: StandingObjects): void {
+    const keys = new Set(
+      Object.entries(standing).flatMap(([kind, objects]) =>
+        objects.map(({ metadata }) => renderKey(kind, metadata.namespace, metadata.name)),
+      ),
+    );
+    this.#written.retain(keys);
+    for (const key of this.#failing) if (!keys.has(key)) this.#failing.delete(key);
   }
 
-  #task(key: string, write: () => Promise<void>): Task {
-    const { log, onWritten } = this.#options;
+  /**
+   * @param own what is ours of the status to be.
+   * @param write gives the status that stands then.
+   */
+  #task(key: string, object: StandingObject, own: unknown, write: () => Promise<unknown>): Task {
+    const { onWritten } = this.#options;
     return async () => {
+      if (!this.#written.mayWrite(key, object, own)) {
+        this.#fail(key, "the status is changed by somebody else as often as it is put right");
+        return false;
+      }
       try {
-        await write();
+        this.#written.add(key, object, own, await write());
         this.#failing.delete(key);
         onWritten?.("written");
         return true;
       } catch (error) {
         // The object is gone, and its status with it.
         if (error instanceof ApiFailure && error.status === 404) return true;
-        if (!this.#failing.has(key))
-          log.warn({ resource: key, err: error }, "cannot write the status; it is tried again");
-        this.#failing.add(key);
+        this.#fail(key, "cannot write the status; it is tried again", error);
         onWritten?.("failed");
         return false;
       }
     };
+  }
+
+  /** Tells it once until it succeeds. */
+  #fail(key: string, message: string, error?: unknown): void {
+    if (!this.#failing.has(key)) {
+      this.#options.log.warn({ resource: key, ...(error !== undefined && { err: error }) }, message);
+    }
+    this.#failing.add(key);
   }
 
   /** Whole seconds, as the API keeps times. */

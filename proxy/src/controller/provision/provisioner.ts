@@ -10,6 +10,7 @@ import { type KubeApi, resourcePath } from "../../kube/api.ts";
 import { ApiFailure } from "../../kube/api-failure.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
+import { RepairLimit } from "../../kube/repair-limit.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { gatewayNameLabel } from "../../translate/gateway-label.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
@@ -46,12 +47,6 @@ export interface Provision {
   readonly frozen: ReadonlySet<string>;
 }
 
-/**
- * How often an object is put right within a minute. Who changes it more often has a will of its own (another
- * controller, of another release perhaps), and neither of us would ever rest.
- */
-const mostRepairs = { times: 5, withinMs: 60_000 };
-
 export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
@@ -60,14 +55,14 @@ export class Provisioner {
    * looking at it is not enough.
    */
   readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
-  /** How often objects were put right that we had not changed, by key, since when (monotonic). */
-  readonly #repairs = new Map<string, { readonly sinceMs: number; readonly times: number }>();
+  readonly #repairs: RepairLimit;
   /** What could not be done, by key: each is logged once. */
   readonly #told = new Map<string, string>();
 
   constructor(options: ProvisionerOptions) {
     this.#options = options;
     const { connection, clock, random, log, onChange } = options;
+    this.#repairs = new RepairLimit(clock);
     this.#watches = new Map(
       ownedKinds.map((kind) => [
         kind,
@@ -108,10 +103,18 @@ export class Provisioner {
       if (!present.has(owner) && (claims.length > 0 || hasOwner(object.body))) continue;
       await this.#attempt(object, () => this.#remove(object));
     }
+    this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
     const byOwner = Map.groupBy(faults, ({ object }) => ownerOf(object.body));
     return new Map(
       [...byOwner].map(([owner, own]) => [owner, [...new Set(own.map(({ message }) => message))].join("; ")]),
     );
+  }
+
+  /** Forgets what there was of all others. */
+  #retain(keys: ReadonlySet<string>): void {
+    for (const known of [this.#applied, this.#told]) {
+      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
+    }
   }
 
   /** Stops watching. */
@@ -146,7 +149,7 @@ export class Provisioner {
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
     if (known !== undefined && applied?.text === text && contains(known, applied.expected)) return undefined;
-    if (known !== undefined && applied?.text === text && !this.#mayRepair(key)) {
+    if (known !== undefined && applied?.text === text && !this.#repairs.take(key)) {
       return `${key} is changed by somebody else as often as it is put right`;
     }
     const standing = known ?? (await api.get(path));
@@ -159,15 +162,6 @@ export class Provisioner {
     this.#applied.set(key, { text, expected: asAnswered(answer, object.body) });
     log.info({ object: key }, standing === undefined ? "made" : "changed");
     return undefined;
-  }
-
-  #mayRepair(key: string): boolean {
-    const now = this.#options.clock.monotonicMs();
-    const last = this.#repairs.get(key);
-    const { sinceMs, times } =
-      last === undefined || now - last.sinceMs > mostRepairs.withinMs ? { sinceMs: now, times: 0 } : last;
-    this.#repairs.set(key, { sinceMs, times: times + 1 });
-    return times < mostRepairs.times;
   }
 
   /** Makes way for changes that an apply alone cannot make, or not without harm. */
