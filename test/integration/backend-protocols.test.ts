@@ -8,7 +8,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -42,28 +42,6 @@ async function startHttp2Backend(answer: (stream: ServerHttp2Stream, headers: ob
   });
   // A TCP server that listens has such an address.
   return { port: (server.address() as AddressInfo).port, sessions };
-}
-
-/**
- * An endpoint that begins one answer and leaves (GOAWAY) at the second request, breaks the next connection off, and
- * answers all requests of any other; returns its port.
- */
-function startLeavingBackend(): Promise<number> {
-  // `:status: 200` alone (RFC 7541 §A).
-  const head = (flags: number, stream: number) =>
-    frame(frameType.headers, endHeaders | flags, stream, Buffer.from([0x88]));
-  const leave = frame(frameType.goaway, 0, 0, Buffer.from([0, 0, 0, 1, 0, 0, 0, 0]));
-  const sockets: Socket[] = [];
-  return startRawHttp2Backend((frames, socket) => {
-    if (!sockets.includes(socket)) sockets.push(socket);
-    const connection = sockets.indexOf(socket);
-    for (const { type, stream } of frames) {
-      if (type !== frameType.headers) continue;
-      if (connection === 1) socket.destroy();
-      else if (connection === 0) socket.write(stream === 1 ? head(0, stream) : leave);
-      else socket.write(head(endStream, stream));
-    }
-  });
 }
 
 function tellBack(stream: ServerHttp2Stream, headers: object): void {
@@ -173,20 +151,6 @@ describe("kubernetes.io/h2c", () => {
       return gateway.dataPlane.endpoints()[0]?.pending;
     };
     await expect.poll(pendingWithoutEndpoint).toBe(0);
-  });
-
-  test("an answer that has begun is not begun again, whatever becomes of the endpoint's connections", async () => {
-    const gateway = await serve(await startLeavingBackend(), h2c);
-    const session = connect(gateway.url());
-    onTestFinished(() => session.destroy());
-    const first = session.request({ ":path": "/" });
-    first.on("error", () => undefined);
-    await once(first, "response");
-    const over = new Promise((resolve) => first.resume().once("close", resolve));
-    expect((await fetch(gateway.url())).status).toBe(200);
-    await over;
-    expect(gateway.faults).toEqual([]);
-    expect(gateway.records).toMatchObject([{ status: 200 }, { status: 200 }]);
   });
 
   test("requests to an endpoint that refuses connections are answered, each of them", async () => {

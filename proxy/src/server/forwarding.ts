@@ -2,8 +2,8 @@
  * The way of an admitted request to its backend and of the answer back: the calls that are made for it, one after the
  * other, until one is passed on, and the timeouts over all of them (Gateway API `HTTPRouteTimeouts`, `HTTPRouteRetry`).
  *
- * A call that found no connection, and a safe one that broke off before its answer, are made once more at another
- * endpoint, whatever the rule says. A rule with `retry` has calls repeated, whatever their method, that failed in any way
+ * A call that found no connection, or that the endpoint has not looked at, and a safe one that broke off before its
+ * answer, are made once more at another endpoint, whatever the rule says. A rule with `retry` has calls repeated, whatever their method, that failed in any way
  * or were answered with one of its codes; it waits before each. A body can be sent again while all of it that has come
  * is kept (`request-body.ts`). Limits do not see any of this: a request is charged once.
  */
@@ -48,7 +48,7 @@ export interface ForwardingOptions {
   readonly fault: (error: unknown) => void;
 }
 
-/** Without `retry`: one more call, at once. */
+/** Without `retry`: one more call, at once; and yet one where an endpoint has not looked at one. */
 const callsWithoutPolicy = 2;
 /** Waits double up to this, or to the rule's own `backoff` where that is longer. */
 const maxBackoffMs = 10_000;
@@ -67,6 +67,7 @@ export class Forwarding implements RelayOwner {
   /** Of the call under way, or of the wait for the next one. */
   #callTimer: Timer | undefined;
   #isOver = false;
+  #wasRefused = false;
   /** When the call under way began, of a request that is watched. */
   #callMs = 0;
 
@@ -148,7 +149,10 @@ export class Forwarding implements RelayOwner {
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#isOver) return;
     this.#options.trace?.emit({ ...this.#callResult(), error: failure.message }, "error", this.#callMs);
-    if (this.#options.retry === undefined && this.#isRepeatable(failure)) this.#callOnce();
+    if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
+      this.#wasRefused ||= failure.kind === "refused";
+      this.#callOnce();
+    }
     // Who has waited in vain does not stand in line again.
     else if (failure.kind === "overloaded" || !this.#tryAgain()) this.#answer(failureAnswer(failure));
   }
@@ -214,8 +218,10 @@ export class Forwarding implements RelayOwner {
 
   /** Without a policy: nothing was sent, or what was sent is safe to send again (RFC 9110 §9.2.2). */
   #isRepeatable(failure: UpstreamFailure): boolean {
-    if (this.#options.record.calls >= callsWithoutPolicy || !this.#mayReplayBody()) return false;
-    return failure.kind === "connect" || (failure.kind === "reset" && isSafe(this.#request?.method));
+    const calls = this.#options.record.calls - (this.#wasRefused ? 1 : 0);
+    if (calls >= callsWithoutPolicy || !this.#mayReplayBody()) return false;
+    if (failure.kind === "connect" || failure.kind === "refused") return true;
+    return failure.kind === "reset" && isSafe(this.#request?.method);
   }
 
   /** By the rule's policy. @returns whether another call will be made, after a wait. */

@@ -66,6 +66,7 @@ export function failureAnswer(failure: UpstreamFailure): OwnAnswer {
       return connectFailure;
     case "timeout":
       return upstreamTimeout;
+    case "refused":
     case "reset":
     case "aborted":
       return upstreamReset;

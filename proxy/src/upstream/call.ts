@@ -7,7 +7,8 @@ import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { Connection } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
-import { abandon } from "./http2-streams.ts";
+import { refused } from "./connection.ts";
+import { abandon, beginStream, type StreamOwner } from "./http2-streams.ts";
 
 /** A request as it goes out. */
 export interface UpstreamRequest {
@@ -49,13 +50,14 @@ export interface CallOwner {
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void;
 }
 
-export class UpstreamCall implements Dispatcher.DispatchHandler {
+export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   readonly #body: UpstreamRequest["body"];
   readonly #sink: ResponseSink;
   readonly #owner: CallOwner;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted = false;
   #hasExpired = false;
+  #isRefused = false;
   #done = false;
   /** What the endpoint made of the connection when it switched protocols. */
   #switched: Duplex | undefined;
@@ -112,9 +114,15 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    // undici sends calls again that an HTTP/2 endpoint has refused, and by mistake others too: those that are under way
-    // on a connection after GOAWAY, when the one that followed it breaks (seen with undici 8.12).
+    // undici begins some calls again; none may be whose answer has begun.
     if (this.#aborted || this.status !== 0) controller.abort(abortReason);
+    else if (this.connection?.isHttp2 === true) beginStream(this);
+  }
+
+  onRefused(): void {
+    if (this.#done || this.status !== 0) return;
+    this.#isRefused = true;
+    this.#controller?.abort(refused);
   }
 
   onRequestUpgrade(
@@ -151,11 +159,13 @@ export class UpstreamCall implements Dispatcher.DispatchHandler {
 
   /** Told later: undici is in the midst of failing others, and a call that follows at once would be taken for one of them. */
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    const failure = this.#failureOf(error);
-    process.nextTick(() => this.fail(failure));
+    process.nextTick(() => this.fail(this.#failureOf(error)));
   }
 
   #failureOf(error: Error): UpstreamFailure {
+    if (!this.#aborted && this.#isRefused) return toUpstreamFailure(refused, true);
+    // undici has begun it, and nothing says that the endpoint has not.
+    if (error === refused && this.#controller !== undefined) return { kind: "reset", message: "the endpoint has left" };
     if (!this.#aborted) return toUpstreamFailure(error, this.#controller !== undefined);
     return { kind: this.#hasExpired ? "timeout" : "aborted", message: error.message };
   }

@@ -2,13 +2,14 @@
  * One connection to an endpoint: an undici `Client`, which opens its socket with its first request, closes it when it has
  * been idle, and opens it again on use.
  */
-import { isIP } from "node:net";
+import { isIP, type Socket } from "node:net";
 import { buildConnector, Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "./client-tls.ts";
-import { resetAbandonedStreams } from "./http2-streams.ts";
+import { refusedByEndpoint } from "./failure.ts";
+import { watchStreams } from "./http2-streams.ts";
 
-resetAbandonedStreams();
+watchStreams();
 
 /** How an endpoint is reached. */
 export interface ConnectionTarget {
@@ -28,8 +29,14 @@ export interface ConnectionTimeouts {
 /** A connection and how many calls it carries. */
 export interface Connection {
   readonly client: Client;
+  readonly isHttp2: boolean;
   calls: number;
+  /** Of its socket, if it has one; undici keeps what an endpoint that leaves has taken when its client is destroyed. */
+  readonly breakOff: () => void;
 }
+
+/** The error of a call that its endpoint has not looked at. */
+export const refused = Object.assign(new Error("the endpoint has not taken the request"), { code: refusedByEndpoint });
 
 /** Calls that one connection carries at once. More streams than this share a socket's loss and its one core badly. */
 export function callsPerConnection({ protocol }: ConnectionTarget): number {
@@ -41,20 +48,44 @@ export function addressOf({ host, port }: Endpoint): string {
   return isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** Makes a connection; nothing is sent before its first request. */
-export function openConnection(target: ConnectionTarget, timeouts: ConnectionTimeouts): Connection {
+/**
+ * Makes a connection; nothing is sent before its first request.
+ *
+ * @param onLeaving called when its endpoint leaves (HTTP/2 GOAWAY): what it has taken is finished, all else fails as
+ * refused, and no call must follow. undici would go on with another socket under the same client, and take the calls of
+ * one for those of the other when either ends: it would send again what has been taken.
+ */
+export function openConnection(
+  target: ConnectionTarget,
+  timeouts: ConnectionTimeouts,
+  onLeaving?: (connection: Connection) => void,
+): Connection {
   const { protocol, tls, endpoint } = target;
   const streams = callsPerConnection(target);
+  const connect = connectorOf(target, timeouts.connectTimeoutMs);
+  let socket: Socket | undefined;
   const client = new Client(`${tls === undefined ? "http" : "https"}://${addressOf(endpoint)}`, {
     pipelining: streams,
     headersTimeout: timeouts.idleTimeoutMs,
     bodyTimeout: timeouts.idleTimeoutMs,
     maxHeaderSize: 64 * 1024,
     allowH2: protocol === "h2",
-    connect: connectorOf(target, timeouts.connectTimeoutMs),
+    connect: (asked, callback) =>
+      connect(asked, (...result) => {
+        socket = result[1] ?? undefined;
+        callback(...result);
+      }),
     ...(protocol === "h2" && { h2Options: { maxConcurrentStreams: streams } }),
   });
-  return { client, calls: 0 };
+  const isHttp2 = protocol === "h2";
+  const connection = { client, isHttp2, calls: 0, breakOff: () => void socket?.destroy() };
+  client.on("disconnect", () => {
+    // Of a connection that has just closed nothing is left, and one of HTTP/1.1 that was switched is not undici's any more.
+    if (!isHttp2 || socket?.destroyed !== false) return;
+    void client.destroy(refused);
+    onLeaving?.(connection);
+  });
+  return connection;
 }
 
 /** undici would take the server's name from each request's `host`, which is the client's to choose. */

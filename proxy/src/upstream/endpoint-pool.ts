@@ -49,6 +49,8 @@ export class EndpointPool implements CallOwner {
   /** Of a TLS endpoint; undici opens a new socket for each request that names another. */
   readonly #servername: string | null;
   readonly #connections = new Set<Connection>();
+  /** Those whose endpoint leaves, until their last call has ended; they count for nothing. */
+  readonly #leaving = new Set<Connection>();
   /** Those with room for a call. */
   readonly #free: Connection[] = [];
   readonly #line: WaitingLine;
@@ -94,6 +96,7 @@ export class EndpointPool implements CallOwner {
   destroy(): void {
     this.#closing = true;
     for (const { client } of this.#connections) void client.destroy();
+    for (const connection of this.#leaving) connection.breakOff();
   }
 
   answered(call: UpstreamCall): void {
@@ -117,7 +120,10 @@ export class EndpointPool implements CallOwner {
       return;
     }
     call.connection = undefined;
-    this.#takeBack(connection, failure !== undefined);
+    if (this.#leaving.has(connection)) {
+      connection.calls--;
+      if (connection.calls === 0) this.#leaving.delete(connection);
+    } else this.#takeBack(connection, failure !== undefined);
     this.#serveNext();
     if (this.#closing && connection.calls === 0) this.#discard(connection);
   }
@@ -143,10 +149,15 @@ export class EndpointPool implements CallOwner {
   #connectionWithRoom(): Connection | undefined {
     const free = this.#free.at(-1);
     if (free !== undefined || this.#connections.size >= this.#options.maxConnections) return free;
-    const connection = openConnection(this.target, this.#options);
+    const connection = openConnection(this.target, this.#options, (left) => this.#leave(left));
     this.#connections.add(connection);
     this.#free.push(connection);
     return connection;
+  }
+
+  #leave(connection: Connection): void {
+    this.#discard(connection);
+    if (connection.calls > 0) this.#leaving.add(connection);
   }
 
   #discard(connection: Connection): void {
@@ -185,7 +196,7 @@ export class EndpointPool implements CallOwner {
   }
 }
 
-/** Not where we gave up ourselves, or never got as far as to ask. */
+/** Not where we gave up ourselves, or never got as far as to ask, nor where it only leaves. */
 function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
-  return kind !== "aborted" && kind !== "overloaded";
+  return kind !== "aborted" && kind !== "overloaded" && kind !== "refused";
 }

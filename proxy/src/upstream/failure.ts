@@ -12,6 +12,8 @@ export interface UpstreamFailure {
     | "timeout"
     /** We gave up ourselves, or the client broke its upload off. */
     | "aborted"
+    /** The endpoint leaves, or is full, and has not looked at the request (HTTP/2). */
+    | "refused"
     /** No connection became free in time: nothing was sent. */
     | "overloaded"
     /** It cannot be written as HTTP (a method or a field that would be taken for something else): nothing was sent. */
@@ -23,6 +25,9 @@ export interface UpstreamFailure {
 /** The code of an error with which a request's body ends where the client has broken it off. */
 export const uploadBrokenOff = "ERR_UPLOAD_BROKEN_OFF";
 
+/** The code of the error of a call that its endpoint has not looked at. */
+export const refusedByEndpoint = "ERR_REFUSED_BY_ENDPOINT";
+
 /** undici and Node name their causes by `code`; all others are a connection that broke. */
 const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
   UND_ERR_CONNECT_TIMEOUT: "connect",
@@ -31,6 +36,7 @@ const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
   UND_ERR_ABORTED: "aborted",
   UND_ERR_INVALID_ARG: "unsendable",
   [uploadBrokenOff]: "aborted",
+  [refusedByEndpoint]: "refused",
 };
 
 /**
@@ -44,7 +50,7 @@ export function toUpstreamFailure(error: unknown, started: boolean): UpstreamFai
     error instanceof Error ? (code === undefined ? error.message : `${code}: ${error.message}`) : String(error);
   const kind = code === undefined ? undefined : kindByCode[code];
   // Before a connection is there, a timeout is one of connecting too.
-  if (!started && kind !== "unsendable") return { kind: "connect", message };
+  if (!started && kind !== "unsendable" && kind !== "refused") return { kind: "connect", message };
   return { kind: kind ?? "reset", message };
 }
 

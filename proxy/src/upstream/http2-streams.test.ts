@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { connect, constants, createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { resetAbandonedStreams } from "./http2-streams.ts";
+import { watchStreams } from "./http2-streams.ts";
 
-resetAbandonedStreams();
+watchStreams();
 
 async function openStream() {
   const server = createServer();

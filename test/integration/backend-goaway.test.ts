@@ -1,0 +1,165 @@
+/** HTTP/2 endpoints that leave (GOAWAY) or refuse streams: what they have taken is finished, all else goes elsewhere, once. */
+import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { expect, onTestFinished, test } from "vitest";
+import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
+import type { UpstreamFailure } from "../../proxy/src/upstream/failure.ts";
+import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
+
+/** A request as the endpoint got it. */
+interface Arrival {
+  readonly path: string;
+  readonly stream: ServerHttp2Stream;
+  /** Of the endpoint's connections, from 0. */
+  readonly connection: number;
+}
+
+/** @param onArrival may answer, reset, or leave. */
+async function startEndpoint(onArrival: (arrival: Arrival) => void) {
+  const arrivals: Arrival[] = [];
+  const sessions: ServerHttp2Session[] = [];
+  const sockets: Socket[] = [];
+  const server = createServer();
+  server.on("connection", (socket) => sockets.push(socket));
+  server.on("session", (session) => {
+    sessions.push(session);
+    session.on("error", () => undefined);
+  });
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    stream.on("error", () => undefined);
+    const connection = sessions.findIndex((session) => session === stream.session);
+    const arrival = { path: headers[":path"] ?? "", stream, connection };
+    arrivals.push(arrival);
+    onArrival(arrival);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    for (const session of sessions) session.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  // A TCP server that listens has such an address.
+  const { port } = server.address() as AddressInfo;
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
+      routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
+    ),
+  );
+  return { port, gateway, sockets, arrivals, paths: () => arrivals.map(({ path }) => path) };
+}
+
+/** Says that it has taken the streams up to `last` and will take no others. */
+function leave({ stream }: Arrival, last: number): void {
+  stream.session?.goaway(constants.NGHTTP2_NO_ERROR, last);
+}
+
+function answer({ stream, path }: Arrival): void {
+  if (!stream.headersSent) stream.respond({ ":status": 200 });
+  stream.end(path);
+}
+
+const post = (url: string, body: RequestInit["body"] = "body") =>
+  fetch(url, { method: "POST", body: body ?? null, duplex: "half" });
+
+function streamed(text: string): ReadableStream {
+  return new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from(text));
+      controller.close();
+    },
+  });
+}
+
+test.each([
+  ["whose length is known", () => "body"],
+  ["that is streamed", () => streamed("body")],
+])("what it has not taken is sent by another connection, with a body %s", async (_what, body) => {
+  const { gateway, paths } = await startEndpoint((arrival) => {
+    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
+    else if (arrival.path === "/second") answer(arrival);
+  });
+  const first = post(`${gateway.url()}/first`).catch(() => undefined);
+  await expect.poll(paths).toEqual(["/first"]);
+  const second = await post(`${gateway.url()}/second`, body());
+  expect([second.status, await second.text()]).toEqual([200, "/second"]);
+  gateway.dataPlane.destroy();
+  await first;
+  expect(paths()).toEqual(["/first", "/second", "/second"]);
+});
+
+test.each([
+  ["before", false],
+  ["within", true],
+])("what it has taken is finished, %s its answer, though the connection that follows breaks", async (_when, begins) => {
+  const { gateway, arrivals, paths, sockets } = await startEndpoint((arrival) => {
+    if (arrival.path === "/first" && begins) arrival.stream.respond({ ":status": 200 });
+    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
+    else if (arrival.path === "/second") sockets[1]?.resetAndDestroy();
+  });
+  const first = post(`${gateway.url()}/first`);
+  await expect.poll(paths).toEqual(["/first"]);
+  expect((await post(`${gateway.url()}/second`)).status).toBe(502);
+  const third = post(`${gateway.url()}/third`);
+  await expect.poll(() => paths().at(-1)).toBe("/third");
+  for (const arrival of arrivals) if (arrival.path !== "/second") answer(arrival);
+  expect([await (await first).text(), await (await third).text()]).toEqual(["/first", "/third"]);
+  expect(paths()).toEqual(["/first", "/second", "/second", "/third"]);
+});
+
+test("what it has taken is finished, though the connection that follows leaves too", async () => {
+  const { gateway, arrivals, paths } = await startEndpoint((arrival) => {
+    if (arrival.path === "/other") answer(arrival);
+    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 3);
+    if (arrival.path !== "/second" || arrival.connection === 0) return;
+    answer(arrival);
+    leave(arrival, 1);
+  });
+  await post(`${gateway.url()}/other`);
+  const first = post(`${gateway.url()}/first`);
+  await expect.poll(paths).toEqual(["/other", "/first"]);
+  expect((await post(`${gateway.url()}/second`)).status).toBe(200);
+  expect((await post(`${gateway.url()}/other`)).status).toBe(200);
+  for (const arrival of arrivals) if (arrival.path === "/first") answer(arrival);
+  expect((await first).status).toBe(200);
+  expect(paths()).toEqual(["/other", "/first", "/second", "/second", "/other"]);
+});
+
+test("the end of the proxy amid a call to it harms nothing", async () => {
+  const { port, paths, arrivals } = await startEndpoint((arrival) => {
+    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
+  });
+  const clock = new FakeClock();
+  const owner = { load: { inFlight: 0, waiting: 0 }, onFailed: () => undefined };
+  const endpoint = { host: "127.0.0.1", port, name: "e" };
+  const timeouts = { connectTimeoutMs: 5_000, idleTimeoutMs: 5_000, maxWaitMs: 5_000, maxConnections: 8 };
+  const pool = new EndpointPool({ endpoint, protocol: "h2" }, owner, { ...timeouts, clock });
+  const send = (path: string) =>
+    new Promise<string>((resolve) => {
+      const sink = {
+        onHead: () => undefined,
+        onData: () => undefined,
+        onEnd: () => resolve("answered"),
+        onFailure: ({ kind }: UpstreamFailure) => (kind === "refused" ? resolve(send(path)) : resolve(kind)),
+      };
+      pool.send({ method: "POST", path, headers: [], body: Buffer.from("body"), upgrade: undefined }, sink);
+    });
+  const first = send("/first");
+  await expect.poll(paths).toEqual(["/first"]);
+  const second = send("/second");
+  await expect.poll(() => arrivals.at(-1)?.connection).toBe(1);
+  pool.destroy();
+  expect([await first, await second]).toEqual(["reset", "reset"]);
+  expect(paths()).toEqual(["/first", "/second", "/second"]);
+  expect(pool.inFlight).toBe(0);
+});
+
+test("a stream that it refuses is opened once more, whatever the method", async () => {
+  const { gateway, paths, arrivals } = await startEndpoint((arrival) => {
+    if (arrivals.length === 1) arrival.stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    else answer(arrival);
+  });
+  expect((await post(gateway.url())).status).toBe(200);
+  expect(paths()).toEqual(["/", "/"]);
+});
