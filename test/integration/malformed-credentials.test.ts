@@ -210,6 +210,20 @@ spec:
       expect(again.binds).toEqual([]);
     });
 
+    test("is kept even where the former certificate has no time that could be told", async () => {
+      const der = Buffer.from(server.cert.replaceAll(/-----.*-----/g, ""), "base64");
+      // The second UTCTime (tag 23, 13 bytes) is the end; there is no month 99.
+      const end = der.indexOf(Buffer.from([23, 13]), der.indexOf(Buffer.from([23, 13])) + 15);
+      der.write("99", end + 4);
+      const cert = `-----BEGIN CERTIFICATE-----\n${der.toString("base64")}\n-----END CERTIFICATE-----\n`;
+      const gatewayText = tlsGatewayManifest([tlsListener("https", ["server"])]);
+      const all = (key: string) => manifests(gatewayText, tlsSecretManifest("server", { cert, key }));
+      const gateway = await startGateway(all(server.key));
+      const after = await gateway.apply(all(other.key));
+      expect(after.binds).toHaveLength(1);
+      expect(falseConditions(after)[0]?.message).toMatch(/the certificate that it held before stays in force/);
+    });
+
     test("takes nothing over from another Secret that had the name before", async () => {
       const gatewayText = tlsGatewayManifest([tlsListener("https", ["server"])]);
       const withUid = (uid: string, certificate: Certificate) =>

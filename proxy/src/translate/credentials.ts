@@ -108,8 +108,11 @@ function keeping<Version extends ConfigMap | Secret, T>(
 }
 
 function certificateName({ chain }: ClientCertificate): string {
-  const until = new X509Certificate(chain).validToDate.toISOString().replace(".000Z", "Z");
-  return `the certificate that it held before, valid until ${until},`;
+  const { validToDate } = new X509Certificate(chain);
+  // OpenSSL serves a certificate whose times are none.
+  const isTime = !Number.isNaN(validToDate.getTime());
+  const until = isTime ? `, valid until ${validToDate.toISOString().replace(".000Z", "Z")},` : "";
+  return `the certificate that it held before${until}`;
 }
 
 function anything(): string {
