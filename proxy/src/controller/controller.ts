@@ -42,6 +42,12 @@ export interface ControllerOptions {
 /** The name of the Lease. */
 const leaseName = "gateway-proxy-controller";
 
+/**
+ * A connection that is dead and does not say so must not cost the lead: after that time another one is tried, and that is
+ * soon enough to renew within the ten seconds that a leader has.
+ */
+const leaseSilenceMs = 4_000;
+
 /** Changes come in bursts: a rollout is dozens of them. */
 const quietMs = 50;
 const maxMs = 250;
@@ -86,7 +92,7 @@ export class Controller {
       publish: (configuration) => this.#take(configuration),
     });
     this.#election = new LeaderElection({
-      ...{ api, clock, namespace, identity, name: leaseName },
+      ...{ api: new KubeApi(connection, leaseSilenceMs), clock, namespace, identity, name: leaseName },
       log: logs.logger("controller::leader"),
       onChange: (isLeader) => {
         options.onLeading(isLeader);

@@ -23,9 +23,12 @@ export interface ApplyOptions {
 
 export class KubeApi {
   readonly #connection: ClusterConnection;
+  readonly #silenceMs: number | undefined;
 
-  constructor(connection: ClusterConnection) {
+  /** @param silenceMs of the server, after which a request has failed; by default that of the connection. */
+  constructor(connection: ClusterConnection, silenceMs?: number) {
     this.#connection = connection;
+    this.#silenceMs = silenceMs;
   }
 
   /** Undefined where there is no such object. */
@@ -70,7 +73,9 @@ export class KubeApi {
   }
 
   async #call(request: ApiRequest): Promise<KubeObject> {
-    const { status, headers, json } = await this.#connection.requestJson(request);
+    const silenceMs = this.#silenceMs;
+    const timed = silenceMs === undefined ? request : { ...request, silenceMs };
+    const { status, headers, json } = await this.#connection.requestJson(timed);
     if (status < 200 || status > 299) throw failureOf(status, headers, json);
     if (!isObject(json)) throw new ApiFailure(status, "the API server answered with no object");
     return json;
