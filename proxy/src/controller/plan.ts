@@ -13,6 +13,7 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import type { SoundCredentials } from "../translate/credentials.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
+import { gatewayOwnership } from "../translate/gateway-classes.ts";
 import { gatewayScopes } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
@@ -27,7 +28,7 @@ import { supportedFeatures } from "./supported-features.ts";
 export interface Plan {
   readonly statuses: Statuses;
   readonly provision: Provision;
-  /** Gateways of ours by `namespace/name`. */
+  /** Every Gateway by `namespace/name`. */
   readonly gateways: ReadonlyMap<string, Gateway>;
   /** For the next plan. */
   readonly credentials: SoundCredentials;
@@ -146,24 +147,20 @@ export function clusterStatuses(
   { statuses, gateways, provision: { frozen } }: Plan,
   observed: Observed,
 ): ClusterStatuses {
+  const { resources } = observed;
   const programmed = new Set<string>();
   const told = statuses.gateways.flatMap((status) => {
     const gateway = gateways.get(keyOf(status));
     if (gateway === undefined) return [];
     const owner = ownerKey(status);
     const fault = frozen.has(owner) ? undefined : observed.faults.get(owner);
-    const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, fault);
+    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);
     if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
     return [shown];
   });
-  const policies = new Map(observed.resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
-  const parents = new Map(
-    observed.resources.ListenerSet.map(({ metadata, spec: { parentRef } }) => [
-      keyOf(metadata),
-      `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`,
-    ]),
-  );
+  const policies = new Map(resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
+  const parents = new Map(resources.ListenerSet.map((set) => [keyOf(set.metadata), parentOf(set)]));
   return {
     ...statuses,
     gatewayClasses: statuses.gatewayClasses.map((status) => ({
@@ -178,7 +175,25 @@ export function clusterStatuses(
     listenerSets: statuses.listenerSets.map((status) =>
       setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
     ),
+    orphans: orphansOf(resources, gateways),
   };
+}
+
+/** @param gateways all that exist, by `namespace/name`. */
+function orphansOf(
+  { GatewayClass, Gateway, ListenerSet }: ResourceSet,
+  gateways: Plan["gateways"],
+): ClusterStatuses["orphans"] {
+  const ownershipOf = gatewayOwnership(GatewayClass);
+  return {
+    Gateway: Gateway.filter((gateway) => ownershipOf(gateway) === "unknown").map(({ metadata }) => metadata),
+    ListenerSet: ListenerSet.filter((set) => !gateways.has(parentOf(set))).map(({ metadata }) => metadata),
+  };
+}
+
+/** `namespace/name` of the Gateway of a set. */
+function parentOf({ metadata, spec: { parentRef } }: ResourceSet["ListenerSet"][number]): string {
+  return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
 }
 
 function holds(conditions: readonly Condition[], type: string): boolean {

@@ -1,6 +1,7 @@
 /** Statuses as a controller writes them: what translation found, and what only the cluster can tell. */
 import type { GatewayClassStatus, GatewayStatus, PolicyStatus, Statuses } from "../api/status.ts";
 import type { PolicySummary } from "./policy-summary.ts";
+import type { Named } from "./rejected-object.ts";
 
 export interface GatewayAddress {
   readonly type: "IPAddress" | "Hostname";
@@ -14,4 +15,11 @@ export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gate
   })[];
   readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
   readonly proxyPolicies: readonly (PolicyStatus & { readonly summary: PolicySummary })[];
+  /** Objects that are nobody's to judge any more: what they were told last holds no longer. */
+  readonly orphans: {
+    /** Of a class that does not exist. */
+    readonly Gateway: readonly Named[];
+    /** Of a Gateway that does not exist. */
+    readonly ListenerSet: readonly Named[];
+  };
 }

@@ -31,15 +31,16 @@ class StatusServer {
     return Promise.resolve(this.objects.get(path));
   }
 
+  /** Nobody else has a part of a status that is applied: what is not in it any more goes. */
   apply(path: string, body: KubeObject): Promise<KubeObject> {
-    return this.#write(path, body);
+    return this.#write(path, body, () => ({}));
   }
 
   merge(path: string, body: KubeObject): Promise<KubeObject> {
-    return this.#write(path, body);
+    return this.#write(path, body, (before) => (isObject(before) ? before : {}));
   }
 
-  async #write(path: string, body: KubeObject): Promise<KubeObject> {
+  async #write(path: string, body: KubeObject, kept: (before: unknown) => KubeObject): Promise<KubeObject> {
     this.interference.shift()?.();
     this.writes.push({ path, body });
     const object = path.replace(/\/status$/, "");
@@ -48,14 +49,14 @@ class StatusServer {
     const asked = isObject(body["metadata"]) ? body["metadata"]["resourceVersion"] : undefined;
     const is = isObject(before["metadata"]) ? before["metadata"]["resourceVersion"] : undefined;
     if (asked !== undefined && asked !== is) throw new ApiFailure(409, "it has been changed");
-    this.put(object, { ...(isObject(before["status"]) && before["status"]), ...(body["status"] as object) });
+    this.put(object, { ...kept(before["status"]), ...(body["status"] as object) });
     return Promise.resolve(this.objects.get(object) ?? {});
   }
 }
 
 const none: ClusterStatuses = {
   ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], backendTlsPolicies: [] },
-  ...{ proxyPolicies: [], backends: [] },
+  ...{ proxyPolicies: [], backends: [], orphans: { Gateway: [], ListenerSet: [] } },
 };
 const nothing: StandingObjects = {
   ...{ GatewayClass: [], Gateway: [], ListenerSet: [], HTTPRoute: [], BackendTLSPolicy: [], ProxyPolicy: [] },
@@ -207,6 +208,20 @@ describe("a status", () => {
       expect(await write()).toBe(true);
       server.put(routePath, {});
     }
+  });
+
+  test("of an object that is nobody's any more is taken back, once, until it is somebody's again", async () => {
+    const server = new StatusServer();
+    server.put(gatewayPath, undefined);
+    const { writer } = writerTo(server);
+    const standing = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web", uid: "one" } }] };
+    const ours = { ...none, gateways: [gateway] };
+    const orphaned = { ...none, orphans: { ...none.orphans, Gateway: [{ namespace: "infra", name: "web" }] } };
+    for (const statuses of [ours, orphaned, orphaned, ours, orphaned, orphaned]) await writer.write(statuses, standing);
+    expect(server.writes.map(({ body }) => Object.keys(body["status"] as object).length > 0)).toEqual([
+      ...[true, false],
+      ...[true, false],
+    ]);
   });
 
   test("that somebody else keeps changing is put right five times a minute, which is told once", async () => {

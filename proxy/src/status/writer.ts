@@ -4,7 +4,6 @@
  * `ancestors`) are atomic to server-side apply, so there the newest list is read, our entries are replaced in it, and
  * it is written for the version that was read; whoever was quicker makes us read again.
  */
-import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
@@ -13,15 +12,8 @@ import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
-import {
-  desiredOwnStatus,
-  desiredSharedList,
-  type OwnStatus,
-  policyAncestors,
-  routeParents,
-  type SharedEntry,
-  type SharedList,
-} from "./desired-status.ts";
+import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
+import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
 import { type ObjectName, type StandingObject, WrittenStatuses } from "./written-statuses.ts";
 
 export interface StatusWriterOptions {
@@ -66,6 +58,8 @@ export type StandingObjects = Readonly<Record<keyof typeof types, readonly Stand
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #written: WrittenStatuses;
+  /** Orphans that have nothing of ours any more: their uids, by key. */
+  readonly #withdrawn = new Map<string, string | undefined>();
   /** Objects whose status could not be written when it was last tried: that is told once. */
   readonly #failing = new Set<string>();
 
@@ -82,6 +76,8 @@ export class StatusWriter {
     const tasks = [
       ...this.#classTasks(statuses, standing),
       ...this.#gatewayTasks(statuses, standing),
+      ...this.#withdrawals("Gateway", statuses.orphans.Gateway, standing.Gateway),
+      ...this.#withdrawals("ListenerSet", statuses.orphans.ListenerSet, standing.ListenerSet),
       ...this.#sharedTasks("HTTPRoute", routeParents, standing.HTTPRoute, routeEntries(statuses)),
       ...this.#sharedTasks(
         "BackendTLSPolicy",
@@ -128,18 +124,39 @@ export class StatusWriter {
     const key = renderKey(kind, object.namespace, object.name);
     const resource = resources.find(({ metadata }) => isSame(metadata, object));
     if (resource === undefined) return [];
+    this.#withdrawn.delete(key);
     const desired = desiredOwnStatus(status, this.#written.standing(key, resource), ownedTypes[kind], this.#now());
     if (desired === undefined) return [];
+    return [this.#task(key, resource, status, () => this.#apply(kind, object, desired))];
+  }
+
+  /** Writes our part of a status; what we wrote before and not now goes. Gives the status that stands then. */
+  async #apply(kind: keyof typeof ownedTypes, { namespace, name }: ObjectName, status: object): Promise<unknown> {
     const { apiVersion } = types[kind];
-    const metadata = { name: object.name, ...(object.namespace !== undefined && { namespace: object.namespace }) };
-    const path = `${resourcePath(types[kind], object.namespace, object.name)}/status`;
-    const body = { apiVersion, kind, metadata, status: desired };
-    return [
-      this.#task(key, resource, status, async () => {
-        const written = await this.#options.api.apply(path, body, { fieldManager: controllerName });
-        return written["status"];
-      }),
-    ];
+    const metadata = { name, ...(namespace !== undefined && { namespace }) };
+    const path = `${resourcePath(types[kind], namespace, name)}/status`;
+    const body = { apiVersion, kind, metadata, status };
+    return (await this.#options.api.apply(path, body, { fieldManager: controllerName }))["status"];
+  }
+
+  /** Takes back what is ours of statuses; what is not ours stays, and so each is tried once. */
+  #withdrawals(
+    kind: "Gateway" | "ListenerSet",
+    objects: readonly ObjectName[],
+    resources: readonly StandingObject[],
+  ): readonly Task[] {
+    return objects.flatMap((object) => {
+      const key = renderKey(kind, object.namespace, object.name);
+      const resource = resources.find(({ metadata }) => isSame(metadata, object));
+      if (resource === undefined || this.#withdrawn.get(key) === resource.metadata.uid) return [];
+      return [
+        this.#task(key, resource, {}, async () => {
+          const status = await this.#apply(kind, object, {});
+          this.#withdrawn.set(key, resource.metadata.uid);
+          return status;
+        }),
+      ];
+    });
   }
 
   /** Also for objects that have an entry of ours and should have none any more. */
@@ -187,7 +204,9 @@ export class StatusWriter {
       ),
     );
     this.#written.retain(keys);
-    for (const key of this.#failing) if (!keys.has(key)) this.#failing.delete(key);
+    for (const known of [this.#failing, this.#withdrawn]) {
+      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
+    }
   }
 
   /**
@@ -231,51 +250,6 @@ export class StatusWriter {
 }
 
 type Task = () => Promise<boolean>;
-
-interface SharedStatus {
-  readonly entries: readonly SharedEntry[];
-  /** Fields beside the list. */
-  readonly fields: Readonly<Record<string, unknown>>;
-}
-
-const noStatus: SharedStatus = { entries: [], fields: {} };
-
-function routeEntries({ httpRoutes }: ClusterStatuses): ReadonlyMap<string, SharedStatus> {
-  return new Map(
-    httpRoutes.map(({ namespace, name, parents }) => {
-      const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
-      return [`${namespace}/${name}`, { entries, fields: {} }];
-    }),
-  );
-}
-
-function policyEntries(
-  policies: ClusterStatuses["backendTlsPolicies"] | ClusterStatuses["proxyPolicies"],
-): ReadonlyMap<string, SharedStatus> {
-  return new Map(
-    policies.map((policy) => {
-      const { namespace, name, ancestors } = policy;
-      const entries = ancestors.map(({ ancestorRef, conditions }) => ({ ref: { ...ancestorRef }, conditions }));
-      const fields = "summary" in policy ? { summary: policy.summary } : {};
-      return [`${namespace}/${name}`, { entries, fields }];
-    }),
-  );
-}
-
-/** What of a status has to be written; undefined where all of it stands. */
-function sharedPatch(
-  entries: readonly SharedEntry[],
-  fields: SharedStatus["fields"],
-  standing: unknown,
-  list: SharedList,
-  now: string,
-): object | undefined {
-  const desired = desiredSharedList(entries, standing, list, now);
-  const before = fieldsOf(standing);
-  const changed = Object.entries(fields).filter(([name, value]) => !isDeepStrictEqual(before[name], value));
-  if (desired === undefined && changed.length === 0) return undefined;
-  return { ...Object.fromEntries(changed), ...(desired !== undefined && { [list.list]: desired }) };
-}
 
 function isSame(a: ObjectName, b: ObjectName): boolean {
   return a.name === b.name && a.namespace === b.namespace;
