@@ -68,6 +68,23 @@ describe("a folder of configuration files", () => {
     expect(update.parts.map(({ key }) => key)).toEqual(["config.limits.yaml"]);
   });
 
+  test("is served anew though one of its files changes without end", async () => {
+    await writeFile(join(root, "a.yaml"), limits("one"));
+    let isOver = false;
+    const churn = async (): Promise<void> => {
+      for (let at = 0; !isOver; at++) await writeFile(join(root, "b.yaml"), `${limits("noise")}# ${at}\n`);
+    };
+    const updates = watch();
+    await updates.next();
+    const churning = churn();
+    await writeFile(join(root, "a.yaml"), limits("two"));
+    let domains: readonly string[] = [];
+    while (!domains.includes("two")) domains = domainsOf(await updates.next()) ?? [];
+    isOver = true;
+    await churning;
+    expect(domains).toContain("two");
+  });
+
   test("case 64: is served anew when a file appears, changes and goes", async () => {
     await writeFile(join(root, "a.yaml"), limits("one"));
     const updates = watch();

@@ -1,7 +1,8 @@
 /**
  * Configuration from a folder, looked at in short intervals. Polling needs no file events, so it sees what they miss: a
  * ConfigMap's `..data` swap, a subPath mount, a network file system. A change is taken once two looks in a row agree, so
- * that files which are being copied are not read half.
+ * that files which are being copied are not read half; or after a few looks, so that a file that changes without end does
+ * not keep the others from being served.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { ConfigSet } from "./config-set.ts";
@@ -11,10 +12,13 @@ import { listRuntimeFiles, type RuntimeDirectory, type RuntimeFile, readRuntimeF
 export interface FileSourceOptions {
   readonly layout: RuntimeDirectory;
   readonly mergesDomains: boolean;
-  /** Between two looks, in ms; a change is served after at most two. */
+  /** Between two looks, in ms; a change is served after at most two, where no other follows. */
   readonly pollIntervalMs: number;
   readonly clock: Clock;
 }
+
+/** Looks that disagree with what is served, until one is taken whether or not the next would agree. */
+const longestWait = 5;
 
 export class FileSource implements ConfigSource {
   readonly #options: FileSourceOptions;
@@ -24,6 +28,8 @@ export class FileSource implements ConfigSource {
   /** Of the last look, and of the state that was handed over. */
   #seen: string | undefined;
   #taken: string | undefined;
+  /** Looks that have disagreed with what is served. */
+  #waits = 0;
   #last: ConfigUpdate = { parts: [], problems: [], warnings: [] };
 
   constructor(options: FileSourceOptions) {
@@ -47,7 +53,9 @@ export class FileSource implements ConfigSource {
     try {
       const files = await listRuntimeFiles(this.#options.layout);
       const stamp = JSON.stringify(files);
-      if (stamp !== this.#taken && (isFirst || stamp === this.#seen)) await this.#take(files, stamp);
+      this.#waits = stamp === this.#taken ? 0 : this.#waits + 1;
+      const isReady = isFirst || stamp === this.#seen || this.#waits > longestWait;
+      if (this.#waits > 0 && isReady) await this.#take(files, stamp);
       this.#seen = stamp;
     } catch (error) {
       this.#reportUnreadable(error instanceof Error ? error.message : String(error));
@@ -59,6 +67,7 @@ export class FileSource implements ConfigSource {
   async #take(files: readonly RuntimeFile[], stamp: string): Promise<void> {
     const texts = await readRuntimeFiles(files);
     this.#taken = stamp;
+    this.#waits = 0;
     this.#last = this.#set.update(texts);
     this.#onUpdate?.(this.#last);
   }
