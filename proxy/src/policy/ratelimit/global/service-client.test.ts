@@ -347,6 +347,14 @@ describe("charges", () => {
     expect(service.state().chargesBuffered).toBe(10_000);
   });
 
+  test("beyond 16 MiB push the oldest out, since clients say how long they are", () => {
+    const { service, dropped, ask } = serviceThat(() => away);
+    for (let at = 0; at < 5; at++) ask();
+    const long = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v".repeat(1024 * 1024) }] }] };
+    for (let at = 0; at < 20; at++) service.charge("shouldRateLimit", long);
+    expect([service.state().chargesBuffered, dropped]).toEqual([15, new Array<string>(5).fill("overflow")]);
+  });
+
   test("that the service refuses are dropped, those it answers UNKNOWN have been counted", () => {
     const outcomes: CallOutcome[] = [callFailure("rejected", "no"), { kind: "answered", message: Buffer.alloc(0) }];
     const { service, dropped } = serviceThat(() => outcomes.shift() ?? ok);

@@ -10,6 +10,7 @@ import { WireError } from "@gatewayproxy/protos/wire-reader";
 import type { Refusal } from "./answer-headers.ts";
 import { BoundedCache } from "./bounded-cache.ts";
 import { Breaker } from "./breaker.ts";
+import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
 import { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
 import type { DropReason, GlobalLimitObserver } from "./observer.ts";
@@ -63,20 +64,10 @@ export interface ServiceState {
   readonly limitsLearned: number;
 }
 
-interface Charge {
-  readonly path: string;
-  readonly message: Buffer;
-  /** Monotonic time of the response that it is for. */
-  readonly madeMs: number;
-}
-
 /** Refusals that are remembered at once. */
 const maxRefusals = 10_000;
 /** Off the path of responses there is time; a service that does not answer within it is away. */
 const chargeTimeoutMs = 5_000;
-const maxBuffered = 10_000;
-/** A charge that arrives later than this would be taken from a window that its request had no part in. */
-const maxChargeAgeMs = 300_000;
 const maxChargesInFlight = 64;
 /** Between attempts while single charges fail and the breaker is closed. */
 const retryPauseMs = 500;
@@ -98,7 +89,7 @@ export class ServiceClient {
   readonly learned = new LearnedLimits();
   /** Refusals of the service that still last, by the descriptors that they are about. */
   readonly refusals = new BoundedCache<Refusal>(maxRefusals);
-  readonly #buffered: Charge[] = [];
+  readonly #buffered = new ChargeBuffer((reason) => this.#dropped(reason));
   #chargesInFlight = 0;
   /** A charge has been the probe since the breaker changed. */
   #hasProbedByCharge = false;
@@ -162,7 +153,7 @@ export class ServiceClient {
   /** Has the service count what has been used already; kept and sent later while it is away. */
   charge(method: Method, call: RateLimitCall): void {
     const charge = { path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() };
-    if (!this.#isTaking || this.#buffered.length > 0) this.#keep(charge);
+    if (!this.#isTaking || this.#buffered.size > 0) this.#keep(charge);
     else this.#send(charge);
   }
 
@@ -176,7 +167,7 @@ export class ServiceClient {
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       failuresInARow: this.#failuresInARow,
       ...(this.#answeredMs !== undefined && { answeredMs: this.#answeredMs }),
-      chargesBuffered: this.#buffered.length,
+      chargesBuffered: this.#buffered.size,
       refusalsRemembered: this.refusals.size,
       limitsLearned: this.learned.size,
     };
@@ -197,7 +188,7 @@ export class ServiceClient {
     this.#breaker.close();
     this.#retry?.cancel();
     client.close();
-    while (this.#buffered.pop() !== undefined) this.#drop("retired");
+    this.#buffered.retire();
     observer.retired(key);
     this.#onIdle?.();
   }
@@ -207,7 +198,7 @@ export class ServiceClient {
    * charge requests go first, because a charge may fail for what it is.
    */
   #probe(isOverdue: boolean): void {
-    if (this.#buffered.length > 0) {
+    if (this.#buffered.size > 0) {
       if (this.#hasProbedByCharge && !isOverdue) return;
       this.#hasProbedByCharge = true;
       if (this.#breaker.takeProbe() && !this.#sendNext()) this.#breaker.returnProbe();
@@ -293,21 +284,17 @@ export class ServiceClient {
       this.#retryLater();
     }
     // The overall code of a charge decides nothing: it has been counted.
-    else if (cause !== "unknown") this.#drop("rejected");
+    else if (cause !== "unknown") this.#dropped("rejected");
   }
 
   #keep(charge: Charge): void {
     const { key, observer } = this.#options;
     if (this.#isClosed) {
-      this.#drop("retired");
+      this.#dropped("retired");
       return;
     }
-    if (this.#buffered.length >= maxBuffered) {
-      this.#buffered.shift();
-      this.#drop("overflow");
-    }
-    this.#buffered.push(charge);
-    observer.chargesBuffered(key, this.#buffered.length);
+    this.#buffered.add(charge);
+    observer.chargesBuffered(key, this.#buffered.size);
   }
 
   /** After a charge that failed by itself; where the service is away the breaker says when to go on. */
@@ -319,14 +306,14 @@ export class ServiceClient {
     });
   }
 
-  #drop(reason: DropReason): void {
+  #dropped(reason: DropReason): void {
     this.#options.observer.chargeDropped(this.#options.key, reason);
   }
 
   #sendBuffered(): void {
     // While a retry is awaited the last attempt has just failed.
     if (this.#retry !== undefined) return;
-    while (this.#buffered.length > 0 && this.#chargesInFlight < maxChargesInFlight && this.#isTaking) {
+    while (this.#buffered.size > 0 && this.#chargesInFlight < maxChargesInFlight && this.#isTaking) {
       if (!this.#sendNext()) return;
     }
   }
@@ -334,10 +321,8 @@ export class ServiceClient {
   /** @returns whether the next charge could be tried. */
   #sendNext(): boolean {
     const { key, observer } = this.#options;
-    const oldestMs = this.#nowMs() - maxChargeAgeMs;
-    let charge = this.#buffered.shift();
-    for (; charge !== undefined && charge.madeMs < oldestMs; charge = this.#buffered.shift()) this.#drop("expired");
-    observer.chargesBuffered(key, this.#buffered.length);
+    const charge = this.#buffered.take(this.#nowMs());
+    observer.chargesBuffered(key, this.#buffered.size);
     if (charge === undefined) return false;
     this.#send(charge);
     return this.#retry === undefined;
@@ -345,7 +330,7 @@ export class ServiceClient {
 
   #tellIdle(): void {
     if (this.#onIdle === undefined || this.#chargesInFlight > 0) return;
-    if (this.#buffered.length === 0 || !this.#isTaking) this.#onIdle();
+    if (this.#buffered.size === 0 || !this.#isTaking) this.#onIdle();
   }
 }
 
