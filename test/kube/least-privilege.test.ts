@@ -111,6 +111,39 @@ describeCluster("least privilege", () => {
     await switched;
     expect(new Set(seen)).toEqual(new Set(["tenant", "instead"]));
   });
+
+  test("a controller that may not read Gateways any more takes nothing from their proxies", async () => {
+    const roleOf = async () => (await cluster.get("clusterrole/gateway-proxy-controller"))["rules"] as readonly Rule[];
+    const setRules = async (rules: readonly Rule[]) => {
+      const patch = JSON.stringify({ rules });
+      await plane.kubectl(["patch", "clusterrole/gateway-proxy-controller", "--type=merge", "-p", patch]);
+    };
+    const rules = await roleOf();
+    await controller?.stop();
+    await setRules(
+      rules.map((rule) => ({ ...rule, resources: rule.resources.filter((resource) => resource !== "gateways") })),
+    );
+    controller = await startController({
+      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
+      namespace: system,
+      args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
+    });
+    const told = (text: string) => controller?.log.some(({ msg }) => String(msg).includes(text)) === true;
+    await expect.poll(() => told("cannot read Gateway, which needs the verbs list and watch")).toBe(true);
+    await expect.poll(() => told("leading")).toBe(true);
+    await setRules(rules);
+    await cluster.apply(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: late, namespace: tenant}
+spec: {parentRefs: [{name: web}]}
+`);
+    await eventually(
+      () => cluster.get("httproute/late", "tenant"),
+      ({ status }) => JSON.stringify(status ?? "").includes('"reason":"Accepted"'),
+    );
+    expect(controller.log.filter(({ msg }) => msg === "deleted" || msg === "made")).toEqual([]);
+  });
 });
 
 /** The common name of the certificate at a port of this machine. */

@@ -133,7 +133,9 @@ export class Controller {
   async #reconcile(): Promise<void> {
     if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
     this.#options.onSynced();
-    const { resources, rejected } = this.#configuration;
+    const { resources, rejected, forbiddenKinds } = this.#configuration;
+    // Who knows no Gateway would take everything away from all of them.
+    if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) return;
     const plan = planFor(this.#configuration, this.#options.defaults, this.#credentials);
     // Also while another replica leads: its successor must know which credentials were sound.
     this.#credentials = plan.credentials;

@@ -34,6 +34,8 @@ export interface KubernetesConfiguration {
   readonly rejected: readonly RejectedResource[];
   /** Secrets and ConfigMaps that are named and may not be read. */
   readonly unreadable: ReadonlySet<ResourceKey>;
+  /** Kinds that may not be read: of them nothing is known, not even that there is none. */
+  readonly forbiddenKinds: readonly WholeKind[];
 }
 
 export interface KubernetesSourceOptions {
@@ -134,6 +136,7 @@ class Source implements KubernetesSource {
       ),
       rejected: held.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
+      forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     // Most changes of a cluster concern none of our resources. What did not change is the same object: this is cheap.
     if (isDeepStrictEqual(configuration, this.#published)) return;
