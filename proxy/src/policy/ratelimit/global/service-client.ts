@@ -1,19 +1,16 @@
 /**
  * One rate limit service as the limits of this worker use it: questions that a request waits for, guarded by a breaker,
- * and charges that nobody waits for, kept while the service is away. Outlives snapshots.
- *
- * A charge is delivered at least once, as far as it is not dropped: one that has timed out may have arrived and is sent
- * again, because a budget that runs dry a little early harms nobody, one that nobody fills does.
+ * and charges that nobody waits for. What comes of every call tells how the service is. Outlives snapshots.
  */
-import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 import type { Refusal } from "./answer-headers.ts";
 import { BoundedCache } from "./bounded-cache.ts";
 import { Breaker } from "./breaker.ts";
-import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
+import { ChargeDelivery } from "./charge-delivery.ts";
 import { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
-import type { DropReason, GlobalLimitObserver } from "./observer.ts";
+import type { GlobalLimitObserver } from "./observer.ts";
 import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
 import {
   type CallFailure,
@@ -68,9 +65,6 @@ export interface ServiceState {
 const maxRefusals = 10_000;
 /** Off the path of responses there is time; a service that does not answer within it is away. */
 const chargeTimeoutMs = 5_000;
-const maxChargesInFlight = 64;
-/** Between attempts while single charges fail and the breaker is closed. */
-const retryPauseMs = 500;
 
 /** grpc.health.v1, which envoyproxy/ratelimit and ours answer, each for all that it does. */
 const healthPath = "/grpc.health.v1.Health/Check";
@@ -89,23 +83,17 @@ export class ServiceClient {
   readonly learned = new LearnedLimits();
   /** Refusals of the service that still last, by the descriptors that they are about. */
   readonly refusals = new BoundedCache<Refusal>(maxRefusals);
-  readonly #buffered = new ChargeBuffer((reason) => this.#dropped(reason));
-  #chargesInFlight = 0;
+  readonly #charges: ChargeDelivery;
   /** A charge has been the probe since the breaker changed. */
   #hasProbedByCharge = false;
   /** How long the last request that asked would have waited. */
   #patienceMs = Number.POSITIVE_INFINITY;
-  /** The last charge arrived, though the breaker may be open: a service too slow for requests is not away. */
-  #takesCharges = false;
-  #retry: Timer | undefined;
   #isMisbehaving = false;
   #failuresInARow = 0;
   #answeredMs: number | undefined;
   #cause = "";
   #sinceMs: number;
   #lastError: ServiceState["lastError"];
-  #onIdle: (() => void) | undefined;
-  #isClosed = false;
 
   constructor(options: ServiceClientOptions) {
     const { key, clock, observer } = options;
@@ -117,17 +105,21 @@ export class ServiceClient {
         this.#cause = cause;
         this.#sinceMs = clock.nowMs();
         this.#hasProbedByCharge = false;
-        this.#takesCharges = false;
         observer.breakerChanged(key, isOpen, cause);
-        if (isOpen) this.#tellIdle();
-        else {
-          this.#noteWell();
-          this.#retry?.cancel();
-          this.#retry = undefined;
-          this.#sendBuffered();
-        }
+        if (!isOpen) this.#noteWell();
+        this.#charges.askedChanged();
       },
       onProbeWanted: (isOverdue) => this.#probe(isOverdue),
+    });
+    this.#charges = new ChargeDelivery({
+      clock,
+      isAsked: () => !this.#breaker.isOpen,
+      send: ({ path, message }, done) => {
+        const heard = (answer: Answer): void => done(answer.kind === "failed" ? answer : undefined);
+        this.#call(path, message, chargeTimeoutMs, heard, this.#patienceMs);
+      },
+      onBuffered: (count) => observer.chargesBuffered(key, count),
+      onDropped: (reason) => observer.chargeDropped(key, reason),
     });
   }
 
@@ -152,9 +144,7 @@ export class ServiceClient {
 
   /** Has the service count what has been used already; kept and sent later while it is away. */
   charge(method: Method, call: RateLimitCall): void {
-    const charge = { path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() };
-    if (!this.#isTaking || this.#buffered.size > 0) this.#keep(charge);
-    else this.#send(charge);
+    this.#charges.deliver({ path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() });
   }
 
   state(): ServiceState {
@@ -167,7 +157,7 @@ export class ServiceClient {
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       failuresInARow: this.#failuresInARow,
       ...(this.#answeredMs !== undefined && { answeredMs: this.#answeredMs }),
-      chargesBuffered: this.#buffered.size,
+      chargesBuffered: this.#charges.size,
       refusalsRemembered: this.refusals.size,
       limitsLearned: this.learned.size,
     };
@@ -175,22 +165,16 @@ export class ServiceClient {
 
   /** Resolves when no charge is under way and none can be sent; charges that wait for an absent service are given up. */
   idle(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-      this.#tellIdle();
-    });
+    return this.#charges.idle();
   }
 
   /** Asks and sends nothing any more. */
   close(): void {
     const { client, observer, key } = this.#options;
-    this.#isClosed = true;
     this.#breaker.close();
-    this.#retry?.cancel();
+    this.#charges.close();
     client.close();
-    this.#buffered.retire();
     observer.retired(key);
-    this.#onIdle?.();
   }
 
   /**
@@ -198,10 +182,10 @@ export class ServiceClient {
    * charge requests go first, because a charge may fail for what it is.
    */
   #probe(isOverdue: boolean): void {
-    if (this.#buffered.size > 0) {
+    if (this.#charges.size > 0) {
       if (this.#hasProbedByCharge && !isOverdue) return;
       this.#hasProbedByCharge = true;
-      if (this.#breaker.takeProbe() && !this.#sendNext()) this.#breaker.returnProbe();
+      if (this.#breaker.takeProbe() && !this.#charges.probe()) this.#breaker.returnProbe();
     } else if (isOverdue && this.#breaker.takeProbe()) this.#askHealth();
   }
 
@@ -215,11 +199,6 @@ export class ServiceClient {
 
   #nowMs(): number {
     return this.#options.clock.monotonicMs();
-  }
-
-  /** Whether a charge that is sent now can be expected to arrive. */
-  get #isTaking(): boolean {
-    return !this.#breaker.isOpen || this.#takesCharges;
   }
 
   /** @param patienceMs an answer that takes longer says nothing for requests. */
@@ -264,73 +243,6 @@ export class ServiceClient {
   #noteWell(): void {
     this.#failuresInARow = 0;
     this.#answeredMs = this.#options.clock.nowMs();
-  }
-
-  #send(charge: Charge): void {
-    const done = (answer: Answer): void => {
-      this.#chargesInFlight--;
-      this.#takesCharges = answer.kind === "answered";
-      if (answer.kind === "failed") this.#failed(charge, answer);
-      this.#sendBuffered();
-      this.#tellIdle();
-    };
-    this.#chargesInFlight++;
-    this.#call(charge.path, charge.message, chargeTimeoutMs, done, this.#patienceMs);
-  }
-
-  #failed(charge: Charge, { cause }: CallFailure): void {
-    if (cause === "timeout" || cause === "unavailable") {
-      this.#keep(charge);
-      this.#retryLater();
-    }
-    // The overall code of a charge decides nothing: it has been counted.
-    else if (cause !== "unknown") this.#dropped("rejected");
-  }
-
-  #keep(charge: Charge): void {
-    const { key, observer } = this.#options;
-    if (this.#isClosed) {
-      this.#dropped("retired");
-      return;
-    }
-    this.#buffered.add(charge);
-    observer.chargesBuffered(key, this.#buffered.size);
-  }
-
-  /** After a charge that failed by itself; where the service is away the breaker says when to go on. */
-  #retryLater(): void {
-    if (this.#breaker.isOpen || this.#retry !== undefined || this.#isClosed) return;
-    this.#retry = this.#options.clock.setTimer(retryPauseMs, () => {
-      this.#retry = undefined;
-      this.#sendBuffered();
-    });
-  }
-
-  #dropped(reason: DropReason): void {
-    this.#options.observer.chargeDropped(this.#options.key, reason);
-  }
-
-  #sendBuffered(): void {
-    // While a retry is awaited the last attempt has just failed.
-    if (this.#retry !== undefined) return;
-    while (this.#buffered.size > 0 && this.#chargesInFlight < maxChargesInFlight && this.#isTaking) {
-      if (!this.#sendNext()) return;
-    }
-  }
-
-  /** @returns whether the next charge could be tried. */
-  #sendNext(): boolean {
-    const { key, observer } = this.#options;
-    const charge = this.#buffered.take(this.#nowMs());
-    observer.chargesBuffered(key, this.#buffered.size);
-    if (charge === undefined) return false;
-    this.#send(charge);
-    return this.#retry === undefined;
-  }
-
-  #tellIdle(): void {
-    if (this.#onIdle === undefined || this.#chargesInFlight > 0) return;
-    if (this.#buffered.size === 0 || !this.#isTaking) this.#onIdle();
   }
 }
 
