@@ -3,11 +3,11 @@
  * within half a second. What is bad keeps its last good version in force; what is deleted goes (see
  * `api/parse-manifests.ts`).
  */
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Result } from "@gatewayproxy/runtime/problem";
 import { type ParsedManifests, parseManifests } from "../api/parse-manifests.ts";
-import { coalesce } from "./coalesce.ts";
-import { watchFolders } from "./folder-watch.ts";
+import { coalesce, type Coalescer } from "./coalesce.ts";
+import { type FolderWatch, watchFolders } from "./folder-watch.ts";
 import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
 
 export interface DirectorySourceOptions {
@@ -36,59 +36,76 @@ const rescanMs = 2_000;
 
 /** Opens the folder and publishes its first configuration. A folder that cannot be read is the only failure. */
 export async function openDirectorySource(options: DirectorySourceOptions): Promise<Result<DirectorySource>> {
-  const { directory, clock, publish } = options;
-  let current: ParsedManifests | undefined;
-  let texts: string | undefined;
-  /** Files that have held something. */
-  let written: ReadonlySet<string> = new Set();
-  let isClosed = false;
-
-  async function read(): Promise<readonly FolderEntry[]> {
-    const folders = new Set<string>();
-    const entries = await readManifestFolder(directory, (folder) => {
-      folders.add(folder);
-      if (!isClosed) watcher.add(folder);
-    });
-    watcher.retain(folders);
-    return entries;
-  }
-
-  function take(found: readonly FolderEntry[]): void {
-    const entries = found.map((entry) => (isEmptied(entry, written) ? { path: entry.path, fault: emptied } : entry));
-    written = new Set(entries.filter((entry) => "fault" in entry || entry.text !== "").map(({ path }) => path));
-    const newTexts = JSON.stringify([...entries].sort((a, b) => (a.path < b.path ? -1 : 1)));
-    if (isClosed || newTexts === texts) return;
-    texts = newTexts;
-    current = withEmptinessTold(parseManifests(entries, current), entries, directory);
-    publish(current);
-  }
-
-  const changes = coalesce({ clock, quietMs, maxMs, action: async () => take(await read()) });
-  const watcher = watchFolders(() => changes.poke());
-  let rescan = clock.setTimer(rescanMs, lookAgain);
-  function lookAgain(): void {
-    changes.poke();
-    rescan = clock.setTimer(rescanMs, lookAgain);
-  }
-
-  const source: DirectorySource = {
-    async close() {
-      isClosed = true;
-      rescan.cancel();
-      watcher.close();
-      await changes.close();
-    },
-  };
-
-  const entries = await read();
+  const { directory } = options;
+  const source = new WatchedDirectory(options);
+  const entries = await source.read();
   const unreadable = entries.find((entry) => "fault" in entry && entry.path === directory);
   if (unreadable !== undefined && "fault" in unreadable) {
     await source.close();
     const message = `cannot read the configuration folder ${JSON.stringify(directory)}: ${unreadable.fault}`;
     return { ok: false, problems: [{ message }] };
   }
-  take(entries);
+  source.take(entries);
   return { ok: true, value: source };
+}
+
+class WatchedDirectory implements DirectorySource {
+  readonly #options: DirectorySourceOptions;
+  readonly #changes: Coalescer;
+  readonly #watcher: FolderWatch;
+  #rescan: Timer;
+  #current: ParsedManifests | undefined;
+  /** What the current configuration was made of. */
+  #texts: string | undefined;
+  /** Files that have held something. */
+  #written: ReadonlySet<string> = new Set();
+  #isClosed = false;
+
+  constructor(options: DirectorySourceOptions) {
+    this.#options = options;
+    const action = async (): Promise<void> => this.take(await this.read());
+    this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action });
+    this.#watcher = watchFolders(() => this.#changes.poke());
+    this.#rescan = this.#rescanLater();
+  }
+
+  /** Reads all files, and watches the folders that are there. */
+  async read(): Promise<readonly FolderEntry[]> {
+    const folders = new Set<string>();
+    const entries = await readManifestFolder(this.#options.directory, (folder) => {
+      folders.add(folder);
+      if (!this.#isClosed) this.#watcher.add(folder);
+    });
+    this.#watcher.retain(folders);
+    return entries;
+  }
+
+  /** Publishes what the files say, if that is another thing than before. */
+  take(found: readonly FolderEntry[]): void {
+    const entries = found.map((entry) =>
+      isEmptied(entry, this.#written) ? { path: entry.path, fault: emptied } : entry,
+    );
+    this.#written = new Set(entries.filter((entry) => "fault" in entry || entry.text !== "").map(({ path }) => path));
+    const texts = JSON.stringify([...entries].sort((a, b) => (a.path < b.path ? -1 : 1)));
+    if (this.#isClosed || texts === this.#texts) return;
+    this.#texts = texts;
+    this.#current = withEmptinessTold(parseManifests(entries, this.#current), entries, this.#options.directory);
+    this.#options.publish(this.#current);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#rescan.cancel();
+    this.#watcher.close();
+    await this.#changes.close();
+  }
+
+  #rescanLater(): Timer {
+    return this.#options.clock.setTimer(rescanMs, () => {
+      this.#rescan = this.#rescanLater();
+      this.#changes.poke();
+    });
+  }
 }
 
 const emptied = "it is empty; what it held stays until it is written or deleted";
