@@ -32,6 +32,12 @@ describe("Logs", () => {
     ]);
   });
 
+  test("has one logger per module, however often it is asked for", () => {
+    const { logs } = createLogs("info");
+    expect(logs.logger("proxy::server")).toBe(logs.logger("proxy::server"));
+    expect(logs.logger("proxy::server")).not.toBe(logs.logger("proxy::config"));
+  });
+
   test("keeps the stack of an error", () => {
     const { lines, logs } = createLogs("info");
     logs.logger("proxy").error({ err: new Error("boom") }, "request failed");

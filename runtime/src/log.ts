@@ -23,7 +23,7 @@ export interface LogsOptions {
 /** The loggers of one thread. */
 export class Logs {
   readonly #options: LogsOptions;
-  readonly #loggers: { readonly module: string; readonly logger: pino.Logger }[] = [];
+  readonly #loggers = new Map<string, pino.Logger>();
   #filter: LogFilter;
 
   constructor(options: LogsOptions) {
@@ -31,8 +31,10 @@ export class Logs {
     this.#filter = options.filter;
   }
 
-  /** A logger for a module, named as in filters: `proxy::ratelimit`. Make it once and keep it. */
+  /** The logger of a module, named as in filters: `proxy::ratelimit`. */
   logger(module: string): Logger {
+    const known = this.#loggers.get(module);
+    if (known !== undefined) return known;
     const { clock, bindings, destination } = this.#options;
     const logger = pino(
       {
@@ -43,7 +45,7 @@ export class Logs {
       },
       destination,
     );
-    this.#loggers.push({ module, logger });
+    this.#loggers.set(module, logger);
     return logger;
   }
 
@@ -54,7 +56,7 @@ export class Logs {
   /** Applies to every logger of this thread, made already or later. */
   setFilter(filter: LogFilter): void {
     this.#filter = filter;
-    for (const { module, logger } of this.#loggers) logger.level = pinoLevel(filter, module);
+    for (const [module, logger] of this.#loggers) logger.level = pinoLevel(filter, module);
   }
 }
 
