@@ -12,6 +12,7 @@ describe("boundedName()", () => {
     ["is too long", "a".repeat(64), /^a{54}-[0-9a-f]{8}$/],
     ["has dots, as names of Gateways may", "web.example.com", /^web-example-com-[0-9a-f]{8}$/],
     ["begins with a digit, as names of Gateways may", "1st", /^g-1st-[0-9a-f]{8}$/],
+    ["ends in a dash", "web-", /^web-[0-9a-f]{8}$/],
     ["would end in a dash where it is cut", `${"a".repeat(50)}----${"b".repeat(20)}`, /^a{50}-[0-9a-f]{8}$/],
   ])("makes a name of one that %s", (_, text, expected) => {
     expect(boundedName(text)).toMatch(expected);
@@ -24,6 +25,7 @@ describe("boundedName()", () => {
         expect(name).toMatch(/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/);
         expect(boundedName(text)).toBe(name);
       }),
+      { examples: [["a-"], ["-"], ["1-"]] },
     );
   });
 

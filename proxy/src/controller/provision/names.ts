@@ -24,7 +24,7 @@ const longest = 63;
 export function boundedName(text: string, max = longest): string {
   const plain = text.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-");
   const startsWell = /^[a-z]/.test(plain) ? plain : `g-${plain}`;
-  if (startsWell === text && text.length <= max) return text;
+  if (startsWell === text && text.length <= max && !text.endsWith("-")) return text;
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 8);
   return `${startsWell.slice(0, max - 9).replace(/-+$/, "")}-${hash}`;
 }
