@@ -1,0 +1,24 @@
+/**
+ * Fuzzers, attacks and the soak, for as long as HARDENING_SECONDS says: `npm run test:hardening`. `npm test` runs the
+ * same fuzzers on their kept cases only, and leaves the soak out.
+ */
+import { defineConfig } from "vitest/config";
+import { expectOptions, jsonReport } from "../support/ci-run.ts";
+import { MissingProgramsReporter } from "../support/missing-programs-reporter.ts";
+
+const seconds = process.env["HARDENING_SECONDS"] ?? "10";
+
+export default defineConfig({
+  test: {
+    include: ["test/hardening/**/*.test.ts"],
+    env: { HARDENING_SECONDS: seconds },
+    // Each file measures processes of its own: others beside it would spoil the figures.
+    fileParallelism: false,
+    testTimeout: 60_000 + 2_000 * Number(seconds),
+    hookTimeout: 60_000,
+    // Seeds and counts of cases are part of the output.
+    disableConsoleIntercept: true,
+    expect: expectOptions,
+    reporters: ["default", new MissingProgramsReporter(), ...jsonReport("TEST_REPORT_HARDENING")],
+  },
+});
