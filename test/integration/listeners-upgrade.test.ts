@@ -1,6 +1,6 @@
 /** WebSocket and other protocols that a connection switches to: through the door, with real clients and servers. */
 import { once } from "node:events";
-import { connect as connectHttp2 } from "node:http2";
+import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHeaders } from "node:http2";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -14,6 +14,7 @@ import {
   policyManifest,
   routeManifest,
   startGateway,
+  type TestGatewayOptions,
 } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { askToSwitch, startUpgradeBackend, startWebSocketBackend } from "../support/upgrades.ts";
@@ -198,8 +199,8 @@ describe("any other protocol", () => {
       socket.unshift(head);
       socket.pipe(socket);
     });
-    const gateway = await startGateway(route(backend.port));
-    const { socket, head, rest } = await askToSwitch(gateway.url(), "tunnel/1");
+    const gateway = await startGateway(route(backend.port), { upgradeProtocols: ["tunnel/1"] });
+    const { socket, head, rest } = await askToSwitch(gateway.url(), "Tunnel/1");
     expect(head).toMatch(/^HTTP\/1.1 101 [^]*upgrade: tunnel\/1/);
     let text = rest;
     socket.on("data", (chunk: Buffer) => {
@@ -210,7 +211,17 @@ describe("any other protocol", () => {
     expect(text).toBe(`welcome${Buffer.from("\0\x01\xff").toString("latin1")}`);
   });
 
-  test.each(["h2c", "HTTP/2.0", "TLS/1.0", "h2c, websocket"])("%s is not switched to", async (protocol) => {
+  const unlisted = [
+    "h2c",
+    "HTTP/2.0",
+    "TLS/1.0",
+    "h2c, websocket",
+    "websocket, h2c",
+    "websocket/13",
+    "tunnel",
+    "connect-tcp",
+  ];
+  test.each(unlisted)("%s is not switched to, for it is not listed", async (protocol) => {
     const { port, requests } = await startBackend(answering(200, "plain"));
     const gateway = await startGateway(route(port));
     const { head } = await askToSwitch(gateway.url(), protocol, "HTTP2-Settings: AAMAAABkAAQAAP__\r\n");
@@ -227,7 +238,7 @@ describe("any other protocol", () => {
     const { body } = await rawHttp(
       gateway.url(),
       "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n" +
-        "GET /next HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: x\r\n\r\n",
+        "GET /next HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: websocket\r\n\r\n",
     );
     expect(body).toMatch(/^\/slowHTTP\/1\.1 200 OK\r\n[^]*\/next$/);
   });
@@ -236,7 +247,7 @@ describe("any other protocol", () => {
     const gateway = await startGateway(gatewayManifest());
     const answer = await rawHttp(
       gateway.url(),
-      "GET / HTTP/1.1\r\nHost: me@a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+      "GET / HTTP/1.1\r\nHost: me@a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
     );
     expect(answer.status).toBe(400);
   });
@@ -246,14 +257,121 @@ describe("any other protocol", () => {
     const gateway = await startGateway(route(port));
     const { status, body } = await rawHttp(
       gateway.url(),
-      "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: tunnel\r\nContent-Length: 5\r\n\r\nhello",
+      "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nhello",
     );
     expect([status, (JSON.parse(body) as { body: string }).body]).toEqual([200, "hello"]);
     expect(requests[0]?.headers).not.toHaveProperty("upgrade");
   });
 });
 
+test("a protocol is asked for as it is listed, however the client spells it", async () => {
+  const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("WebSocket")));
+  const gateway = await startGateway(route(backend.port));
+  const { head } = await askToSwitch(gateway.url(), "WEBSOCKET", webSocketFields);
+  expect(head).toMatch(/^HTTP\/1.1 101 [^]*\r\nupgrade: websocket/);
+  expect(backend.requests[0]?.headers.upgrade).toBe("websocket");
+});
+
+describe("a backend that switches", () => {
+  test.each([
+    ["to another protocol", "Upgrade: h2c\r\n"],
+    ["to several", "Upgrade: websocket, h2c\r\n"],
+    ["to two in fields of their own", "Upgrade: websocket\r\nUpgrade: h2c\r\n"],
+    ["and does not say to what", ""],
+  ])("%s is a broken backend: the client gets 502, and nothing of the connection", async (_case, fields) => {
+    const backend = await startUpgradeBackend((_request, socket) => {
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n${fields}\r\nPRI * HTTP/2.0\r\n\r\n`);
+    });
+    const gateway = await startGateway(route(backend.port));
+    const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(head).toMatch(/^HTTP\/1.1 502 /);
+    expect(rest).toBe("the backend broke off");
+    await expect.poll(() => gateway.records).toMatchObject([{ status: 502, reason: "UpstreamReset" }]);
+  });
+});
+
 describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
+  async function connectTo(port: number, options: TestGatewayOptions = {}) {
+    const gateway = await startGateway(route(port), options);
+    const session = connectHttp2(gateway.url());
+    onTestFinished(() => session.destroy());
+    await once(session, "remoteSettings");
+    return { gateway, session };
+  }
+
+  /** The status of the answer, once its stream is closed by both. */
+  async function ask(session: ClientHttp2Session, head: OutgoingHttpHeaders): Promise<unknown> {
+    const stream = session.request({ ":method": "CONNECT", ":path": "/", ...head }, { endStream: false });
+    const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
+    stream.resume();
+    await once(stream, "close");
+    return answer[":status"];
+  }
+
+  test.each([
+    ["h2c", 501],
+    ["H2C", 501],
+    ["http", 501],
+    ["TLS/1.0", 501],
+    ["tls", 501],
+    ["connect-tcp", 501],
+    ["connect-udp", 501],
+    ["WebSocket", 501],
+    ["websocket/13", 501],
+    ["websocket, h2c", 400],
+    ["websocket,h2c", 400],
+    ["h2c, websocket", 400],
+    ["web socket", 400],
+    ["websocket;h2c", 400],
+    ["a/b/c", 400],
+  ])("with :protocol %j is answered with %i, and asks no backend", async (protocol, status) => {
+    const backend = await startBackend(answering(200));
+    const { gateway, session } = await connectTo(backend.port);
+    expect(await ask(session, { ":protocol": protocol })).toBe(status);
+    expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", method: "CONNECT", calls: 0 }]);
+    expect(backend.requests).toEqual([]);
+    // The same connection goes on serving.
+    const stream = session.request({ ":path": "/" }).resume();
+    const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
+    expect(answer[":status"]).toBe(200);
+  });
+
+  test("without :protocol is not served", async () => {
+    const backend = await startBackend(answering(200));
+    const { session } = await connectTo(backend.port);
+    const stream = session.request({ ":method": "CONNECT", ":authority": "internal:80" }, { endStream: false });
+    const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
+    expect(answer[":status"]).toBe(501);
+    expect(backend.requests).toEqual([]);
+  });
+
+  test("with a length, which a backend would read of the tunnel, is refused", async () => {
+    const backend = await startWebSocketBackend();
+    const { session } = await connectTo(backend.port);
+    expect(await ask(session, { ":protocol": "websocket", "content-length": "5" })).toBe(400);
+    expect(backend.requests).toEqual([]);
+  });
+
+  test("sends one key, ours, whatever key the client has put in", async () => {
+    const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("websocket")));
+    const { session } = await connectTo(backend.port);
+    const own = Buffer.from("the client's own").toString("base64");
+    expect(await ask(session, { ":protocol": "websocket", "sec-websocket-key": own })).toBe(200);
+    const keys = backend.requests[0]?.rawHeaders.filter((_text, i, all) =>
+      /^sec-websocket-key$/i.test(all[i - 1] ?? ""),
+    );
+    expect(keys).toHaveLength(1);
+    expect(keys?.[0]).not.toBe(own);
+  });
+
+  test("serves what the setting lists", async () => {
+    const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("tunnel/1")));
+    const { session } = await connectTo(backend.port, { upgradeProtocols: ["tunnel/1"] });
+    expect(await ask(session, { ":protocol": "tunnel/1" })).toBe(200);
+    expect(await ask(session, { ":protocol": "websocket" })).toBe(501);
+    expect(backend.requests.map(({ headers }) => headers.upgrade)).toEqual(["tunnel/1"]);
+  });
+
   test("reaches the backend as the HTTP/1.1 handshake and carries bytes both ways", async () => {
     const backend = await startUpgradeBackend((_request, socket) => {
       socket.write(switching("websocket").replace("\r\n\r\n", "\r\nSec-WebSocket-Accept: x\r\n\r\n"));

@@ -22,7 +22,7 @@ const noticedMs = timeoutMs * 1.25;
 function serve(port: number): Promise<TestGateway> {
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
   const all = manifests(gatewayManifest(), backendManifest("b", port), route);
-  return startGateway(all, { streamIdleTimeoutMs: timeoutMs });
+  return startGateway(all, { streamIdleTimeoutMs: timeoutMs, upgradeProtocols: ["echo", "flood"] });
 }
 
 /** Answers with more than all buffers on the way hold, and tells how often its calls were broken off. */

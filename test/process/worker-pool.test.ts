@@ -31,6 +31,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       streamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
       expectsProxyHeader: false,
+      upgradeProtocols: [],
       logFilter: "off",
       accessLog: "off",
     },

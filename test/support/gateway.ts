@@ -30,7 +30,9 @@ export interface TestGateway {
 }
 
 export interface TestGatewayOptions
-  extends Partial<Pick<DataPlaneOptions, "upstream" | "resolveName" | "random" | "streamIdleTimeoutMs">> {
+  extends Partial<
+    Pick<DataPlaneOptions, "upstream" | "resolveName" | "random" | "streamIdleTimeoutMs" | "upgradeProtocols">
+  > {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
   /** Serves what is sound of manifests with faults in their text. Default false. */

@@ -106,6 +106,7 @@ function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
 }
 
 function renderObject(value: Extract<ProxySettings[keyof ProxySettings], object>): string {
+  if ("join" in value) return value.join(",");
   return "host" in value ? `${value.host}:${value.port}` : `${value.namespace}/${value.name}`;
 }
 

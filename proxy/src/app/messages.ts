@@ -24,6 +24,8 @@ export interface WorkerStart {
   /** False for a worker alone. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;
+  /** Protocols that a request may switch to. */
+  readonly upgradeProtocols: readonly string[];
   /** RUST_LOG syntax. */
   readonly logFilter: string;
   readonly accessLog: AccessLogMode;

@@ -68,6 +68,7 @@ export class Proxy {
         counters: memory,
         listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
+        upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
         trustedHops: settings.trustedHops,
         streamIdleTimeoutMs: settings.streamIdleTimeout,
         upstream: upstreamSettings(settings),

@@ -14,6 +14,7 @@ import {
 } from "@gatewayproxy/runtime/setting-kinds";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
@@ -25,6 +26,15 @@ const namespacedName: SettingKind<{ readonly namespace: string; readonly name: s
   parse(value) {
     const [, namespace, name] = /^([a-z0-9][-a-z0-9]*)\/([a-z0-9][-.a-z0-9]*)$/.exec(value) ?? [];
     return namespace === undefined || name === undefined ? undefined : { namespace, name };
+  },
+};
+
+const protocolList: SettingKind<readonly string[]> = {
+  placeholder: "PROTOCOL,…",
+  accepted: "names of protocols other than HTTP and TLS, separated by commas",
+  parse(value) {
+    const protocols = value.split(",").map((protocol) => protocol.trim());
+    return protocols.every(mayBeAllowed) ? protocols : undefined;
   },
 };
 
@@ -93,6 +103,13 @@ export const proxySettings = {
     env: "TRUSTED_HOPS",
     default: "0",
     help: "Proxies between clients and this one whose X-Forwarded-For is believed for source.address in expressions.",
+  },
+  upgradeProtocols: {
+    kind: orOff(protocolList),
+    flag: "upgrade-protocols",
+    env: "UPGRADE_PROTOCOLS",
+    default: defaultUpgradeProtocols.join(","),
+    help: "Protocols that a request may switch to, by Upgrade over HTTP/1.1 and by extended CONNECT over HTTP/2. Nothing that passes after the switch is matched, limited or logged.",
   },
   streamIdleTimeout: {
     kind: duration(0, 86_400_000),

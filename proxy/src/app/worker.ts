@@ -63,6 +63,7 @@ const dataPlane = new DataPlane({
   globalLimits: globalLimitMetrics,
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,
+  upgradeProtocols: start.upgradeProtocols,
   observer: {
     connectionOpened: (bind) => metrics.connectionOpened(bind),
     connectionClosed: (bind) => metrics.connectionClosed(bind),

@@ -9,6 +9,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import type { Connection, TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
@@ -28,6 +29,8 @@ export interface BindOptions extends RequestReceiver {
   readonly clock: Clock;
   /** Every connection begins with a PROXY protocol header; one that does not is closed. */
   readonly expectsProxyHeader: boolean;
+  /** That a request may switch to. */
+  readonly upgradeProtocols: UpgradeProtocols;
   readonly onConnectionOpened: () => void;
   readonly onConnectionClosed: () => void;
 }
@@ -64,12 +67,13 @@ export class BindServer {
   #isDraining = false;
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRefused } = options;
+    const { onRequest, onRefused, upgradeProtocols } = options;
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onRefused });
+    this.#http2 = new Http2Sessions({ onRequest, onRefused }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       isDraining: () => this.#isDraining,
+      upgradeProtocols,
       onRequest,
       onRefused,
     });

@@ -14,6 +14,7 @@ import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
+import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
 import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { Rotations } from "../routing/weighted.ts";
@@ -72,6 +73,8 @@ export interface DataPlaneOptions
   readonly reusePort: boolean;
   /** Every connection begins with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
+  /** Protocols that a request may switch to; absent: the default. */
+  readonly upgradeProtocols?: readonly string[];
   /** Tests listen on port 0 instead of the port of the Gateway. */
   readonly portOf?: (bind: Bind) => number;
 }
@@ -107,10 +110,12 @@ export class DataPlane {
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<OpenBind, Promise<void>>();
   readonly #stallWatch: StallWatch | undefined;
+  readonly #upgradeProtocols: UpgradeProtocols;
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
+    this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
     const { streamIdleTimeoutMs: timeoutMs = 0 } = options;
     this.#stallWatch =
@@ -221,6 +226,7 @@ export class DataPlane {
       reusePort,
       clock: this.#options.clock,
       expectsProxyHeader,
+      upgradeProtocols: this.#upgradeProtocols,
       onRequest: (downstream: Downstream) => serve(open, downstream),
       onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
       onConnectionOpened: () => observer.connectionOpened(name),

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
@@ -11,10 +12,13 @@ export interface Http1ServerOptions extends RequestReceiver {
   /** What is known of the connection behind a socket that the server was given. */
   readonly connectionOf: (socket: Socket) => Http1Connection | undefined;
   readonly isDraining: () => boolean;
+  readonly upgradeProtocols: UpgradeProtocols;
 }
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
 export function createHttp1Server(options: Http1ServerOptions): Server {
+  const upgradeOf = (request: IncomingMessage): string | undefined =>
+    requestedUpgrade(request, options.upgradeProtocols);
   const isInUse = ({ socket }: IncomingMessage): boolean => (options.connectionOf(socket)?.unanswered ?? 0) > 0;
   const server = createServer({
     // A request without a body is not given the machinery for one.
@@ -110,19 +114,15 @@ function refuse(response: ServerResponse, { status, message }: HeadFault): void 
 }
 
 /**
- * The one protocol that a request asks to switch to, if it is one that can be passed on. HTTP/2 and TLS within HTTP are
- * retired or would hide requests from us (RFC 9113 §3.1, RFC 2817); a body ahead of the switch, or a choice of protocols,
- * is served without switching, as any server may (RFC 9110 §7.8).
+ * The protocol that a request asks to switch to. Absent for one that is not allowed, and where a body comes before the
+ * switch: such a request is served without switching, as any server may do (RFC 9110 §7.8).
  */
-function upgradeOf({ headers, httpVersion }: IncomingMessage): string | undefined {
-  const { upgrade } = headers;
-  if (upgrade === undefined || httpVersion !== "1.1" || !protocolPattern.test(upgrade)) return undefined;
-  if (/^(?:h2c?|http|tls)(?:\/|$)/i.test(upgrade)) return undefined;
+function requestedUpgrade({ headers, httpVersion }: IncomingMessage, allowed: UpgradeProtocols): string | undefined {
+  const upgrade = httpVersion === "1.1" ? allowedUpgrade(headers.upgrade, allowed) : undefined;
+  if (upgrade === undefined) return undefined;
   const hasBody = headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
   return hasBody ? undefined : upgrade;
 }
-
-const protocolPattern = /^[\w!#$%&'*+.^`|~-]+(?:\/[\w!#$%&'*+.^`|~-]+)?$/;
 
 /** node:http lets go of a connection that may be switched, so the answer is ours to connect, and to close behind. */
 function responseFor(request: IncomingMessage, stream: Duplex, head: Buffer): ServerResponse {

@@ -14,7 +14,7 @@ async function start() {
     requests.push(downstream);
     return events;
   };
-  const sessions = new Http2Sessions({ onRequest, onRefused: () => undefined }, 50);
+  const sessions = new Http2Sessions({ onRequest, onRefused: () => undefined }, new Map(), 50);
   const connection = { sourceAddress: "127.0.0.1", peer: "a client", tls: undefined };
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

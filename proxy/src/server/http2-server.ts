@@ -5,10 +5,18 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
+import { allowedConnectProtocol, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
-import { type HeadFault, maxHeaderFields, readHttp2Head, type RequestHead, type Scheme } from "./request-head.ts";
+import {
+  type HeadFault,
+  maxHeaderFields,
+  readExtendedConnect,
+  readHttp2Head,
+  type RequestHead,
+  type Scheme,
+} from "./request-head.ts";
 
 /** Streams of a connection that are open at once. */
 const maxStreams = 100;
@@ -46,13 +54,15 @@ export class Http2Sessions {
   readonly #server: Http2Server = createServer(serverOptions);
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #receiver: RequestReceiver;
+  readonly #upgradeProtocols: UpgradeProtocols;
   readonly #idleTimeoutMs: number;
   /** What is being handed over. */
   #handedOver: { readonly socket: Socket; readonly connection: Connection } | undefined;
   #isDraining = false;
 
-  constructor(receiver: RequestReceiver, idleTimeoutMs = defaultIdleTimeoutMs) {
+  constructor(receiver: RequestReceiver, upgradeProtocols: UpgradeProtocols, idleTimeoutMs = defaultIdleTimeoutMs) {
     this.#receiver = receiver;
+    this.#upgradeProtocols = upgradeProtocols;
     this.#idleTimeoutMs = idleTimeoutMs;
     // Called within "connection", so the session is that connection's.
     this.#server.on("session", (session) => {
@@ -91,11 +101,13 @@ export class Http2Sessions {
     stream.on("error", ignore);
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
     if (stream.destroyed || stream.closed) return;
-    const request = readRequest(schemeOf(connection), rawHeaders);
+    const request = readRequest(schemeOf(connection), rawHeaders, this.#upgradeProtocols);
     if ("fault" in request) {
       const { method, path: target, fault } = request;
       stream.respond([":status", String(fault.status), "content-type", "text/plain"]);
       stream.end(`${fault.message}\n`);
+      // Whatever the client still sends is not wanted (RFC 9113 §8.1); unread, it would hold the stream open.
+      if ((flags & endStreamFlag) === 0) setImmediate(() => stream.close());
       this.#receiver.onRefused({ connection, httpVersion: "2", method, target, rawHeaders, fault });
       return;
     }
@@ -127,7 +139,11 @@ interface FaultyRequest {
   readonly fault: HeadFault;
 }
 
-function readRequest(scheme: Scheme, rawHeaders: readonly string[]): Http2Request | FaultyRequest {
+function readRequest(
+  scheme: Scheme,
+  rawHeaders: readonly string[],
+  upgradeProtocols: UpgradeProtocols,
+): Http2Request | FaultyRequest {
   let method = "";
   let path = "";
   let authority: string | undefined;
@@ -140,30 +156,16 @@ function readRequest(scheme: Scheme, rawHeaders: readonly string[]): Http2Reques
     else if (rawHeaders[i] === ":authority") authority = value;
     else if (rawHeaders[i] === ":protocol") protocol = value;
   }
+  const upgrade = protocol === undefined ? undefined : allowedConnectProtocol(protocol, upgradeProtocols);
   const head =
     protocol === undefined
       ? readHttp2Head(scheme, method, path, authority, rawHeaders)
-      : readConnect(scheme, { path, authority, protocol }, rawHeaders);
-  return "message" in head ? { method, path, fault: head } : { head, upgrade: protocol };
+      : readExtendedConnect(scheme, { method, path, authority, protocol, upgrade }, rawHeaders, newWebSocketKey);
+  return "message" in head ? { method, path, fault: head } : { head, upgrade };
 }
 
-interface ExtendedConnect {
-  readonly path: string;
-  readonly authority: string | undefined;
-  readonly protocol: string;
-}
-
-/**
- * An extended CONNECT as the HTTP/1.1 request that asks for the same (RFC 8441 §5): a GET, which is what routes and
- * limits see, and for WebSocket with the key that HTTP/2 has no use for.
- */
-function readConnect(
-  scheme: Scheme,
-  { path, authority, protocol }: ExtendedConnect,
-  rawHeaders: readonly string[],
-): RequestHead | HeadFault {
-  const key = protocol === "websocket" ? ["sec-websocket-key", randomBytes(16).toString("base64")] : [];
-  return readHttp2Head(scheme, "GET", path, authority, [...rawHeaders, ...key]);
+function newWebSocketKey(): string {
+  return randomBytes(16).toString("base64");
 }
 
 function ignore(): void {

@@ -28,6 +28,7 @@ export class Http2Downstream implements Downstream {
   #trailers: string[] = [];
   /** Node may close a stream before it calls its writable side finished, so we remember for ourselves. */
   #isEnded = false;
+  #isSwitched = false;
 
   constructor(stream: ServerHttp2Stream, { head, connection, isEnded, upgrade }: Http2Options) {
     this.head = head;
@@ -86,6 +87,7 @@ export class Http2Downstream implements Downstream {
 
   switchProtocols(headers: string[]): TunnelEnd {
     this.#isEnded = true;
+    this.#isSwitched = true;
     // Proves to an HTTP/1.1 client that its key was read; HTTP/2 has neither (RFC 8441 §5).
     const kept = headers.flatMap((text, i) =>
       i % 2 === 0 && text !== "sec-websocket-accept" ? [text, headers[i + 1] ?? ""] : [],
@@ -116,10 +118,14 @@ export class Http2Downstream implements Downstream {
     this.#refuseRest();
   }
 
-  /** The answer is whole; what is still to come of the request is not wanted any more (RFC 9113 §8.1). */
+  /**
+   * The answer is whole; what is still to come of the request is not wanted any more (RFC 9113 §8.1). An extended
+   * CONNECT that was declined has no end of its own, and would count as an open stream until the client resets it.
+   */
   #refuseRest(): void {
+    const isDeclined = this.upgrade !== undefined && !this.#isSwitched;
     // A reset overtakes what Node is about to send in this turn.
-    if (this.#body?.readableEnded === false) setImmediate(() => this.#stream.close());
+    if (isDeclined || this.#body?.readableEnded === false) setImmediate(() => this.#stream.close());
   }
 }
 

@@ -3,6 +3,7 @@
  * one thing to us and another to the backend. Node's parser has refused the malformed ones already; what is decided
  * here is what it lets through.
  */
+import { isProtocolName } from "../upstream/upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/conditions.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
 
@@ -103,6 +104,44 @@ export function readHttp2Head(
     return { status: 400, message: "Host differs from :authority" };
   }
   return checked(scheme, method, authority ?? host ?? "", path, rawHeaders);
+}
+
+export interface ExtendedConnect {
+  readonly method: string;
+  readonly path: string;
+  readonly authority: string | undefined;
+  /** As received. */
+  readonly protocol: string;
+  /** The allowed protocol that it names, if it names one. */
+  readonly upgrade: string | undefined;
+}
+
+/**
+ * Builds the head of an extended CONNECT (RFC 8441 §4) as that of the HTTP/1.1 request with the same meaning (§5): a GET,
+ * which is what routes and limits see. A WebSocket gets a new `sec-websocket-key`, which HTTP/2 has no use for; one that
+ * the client sends would be a second one, and is dropped.
+ */
+export function readExtendedConnect(
+  scheme: Scheme,
+  { method, path, authority, protocol, upgrade }: ExtendedConnect,
+  rawHeaders: readonly string[],
+  newWebSocketKey: () => string,
+): RequestHead | HeadFault {
+  if (method !== "CONNECT") return { status: 400, message: ":protocol in a request other than CONNECT" };
+  if (upgrade === undefined) {
+    if (!isProtocolName(protocol)) return { status: 400, message: ":protocol is not the name of a protocol" };
+    // As RFC 9220 §3 says for HTTP/3; RFC 8441 says nothing of it.
+    return { status: 501, message: "CONNECT with this :protocol is not served" };
+  }
+  const fields: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    // The backend would take the first bytes of the tunnel for a body of this length.
+    if (name === "content-length") return { status: 400, message: "CONNECT with content-length" };
+    if (name !== "sec-websocket-key") fields.push(name, rawHeaders[i + 1] ?? "");
+  }
+  if (protocol === "websocket") fields.push("sec-websocket-key", newWebSocketKey());
+  return readHttp2Head(scheme, "GET", path, authority, fields);
 }
 
 function checked(

@@ -5,6 +5,7 @@
  */
 import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher } from "undici";
+import { isSwitchTo } from "./upgrade-protocol.ts";
 import type { Connection } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
 import { refused } from "./connection.ts";
@@ -52,6 +53,7 @@ export interface CallOwner {
 
 export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   readonly #body: UpstreamRequest["body"];
+  readonly #upgrade: string | undefined;
   readonly #sink: ResponseSink;
   readonly #owner: CallOwner;
   #controller: Dispatcher.DispatchController | undefined;
@@ -70,10 +72,16 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   /** When it left, monotonic; the owner's business too. */
   sentMs = 0;
 
-  /** @param body as the request has it; a stream is the call's own to destroy. */
-  constructor(address: string, body: UpstreamRequest["body"], sink: ResponseSink, owner: CallOwner) {
+  /** @param request whose body, where it is a stream, is the call's own to destroy. */
+  constructor(
+    address: string,
+    { body, upgrade }: Pick<UpstreamRequest, "body" | "upgrade">,
+    sink: ResponseSink,
+    owner: CallOwner,
+  ) {
     this.address = address;
     this.#body = body;
+    this.#upgrade = upgrade;
     this.#sink = sink;
     this.#owner = owner;
   }
@@ -131,6 +139,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     headers: ResponseHeaders,
     connection: Duplex,
   ): void {
+    // Over HTTP/2 the response names no protocol: 2xx accepts the one of the request (RFC 8441 §5).
+    if (this.connection?.isHttp2 === false && !isSwitchTo(this.#upgrade ?? "", headers["upgrade"])) {
+      connection.destroy();
+      this.fail({ kind: "reset", message: "the endpoint has switched to another protocol than it was asked for" });
+      return;
+    }
     this.status = status;
     this.#switched = connection;
     this.#owner.answered(this);

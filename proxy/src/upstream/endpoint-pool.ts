@@ -76,7 +76,7 @@ export class EndpointPool implements CallOwner {
 
   /** Sends `request` as soon as there is a connection with room; `sink` hears of the answer. */
   send(request: UpstreamRequest, sink: ResponseSink): UpstreamCall {
-    const call = new UpstreamCall(this.address, request.body, sink, this);
+    const call = new UpstreamCall(this.address, request, sink, this);
     this.inFlight++;
     this.#owner.load.inFlight++;
     this.health.requests++;

@@ -72,7 +72,7 @@ function askEndpoint({ target, clock, timeoutMs, path }: HealthCheckSettings & C
     const headers = ["host", addressOf(endpoint), "user-agent", "gateway-proxy-health-check"];
     client.dispatch(
       { method: "GET", path, headers, ...(tls !== undefined && { servername: serverName(endpoint.host, tls) }) },
-      new UpstreamCall(addressOf(endpoint), undefined, sink, owner),
+      new UpstreamCall(addressOf(endpoint), { body: undefined, upgrade: undefined }, sink, owner),
     );
   });
 }

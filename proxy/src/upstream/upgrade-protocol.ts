@@ -1,0 +1,56 @@
+/**
+ * The protocols that a request may switch to (RFC 9110 §7.8). One list serves the `Upgrade` field of HTTP/1.1 and the
+ * `:protocol` pseudo-header of HTTP/2 (RFC 8441), because both become `Upgrade` on the connection to the backend.
+ *
+ * After a switch the proxy no longer reads requests. A protocol that carries HTTP itself (`h2c`) would therefore carry
+ * requests past every route, filter and limit; the list never contains one.
+ */
+
+/** Each protocol as it is sent to backends, by its name in lower case. */
+export type UpgradeProtocols = ReadonlyMap<string, string>;
+
+export const defaultUpgradeProtocols: readonly string[] = ["websocket"];
+
+/** Whether `--upgrade-protocols` accepts a protocol: a name with an optional version, and not HTTP or TLS. */
+export function mayBeAllowed(protocol: string): boolean {
+  return isProtocolName(protocol) && !/^(?:h\d+c?|http|https|tls)(?:\/|$)/i.test(protocol);
+}
+
+/** @param protocols that `mayBeAllowed` accepts. */
+export function upgradeProtocols(protocols: readonly string[]): UpgradeProtocols {
+  return new Map(protocols.map((protocol) => [protocol.toLowerCase(), protocol]));
+}
+
+/**
+ * The protocol to ask the backend for, in the spelling of the list. Names are compared without regard to case, as
+ * RFC 9110 §7.8 recommends.
+ *
+ * @param value of `Upgrade`. A list of protocols matches none: the backend would choose, and it need not choose as we do.
+ */
+export function allowedUpgrade(value: string | undefined, allowed: UpgradeProtocols): string | undefined {
+  return value === undefined ? undefined : allowed.get(value.toLowerCase());
+}
+
+/**
+ * The protocol to ask the backend for, of the `:protocol` of an extended CONNECT (RFC 8441 §4). Only the list's own
+ * spelling in lower case matches: `:protocol` has no older clients that write it otherwise.
+ */
+export function allowedConnectProtocol(value: string, allowed: UpgradeProtocols): string | undefined {
+  return allowed.get(value);
+}
+
+/** Whether a value is one protocol: a name with an optional version (RFC 9110 §7.8). */
+export function isProtocolName(value: string): boolean {
+  return protocolPattern.test(value);
+}
+
+/**
+ * Whether a response with 101 switches to the protocol that was asked for, and to no other one.
+ *
+ * @param answered the `Upgrade` field of the response.
+ */
+export function isSwitchTo(asked: string, answered: string | readonly string[] | undefined): boolean {
+  return typeof answered === "string" && answered.toLowerCase() === asked.toLowerCase();
+}
+
+const protocolPattern = /^[\w!#$%&'*+.^`|~-]+(?:\/[\w!#$%&'*+.^`|~-]+)?$/;
