@@ -14,6 +14,7 @@ import type { Connection, TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
 import type { Http1Connection } from "./http1.ts";
+import { Http1Pipeline } from "./http1-pipeline.ts";
 import { createHttp1Server, headFaultOf } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
@@ -194,7 +195,7 @@ export class BindServer {
   #handToHttp1(socket: Socket, connection: Connection): void {
     // What a connection was switched to may be closed one way first; of requests node:http sees to it.
     socket.allowHalfOpen = true;
-    this.#connections.set(socket, { ...connection, unanswered: 0 });
+    this.#connections.set(socket, { ...connection, pipeline: new Http1Pipeline() });
     socket.once("close", () => this.#connections.delete(socket));
     socket.once("error", (error) => this.#tellUnparsed(error, connection));
     this.#serveHttp1.call(this.#http1, socket);

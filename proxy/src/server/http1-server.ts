@@ -6,6 +6,7 @@ import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-proto
 import { schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
+import type { Http1Pipeline } from "./http1-pipeline.ts";
 import { type HeadFault, maxHeaderFields, readHttp1Head } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
@@ -19,7 +20,7 @@ export interface Http1ServerOptions extends RequestReceiver {
 export function createHttp1Server(options: Http1ServerOptions): Server {
   const upgradeOf = (request: IncomingMessage): string | undefined =>
     requestedUpgrade(request, options.upgradeProtocols);
-  const isInUse = ({ socket }: IncomingMessage): boolean => (options.connectionOf(socket)?.unanswered ?? 0) > 0;
+  const isInUse = ({ socket }: IncomingMessage): boolean => options.connectionOf(socket)?.pipeline.isBusy ?? true;
   const server = createServer({
     // A request without a body is not given the machinery for one.
     optimizeEmptyRequests: true,
@@ -37,8 +38,13 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
   });
   // One more than is accepted, so that an excess can be told from a full house.
   server.maxHeadersCount = maxHeaderFields + 1;
-  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind) =>
-    serveRequest(options, request, response, kind);
+  const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind): void => {
+    const connection = options.connectionOf(request.socket);
+    // Closed in the same turn in which its last request was read.
+    if (connection === undefined) return;
+    if (connection.pipeline.tryBegin()) serveRequest(options, connection, request, response, kind);
+    else wait(connection.pipeline, request.socket, () => serveRequest(options, connection, request, response, kind));
+  };
   server.on("request", (request, response) => serve(request, response, plain));
   server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));
   // One that nobody knows may be passed over (RFC 9110 §10.1.1).
@@ -84,19 +90,31 @@ interface RequestKind {
 
 const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 
+/** Puts a request in line that came ahead of an answer. Node has parsed it already, with all others of the same read. */
+function wait(pipeline: Http1Pipeline, socket: Socket, begin: () => void): void {
+  pipeline.wait(() => {
+    if (!pipeline.isFull) socket.resume();
+    begin();
+  });
+  // Node resumes the socket at the end of each request that it parses, so not before all of the read is parsed.
+  if (pipeline.isFull) process.nextTick(pauseWhileFull, pipeline, socket);
+}
+
+function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
+  if (pipeline.isFull) socket.pause();
+}
+
 function serveRequest(
-  { connectionOf, isDraining, onRequest, onRefused }: Http1ServerOptions,
+  { isDraining, onRequest, onRefused }: Http1ServerOptions,
+  connection: Http1Connection,
   request: IncomingMessage,
   response: ServerResponse,
   kind: RequestKind,
 ): void {
-  const connection = connectionOf(request.socket);
-  // Closed in the same turn in which its last request was read.
-  if (connection === undefined) return;
-  connection.unanswered += 1;
   const { method = "", url = "", httpVersion, rawHeaders } = request;
   const head = readHttp1Head(schemeOf(connection), method, url, httpVersion, rawHeaders);
   if ("message" in head) {
+    connection.pipeline.close();
     refuse(response, head);
     onRefused({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
     return;

@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import { fieldOf, removeField } from "./fields.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
+import type { Http1Pipeline } from "./http1-pipeline.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { TunnelEnd } from "./tunnel.ts";
 
@@ -15,8 +16,7 @@ import type { TunnelEnd } from "./tunnel.ts";
 const joinedBodyBytes = 8 * 1024;
 
 export interface Http1Connection extends Connection {
-  /** Requests whose answers have not left whole; more than one where the client asks ahead. */
-  unanswered: number;
+  readonly pipeline: Http1Pipeline;
 }
 
 export interface Http1Options {
@@ -59,10 +59,8 @@ export class Http1Downstream implements Downstream {
     if (this.upgrade !== undefined) this.#listenToSocket(socket, events);
     else {
       response.on("close", () => {
-        this.connection.unanswered -= 1;
         events.onClose(response.writableFinished);
-        // An answer whose head left before the drain began has not asked the client to leave.
-        if (this.#isDraining()) socket.end();
+        this.#beginNext(socket);
       });
     }
     response.on("drain", () => events.onDrain());
@@ -93,8 +91,11 @@ export class Http1Downstream implements Downstream {
 
   start(status: number, headers: string[]): void {
     // 408 says that the rest of the request is not waited for (RFC 9110 §15.5.9).
-    const isLast = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined || status === 408;
-    if (isLast) headers.push("connection", "close");
+    const mustClose = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined || status === 408;
+    if (mustClose || this.connection.pipeline.isLast) {
+      headers.push("connection", "close");
+      this.connection.pipeline.close();
+    }
     // Node refuses to announce trailers where none can follow; a backend may, and then send none.
     if (!this.#canHaveTrailers(status, headers)) removeField(headers, "trailer");
     this.#response.writeHead(status, headers);
@@ -127,6 +128,15 @@ export class Http1Downstream implements Downstream {
   reset(): void {
     if (this.#isSwitched) this.#request.socket.destroy();
     else this.#response.destroy();
+  }
+
+  #beginNext(socket: Socket): void {
+    const { pipeline } = this.connection;
+    // Node ends a connection by itself where the client wants that, or has no other way to learn where an answer ends.
+    if (!socket.writable) pipeline.close();
+    pipeline.next();
+    // An answer whose head left before the drain began has not asked the client to leave.
+    if (this.#isDraining() && !pipeline.isBusy) socket.end();
   }
 
   /** What node:http does for other requests: tells the end, and takes a client that ends its side early for gone. */

@@ -1,0 +1,248 @@
+/** Requests that a client sends ahead of the answers on one HTTP/1.1 connection: how many go on, and when none does. */
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { connect, type Socket } from "node:net";
+import fc from "fast-check";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+/** A backend that answers `/hold…` when told to and all else at once, and a gateway in front of it. */
+async function start(options: TestGatewayOptions = {}) {
+  const held: (() => void)[] = [];
+  let underWay = 0;
+  let mostUnderWay = 0;
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    mostUnderWay = Math.max(mostUnderWay, ++underWay);
+    response.once("close", () => underWay--);
+    const end = (): void => void response.end(`${request.method} ${request.url}\n`);
+    request.resume().on("end", () => {
+      if (request.url?.startsWith("/hold") === true) held.push(end);
+      else end();
+    });
+  };
+  const { port, requests } = await startBackend(answer);
+  const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
+  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), options);
+  const asked = (): readonly string[] => requests.map(({ method, url }) => `${method} ${url}`);
+  return { gateway, held, asked, mostUnderWay: () => mostUnderWay };
+}
+
+/** A connection to the gateway that keeps what it is sent. */
+function openSocket(gateway: TestGateway): { readonly socket: Socket; readonly text: () => string } {
+  const { hostname, port } = new URL(gateway.url());
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  let text = "";
+  socket.on("data", (chunk: Buffer) => {
+    text += chunk.toString("latin1");
+  });
+  socket.on("error", () => undefined);
+  onTestFinished(() => void socket.destroy());
+  return { socket, text: () => text };
+}
+
+const request = (method: string, path: string, fields = "", body = ""): string =>
+  `${method} ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`;
+
+/** The bodies of answers, in their order. */
+const bodies = (text: string): readonly string[] => text.match(/^(?:GET|POST|DELETE|PUT) \S+$/gm) ?? [];
+const statuses = (text: string): readonly string[] => [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, s]) => s ?? "");
+
+describe("requests that were sent ahead", () => {
+  test("go to the backend one at a time and are answered in their order", async () => {
+    const { gateway, asked, mostUnderWay } = await start();
+    const { socket, text } = openSocket(gateway);
+    const sent = Array.from({ length: 60 }, (_, i) => (i % 3 === 0 ? `POST /${i}` : `GET /${i}`));
+    socket.write(
+      sent
+        .map((line) => {
+          const [method = "", path = ""] = line.split(" ");
+          return method === "POST" ? request(method, path, "Content-Length: 2\r\n", "ab") : request(method, path);
+        })
+        .join(""),
+    );
+    await expect.poll(() => bodies(text())).toEqual(sent);
+    expect(asked()).toEqual(sent);
+    expect(mostUnderWay()).toBe(1);
+  });
+
+  test("do not overtake an unsafe one that is still under way", async () => {
+    const { gateway, held, asked } = await start();
+    const { socket, text } = openSocket(gateway);
+    socket.write(request("POST", "/hold", "Content-Length: 2\r\n", "ab") + request("GET", "/next"));
+    await expect.poll(() => held.length).toBe(1);
+    // Another client's request passes meanwhile.
+    expect(await (await fetch(`${gateway.url()}/other`)).text()).toBe("GET /other\n");
+    expect(asked()).toEqual(["POST /hold", "GET /other"]);
+    held[0]?.();
+    await expect.poll(() => bodies(text())).toEqual(["POST /hold", "GET /next"]);
+  });
+
+  test("take one connection to the backend, however many they are", async () => {
+    const upstream = { ...defaultUpstream, maxConnections: 2, maxWaiting: 0 };
+    const { gateway, held, asked } = await start({ upstream });
+    const { socket } = openSocket(gateway);
+    socket.write(request("GET", "/hold").repeat(3_000));
+    await expect.poll(() => held.length).toBe(1);
+    for (let i = 0; i < 5; i++) expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
+    expect(asked().filter((line) => line === "GET /hold")).toHaveLength(1);
+  });
+
+  test("are given up with their connection", async () => {
+    const { gateway, held, asked } = await start();
+    const { socket } = openSocket(gateway);
+    socket.write(request("GET", "/hold") + request("GET", "/next"));
+    await expect.poll(() => held.length).toBe(1);
+    const left = gateway.nextRecord();
+    socket.destroy();
+    expect(await left).toMatchObject({ path: "/hold", reason: "ClientDisconnect" });
+    expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
+    expect(asked()).toEqual(["GET /hold", "GET /other"]);
+  });
+
+  test("beyond a hundred end the connection, with close in the answer to the last one that is served", async () => {
+    const { gateway, held, asked } = await start();
+    const { socket, text } = openSocket(gateway);
+    socket.write(request("GET", "/hold") + Array.from({ length: 150 }, (_, i) => request("GET", `/${i}`)).join(""));
+    await expect.poll(() => held.length).toBe(1);
+    held[0]?.();
+    await once(socket, "end");
+    expect(statuses(text())).toHaveLength(101);
+    expect(text().match(/connection: close/gi)).toHaveLength(1);
+    expect(text()).toMatch(/connection: close\r\n[^]*GET \/99\n$/i);
+    expect(asked().at(-1)).toBe("GET /99");
+  });
+
+  test("are all served where there are never more than a hundred, also of those that had to wait unread", async () => {
+    const { gateway, held } = await start();
+    const { socket, text } = openSocket(gateway);
+    const big = `x: ${"y".repeat(8_000)}\r\n`;
+    socket.write(request("GET", "/hold") + request("GET", "/big", big).repeat(90));
+    await expect.poll(() => held.length).toBe(1);
+    held[0]?.();
+    await expect.poll(() => bodies(text()).length).toBe(91);
+    socket.write(request("GET", "/last"));
+    await expect.poll(() => bodies(text()).at(-1)).toBe("GET /last");
+  });
+});
+
+describe("behind a request whose answer says close", () => {
+  const refused: readonly (readonly [string, string, string])[] = [
+    ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400"],
+    ["no Host", "GET / HTTP/1.1\r\n\r\n", "400"],
+    ["an ambiguous path", "GET /..%2f HTTP/1.1\r\nHost: a\r\n\r\n", "400"],
+    [
+      "a coding below the chunks",
+      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+      "501",
+    ],
+    ["an expectation without a body", "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", "200"],
+    ["too many fields", `GET / HTTP/1.1\r\nHost: a\r\n${"x: y\r\n".repeat(200)}\r\n`, "431"],
+  ];
+
+  test.each(refused)("for %s, nothing is processed", async (_case, first, status) => {
+    const { gateway, asked } = await start();
+    // The connection to the backend is warm, so that a request which gets through would be there at once.
+    await fetch(`${gateway.url()}/warm`);
+    const own = status === "200" ? ["GET /"] : [];
+    const methods = ["GET", "DELETE", "POST"];
+    const answers = await Promise.all(
+      Array.from({ length: 18 }, (_, i) => {
+        const hidden = request(methods[i % 3] ?? "", "/hidden", i % 3 === 2 ? "Content-Length: 2\r\n" : "", "");
+        return rawHttp(gateway.url(), first + (i % 3 === 2 ? `${hidden}ab` : hidden).repeat(1 + (i % 4)));
+      }),
+    );
+    await fetch(`${gateway.url()}/sentinel`);
+    expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
+    expect(asked().filter((line) => line === own[0])).toHaveLength(own.length * answers.length);
+    expect(gateway.records.filter(({ path }) => path === "/hidden")).toEqual([]);
+    expect(answers.map((answer) => String(answer.status))).toEqual(answers.map(() => status));
+  });
+
+  test.each([
+    ["close", "GET /own HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"],
+    ["an older version", "GET /own HTTP/1.0\r\nHost: a\r\n\r\n"],
+  ])("nothing is processed behind the client's own %s", async (_case, first) => {
+    const { gateway, asked } = await start();
+    await rawHttp(gateway.url(), first + request("GET", "/hidden"));
+    await rawHttp(gateway.url(), first);
+    await fetch(`${gateway.url()}/sentinel`);
+    expect(asked().filter((line) => line !== "GET /own")).toEqual(["GET /sentinel"]);
+  });
+
+  test("nothing is processed that comes while the answer is on its way", async () => {
+    const { gateway, held, asked } = await start();
+    const { socket, text } = openSocket(gateway);
+    socket.write(request("GET", "/hold") + "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+    await expect.poll(() => held.length).toBe(1);
+    for (let i = 0; i < 5; i++) {
+      socket.write(request("DELETE", "/hidden"));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    held[0]?.();
+    await once(socket, "end");
+    expect(statuses(text())).toEqual(["200", "400"]);
+    await fetch(`${gateway.url()}/sentinel`);
+    expect(asked()).toEqual(["GET /hold", "GET /sentinel"]);
+  });
+
+  test("no switch of protocols is made either, nor a CONNECT", async () => {
+    const { gateway, asked } = await start();
+    const bad = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
+    await rawHttp(gateway.url(), bad + request("GET", "/hidden", "Connection: upgrade\r\nUpgrade: websocket\r\n"));
+    await rawHttp(gateway.url(), `${bad}CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n`);
+    await fetch(`${gateway.url()}/sentinel`);
+    expect(asked()).toEqual(["GET /sentinel"]);
+    expect(gateway.records.filter(({ status }) => status === 400)).toHaveLength(2);
+  });
+
+  test("nothing is processed, however requests are mixed and cut into writes", async () => {
+    const { gateway, asked } = await start();
+    const good = fc.constantFrom(
+      request("GET", "/ok"),
+      request("POST", "/ok", "Content-Length: 3\r\n", "abc"),
+      request("PUT", "/ok", "Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\n\r\n"),
+    );
+    const bad = fc.constantFrom(...refused.slice(0, 4).map(([, text]) => text));
+    const script = fc.record({
+      before: fc.array(good, { maxLength: 4 }),
+      bad,
+      cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 4 }),
+    });
+    let run = 0;
+    await fc.assert(
+      fc.asyncProperty(script, async ({ before, bad, cuts }) => {
+        const name = `run${++run}`;
+        const hidden = request("DELETE", `/${name}/hidden`).repeat(3);
+        const text = (before.join("") + bad).replaceAll("/ok", `/${name}/ok`) + hidden;
+        const { socket, text: answered } = openSocket(gateway);
+        const places = [0, ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b), text.length];
+        for (const [i, place] of places.slice(1).entries()) {
+          socket.write(text.slice(places[i], place));
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        await once(socket, "end");
+        const mine = asked().filter((line) => line.includes(`/${name}/`));
+        expect(mine.filter((line) => line.includes("hidden"))).toEqual([]);
+        expect(mine.length).toBeLessThanOrEqual(before.length);
+        expect(
+          statuses(answered())
+            .slice(0, -1)
+            .every((status) => status === "200"),
+        ).toBe(true);
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
