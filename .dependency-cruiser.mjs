@@ -11,17 +11,18 @@
 /** The data path is ir, routing, filters, policy, llm, upstream, telemetry and server: it never sees a manifest. */
 const proxy = {
   // net, here and in translate: whether a host is an address, and of which kind.
-  api: { layers: ["cel"], packages: ["zod", "yaml", "re2js", "fastest-levenshtein"], core: ["net"] },
+  api: { layers: ["cel", "regex"], packages: ["zod", "yaml", "fastest-levenshtein"], core: ["net"] },
   ir: { layers: [], packages: [], core: [] },
-  cel: { layers: [], packages: ["@bufbuild/.+", "re2js"], core: [] },
+  cel: { layers: ["regex"], packages: ["@bufbuild/.+"], core: [] },
+  regex: { layers: [], packages: ["re2js"], core: [] },
   // crypto, tls: whether a certificate is one that can be served.
-  translate: { layers: ["api", "ir"], packages: [], core: ["net", "crypto", "tls"] },
+  translate: { layers: ["api", "ir", "regex"], packages: [], core: ["net", "crypto", "tls"] },
   // util: whether a status differs from the one that stands.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
   controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["yaml"] },
   kube: { layers: [], packages: ["@kubernetes/client-node"] },
   source: { layers: ["api", "kube"], packages: ["yaml"] },
-  routing: { layers: ["ir"], packages: ["re2js"], core: [] },
+  routing: { layers: ["ir", "regex"], packages: [], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
   llm: { layers: ["ir"], packages: [], core: ["zlib", "stream"] },
@@ -35,7 +36,10 @@ const proxy = {
     packages: [],
     core: ["http", "net", "crypto", "fs", "path", "v8"],
   },
-  server: { layers: ["ir", "cel", "routing", "filters", "policy", "llm", "upstream", "telemetry"], packages: [] },
+  server: {
+    layers: ["ir", "cel", "regex", "routing", "filters", "policy", "llm", "upstream", "telemetry"],
+    packages: [],
+  },
 };
 
 /** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */

@@ -1,12 +1,13 @@
 /** `HTTPRouteMatch` (Gateway API v1.6): the conditions that a rule puts on a request. */
 import * as z from "zod";
-import { headerName, type Immutable, list, regularExpressionFault, strictObject, text } from "./schema.ts";
+import { maxPatternSize, patternFault, patternSize, sizeFault } from "../regex/pattern.ts";
+import { headerName, type Immutable, list, strictObject, text } from "./schema.ts";
 
 const pathMatch = strictObject({
   type: z.enum(["Exact", "PathPrefix", "RegularExpression"]).default("PathPrefix"),
   value: text("a path of at most 1024 characters", { min: 0, max: 1024 }).default("/"),
 }).superRefine(({ type, value }, context) => {
-  const fault = type === "RegularExpression" ? patternFault(value) : pathFault(value);
+  const fault = type === "RegularExpression" ? tooLarge(value) : pathFault(value);
   if (fault !== undefined) context.addIssue({ code: "custom", path: ["value"], message: fault });
 });
 
@@ -24,10 +25,15 @@ function pathFault(value: string): string | undefined {
     : `found ${JSON.stringify(value)}, ${accepted}; other characters must be percent-encoded`;
 }
 
-function patternFault(pattern: string): string | undefined {
-  const fault = regularExpressionFault(pattern);
-  if (fault === undefined) return undefined;
-  return `found ${JSON.stringify(pattern)}, accepted is a regular expression of RE2 syntax (${fault})`;
+/** The size only, which costs little to find: what RE2 says is asked when the size of the whole route is known. */
+function tooLarge(pattern: string): string | undefined {
+  const fault = sizeFault(pattern);
+  return fault === undefined ? undefined : refusal(pattern, fault);
+}
+
+function refusal(pattern: string, fault: string): string {
+  const shown = pattern.length > 80 ? `${pattern.slice(0, 80)}…` : pattern;
+  return `found ${JSON.stringify(shown)}, accepted is a regular expression of RE2 syntax (${fault})`;
 }
 
 /** A header or a query parameter. */
@@ -37,7 +43,7 @@ function valueMatch(maxValueLength: number) {
     name: headerName,
     value: text(`text of 1 to ${maxValueLength} characters`, { max: maxValueLength }),
   }).superRefine(({ type, value }, context) => {
-    const fault = type === "RegularExpression" ? patternFault(value) : undefined;
+    const fault = type === "RegularExpression" ? tooLarge(value) : undefined;
     if (fault !== undefined) context.addIssue({ code: "custom", path: ["value"], message: fault });
   });
 }
@@ -48,5 +54,39 @@ export const httpRouteMatch = strictObject({
   queryParams: list(valueMatch(1024), { max: 16 }).default([]),
   method: z.enum(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]).optional(),
 });
+
+/** Largest size of all regular expressions of a route together, as `patternSize` counts it. */
+export const maxRoutePatternSize = 4_000;
+
+/** Finds what is wrong with the regular expressions of a route: their size together first, then each by itself. */
+export const checkPatterns: z.core.CheckFn<readonly { readonly matches: readonly HttpRouteMatch[] }[]> = (context) => {
+  const patterns = context.value.flatMap(({ matches }, rule) =>
+    matches.flatMap((match, index) =>
+      patternsOf(match).map(({ value, path }) => ({ value, path: [rule, "matches", index, ...path] })),
+    ),
+  );
+  // One that is too large by itself has been found already.
+  const sizes = patterns.map(({ value }) => patternSize(value)).filter((each) => each <= maxPatternSize);
+  const size = sizes.reduce((sum, each) => sum + each, 0);
+  if (size > maxRoutePatternSize) {
+    const message = `found regular expressions with a size of ${size} in all rules together, accepted is at most ${maxRoutePatternSize}`;
+    context.issues.push({ code: "custom", input: context.value, message });
+    return;
+  }
+  for (const { value, path } of patterns) {
+    const fault = sizeFault(value) === undefined ? patternFault(value) : undefined;
+    if (fault === undefined) continue;
+    context.issues.push({ code: "custom", input: value, path, message: refusal(value, fault) });
+  }
+};
+
+function patternsOf({ path, headers, queryParams }: HttpRouteMatch) {
+  const places = [
+    { ...path, path: ["path", "value"] },
+    ...headers.map((header, index) => ({ ...header, path: ["headers", index, "value"] })),
+    ...queryParams.map((parameter, index) => ({ ...parameter, path: ["queryParams", index, "value"] })),
+  ];
+  return places.filter(({ type }) => type === "RegularExpression");
+}
 
 export type HttpRouteMatch = Immutable<z.output<typeof httpRouteMatch>>;

@@ -11,7 +11,7 @@ import {
   missingServicePort,
   namesServicePort,
 } from "./http-route-filter.ts";
-import { httpRouteMatch, type HttpRouteMatch } from "./http-route-match.ts";
+import { checkPatterns, httpRouteMatch, type HttpRouteMatch } from "./http-route-match.ts";
 import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup } from "./names.ts";
 import {
@@ -126,6 +126,7 @@ function replacesPrefix(filter: HttpRouteFilter): boolean {
 const maxMatches = 128;
 
 const rules = list(rule, { min: 1, max: 16 })
+  .check(checkPatterns)
   .superRefine((all, context) => {
     const matches = all.reduce((sum, { matches }) => sum + matches.length, 0);
     if (matches > maxMatches) {

@@ -3,7 +3,6 @@
  * what was found and what is accepted. Bounds and patterns follow the CRDs of the Gateway API (v1.6, standard
  * channel), so that a manifest is refused here exactly when `kubectl apply` refuses it.
  */
-import { RE2JS } from "re2js";
 import * as z from "zod";
 
 /** What a schema's output looks like to everyone after the parser. */
@@ -174,16 +173,6 @@ export const labelSelector = strictObject({
 });
 
 export type LabelSelector = Immutable<z.output<typeof labelSelector>>;
-
-/** Why RE2 does not take a pattern, or undefined when it does. */
-export function regularExpressionFault(pattern: string): string | undefined {
-  try {
-    RE2JS.compile(pattern);
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : "unknown fault";
-  }
-}
 
 /** In characters, as the API server counts: one of them may be two of JavaScript's. */
 function isWithin(value: string, min: number, max: number): boolean {

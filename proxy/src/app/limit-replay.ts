@@ -21,7 +21,8 @@ import { type GlobalAdmission, GlobalLimiter, type GlobalLimitSet } from "../pol
 import type { UnaryClient } from "../policy/ratelimit/global/grpc/unary-client.ts";
 import { silentObserver } from "../policy/ratelimit/global/observer.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
-import { compileRoutes, type RouteIndex } from "../routing/compile-routes.ts";
+import { BudgetExceeded } from "../regex/work-budget.ts";
+import { compileRoutes, type RequestHead, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
 import { translate } from "../translate/translate.ts";
 import { type ServedBy, standIns } from "./stand-ins.ts";
@@ -180,10 +181,20 @@ export class LimitReplay {
     if (path === undefined) return undefined;
     const head = { method: view.method, path, authority: view.authority, rawHeaders: view.rawHeaders };
     for (const index of this.#indexes) {
-      const match = index.find(head);
+      const match = findAffordable(index, head);
       if (match !== undefined) return match.compiled;
     }
     return undefined;
+  }
+}
+
+/** A request that is too costly to match was refused by the proxy, and counted nowhere. */
+function findAffordable<T>(index: RouteIndex<T>, head: RequestHead): RouteMatch<T> | undefined {
+  try {
+    return index.find(head);
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return undefined;
+    throw error;
   }
 }
 

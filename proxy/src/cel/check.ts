@@ -13,7 +13,8 @@ import type {
   Expr_Comprehension,
   Expr_Select,
 } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
-import { compilePattern, environment } from "./environment.ts";
+import { patternFault } from "../regex/pattern.ts";
+import { environment } from "./environment.ts";
 import { claimsByName, type Phase, phases, textByName, type Variable, variables } from "./variables.ts";
 
 /** Something wrong, and the node of the syntax tree at which it stands. */
@@ -242,11 +243,8 @@ class Checker {
   #pattern(expr: Expr | undefined): void {
     const source = expr === undefined ? undefined : textConstant(expr);
     if (expr === undefined || source === undefined) return;
-    try {
-      compilePattern(source);
-    } catch (error) {
-      this.#find(expr, error instanceof Error ? error.message : String(error));
-    }
+    const fault = patternFault(source);
+    if (fault !== undefined) this.#find(expr, fault);
   }
 
   #macro(expr: Expr, macro: Expr_Comprehension, locals: Locals): CelType | undefined {

@@ -2,8 +2,9 @@
  * The parts of a match beside its path: method, headers, query parameters (Gateway API `HTTPRouteMatch`). Compiled to
  * `undefined` where a match has none, so that a plain route never looks at a header.
  */
-import { RE2JS } from "re2js";
 import type { Match, ValueMatch } from "../ir/match.ts";
+import { type Pattern, patternFor } from "../regex/pattern.ts";
+import type { WorkBudget } from "../regex/work-budget.ts";
 
 /** What routing reads of a request. */
 export interface RequestHead {
@@ -24,10 +25,9 @@ export interface Conditions {
 
 interface ValueCondition {
   readonly name: string;
-  readonly accepts: (value: string) => boolean;
+  readonly accepts: Pick<Pattern, "test">;
 }
 
-/** Throws on a regular expression that is not RE2 syntax; translation has refused such a route before. */
 export function compileConditions(match: Match): Conditions | undefined {
   if (match.method === undefined && match.headers.length === 0 && match.query.length === 0) return undefined;
   return {
@@ -38,24 +38,26 @@ export function compileConditions(match: Match): Conditions | undefined {
 }
 
 function compileValueMatch({ kind, name, value: wanted }: ValueMatch): ValueCondition {
-  if (kind === "Exact") return { name, accepts: (value) => value === wanted };
-  const regex = RE2JS.compile(wanted);
-  return { name, accepts: (value) => regex.testExact(value) };
+  const accepts = kind === "Exact" ? { test: (value: string) => value === wanted } : patternFor(wanted, "whole");
+  return { name, accepts };
 }
 
-/** Whether all conditions hold for the request. */
-export function satisfies(head: RequestHead, conditions: Conditions): boolean {
+/**
+ * Whether all conditions hold for the request. Throws `BudgetExceeded` where its regular expressions cost more than
+ * `budget` has.
+ */
+export function satisfies(head: RequestHead, conditions: Conditions, budget: WorkBudget): boolean {
   if (conditions.method !== undefined && conditions.method !== head.method) return false;
   for (const { name, accepts } of conditions.headers) {
     const value = headerValue(head, name);
-    if (value === undefined || !accepts(value)) return false;
+    if (value === undefined || !accepts.test(value, budget)) return false;
   }
   if (conditions.query.length === 0) return true;
   const queryStart = head.path.indexOf("?");
   if (queryStart === -1) return false;
   for (const { name, accepts } of conditions.query) {
     const value = queryValue(head.path, queryStart + 1, name);
-    if (value === undefined || !accepts(value)) return false;
+    if (value === undefined || !accepts.test(value, budget)) return false;
   }
   return true;
 }

@@ -3,8 +3,9 @@
  * then regular expressions one after the other, then prefixes by a tree of path segments, deepest first. The work is
  * bounded by the configuration, not by the request: a path of a thousand segments walks only as deep as a prefix does.
  */
-import { RE2JS } from "re2js";
 import type { Match } from "../ir/match.ts";
+import { type Pattern, patternFor } from "../regex/pattern.ts";
+import type { WorkBudget } from "../regex/work-budget.ts";
 import { compileConditions, satisfies, type Conditions, type RequestHead } from "./conditions.ts";
 
 /** What to return when the path and the conditions hold. */
@@ -22,7 +23,7 @@ interface PrefixNode<T> {
 
 export class PathIndex<T> {
   readonly #exact = new Map<string, Candidate<T>[]>();
-  readonly #regexes: { readonly regex: RE2JS; readonly candidate: Candidate<T> }[] = [];
+  readonly #regexes: { readonly pattern: Pattern; readonly candidate: Candidate<T> }[] = [];
   readonly #root: PrefixNode<T> = createNode(undefined);
 
   /** Adds a match; to be called in order of precedence. */
@@ -36,7 +37,7 @@ export class PathIndex<T> {
         break;
       }
       case "RegularExpression":
-        this.#regexes.push({ regex: RE2JS.compile(match.path.value), candidate });
+        this.#regexes.push({ pattern: patternFor(match.path.value, "whole"), candidate });
         break;
       case "PathPrefix":
         growTo(this.#root, match.path.value).candidates.push(candidate);
@@ -44,32 +45,35 @@ export class PathIndex<T> {
     }
   }
 
-  /** Finds the first match by precedence. `pathname` is the path of `head` without its query. */
-  find(pathname: string, head: RequestHead): T | undefined {
+  /**
+   * Finds the first match by precedence. `pathname` is the path of `head` without its query. Throws `BudgetExceeded`
+   * where its regular expressions cost more than `budget` has.
+   */
+  find(pathname: string, head: RequestHead, budget: WorkBudget): T | undefined {
     if (this.#exact.size > 0) {
       const sharing = this.#exact.get(pathname);
-      const found = sharing === undefined ? undefined : firstSatisfied(sharing, head);
+      const found = sharing === undefined ? undefined : firstSatisfied(sharing, head, budget);
       if (found !== undefined) return found;
     }
-    for (const { regex, candidate } of this.#regexes) {
-      if (isSatisfied(candidate, head) && regex.testExact(pathname)) return candidate.result;
+    for (const { pattern, candidate } of this.#regexes) {
+      if (isSatisfied(candidate, head, budget) && pattern.test(pathname, budget)) return candidate.result;
     }
     let node: PrefixNode<T> | undefined = deepestNode(this.#root, pathname);
     for (; node !== undefined; node = node.parent) {
-      const found = firstSatisfied(node.candidates, head);
+      const found = firstSatisfied(node.candidates, head, budget);
       if (found !== undefined) return found;
     }
     return undefined;
   }
 }
 
-function isSatisfied<T>(candidate: Candidate<T>, head: RequestHead): boolean {
-  return candidate.conditions === undefined || satisfies(head, candidate.conditions);
+function isSatisfied<T>(candidate: Candidate<T>, head: RequestHead, budget: WorkBudget): boolean {
+  return candidate.conditions === undefined || satisfies(head, candidate.conditions, budget);
 }
 
-function firstSatisfied<T>(candidates: readonly Candidate<T>[], head: RequestHead): T | undefined {
+function firstSatisfied<T>(candidates: readonly Candidate<T>[], head: RequestHead, budget: WorkBudget): T | undefined {
   for (const candidate of candidates) {
-    if (isSatisfied(candidate, head)) return candidate.result;
+    if (isSatisfied(candidate, head, budget)) return candidate.result;
   }
   return undefined;
 }

@@ -2,6 +2,7 @@
  * The part of a worker that serves: takes snapshots, keeps one listening socket per bind, and hands every request to
  * the rules of the snapshot that is in force when it begins. Connections, pools and counters outlive snapshots.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
@@ -17,6 +18,8 @@ import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
 import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
+import { patternsOf } from "../routing/route-patterns.ts";
+import { BudgetExceeded } from "../regex/work-budget.ts";
 import { Rotations } from "../routing/weighted.ts";
 import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
@@ -32,7 +35,7 @@ import { LinkedSet } from "./linked-set.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import type { RequestHead } from "./request-head.ts";
-import { misdirected } from "./own-answers.ts";
+import { matchTooCostly, misdirected } from "./own-answers.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
@@ -152,6 +155,7 @@ export class DataPlane {
     for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
     for (const bind of snapshot.binds) {
       const context = { ...shared, listenerPort: bind.port };
+      await preparePatterns(bind);
       const routes = compileRoutes(bind, (listener, route, rule) => compileRule(context, listener, route, rule));
       const open = this.#binds.get(bindName(bind));
       try {
@@ -279,10 +283,26 @@ function serve({ routes, services }: OpenBind, downstream: Downstream): Downstre
   const exchange = new Exchange(services, downstream);
   const { head, connection } = downstream;
   const match = findRule(routes, head);
-  const listener = match === undefined ? routes.findListener(head.authority) : match.listener;
+  const known = match === undefined || match === "tooCostly" ? undefined : match;
+  const listener = known === undefined ? routes.findListener(head.authority) : known.listener;
   if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener);
+  else if (match === "tooCostly") exchange.refuse(matchTooCostly, listener);
   else exchange.serve(match, listener);
   return exchange;
+}
+
+/** Compiling so much, by the size of patterns, takes some milliseconds; then requests have their turn. */
+const sizePerTurn = 500;
+
+async function preparePatterns(bind: Bind): Promise<void> {
+  let size = 0;
+  for (const pattern of patternsOf(bind)) {
+    pattern.prepare();
+    size += pattern.size;
+    if (size < sizePerTurn) continue;
+    size = 0;
+    await nextTurn();
+  }
 }
 
 /** The log and the metrics know a request that no rule ever saw as they know all others. */
@@ -307,11 +327,24 @@ function traceRefused({ tracer, clock }: ExchangeServices, record: RequestRecord
   trace.end();
 }
 
+/** The rule of a request; `tooCostly` where its regular expressions cost more than one request may. */
+function findRule(
+  routes: RouteIndex<CompiledRule>,
+  head: RequestHead,
+): RouteMatch<CompiledRule> | undefined | "tooCostly" {
+  try {
+    return findAffordable(routes, head);
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return "tooCostly";
+    throw error;
+  }
+}
+
 /**
- * The rule of a request. A preflight belongs to the request that it announces: where no rule with CORS takes the
- * preflight itself, the one does that takes the announced method.
+ * A preflight belongs to the request that it announces: where no rule with CORS takes the preflight itself, the one does
+ * that takes the announced method.
  */
-function findRule(routes: RouteIndex<CompiledRule>, head: RequestHead): RouteMatch<CompiledRule> | undefined {
+function findAffordable(routes: RouteIndex<CompiledRule>, head: RequestHead): RouteMatch<CompiledRule> | undefined {
   const match = routes.find(head);
   if (head.method !== "OPTIONS" || match?.compiled.cors !== undefined) return match;
   const preflight = readPreflight(head.method, head.rawHeaders);

@@ -11,6 +11,15 @@ export interface OwnAnswer {
 
 /** Gateway API: no listener or no rule matches. */
 export const routeNotFound: OwnAnswer = { status: 404, reason: "RouteNotFound", body: "no route matches" };
+/**
+ * The regular expressions of the routes would take too long over its path or its fields. Which rule it belongs to is not
+ * known, so it is refused: another rule might lack the filters and limits of the right one.
+ */
+export const matchTooCostly: OwnAnswer = {
+  status: 400,
+  reason: "MatchTooCostly",
+  body: "the request is too costly to match",
+};
 /** The connection was made for another listener; the client may ask again by one of its own (RFC 9110 §15.5.20). */
 export const misdirected: OwnAnswer = { status: 421, reason: "Misdirected", body: "misdirected request" };
 /** Gateway API `HTTPRouteRule.backendRefs`: none, or one that is invalid. */

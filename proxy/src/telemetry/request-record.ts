@@ -12,6 +12,8 @@ export type FailureReason =
   | "BadRequest"
   /** No listener or no rule matches (404). */
   | "RouteNotFound"
+  /** The regular expressions of the routes would take too long over its path or its fields (400). */
+  | "MatchTooCostly"
   /** The TLS connection was made for another listener (421). */
   | "Misdirected"
   /** The rule names no backend, or one that does not exist or may not be referred to (500). */

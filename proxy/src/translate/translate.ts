@@ -22,6 +22,7 @@ import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
+import { shareOutPatterns } from "./pattern-share.ts";
 import {
   backendProblems,
   classProblems,
@@ -62,7 +63,8 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
   const labels = namespaceLabels(resources.Namespace);
   const tlsPolicies = judgeTlsPolicies(resources);
   const gateways = judgeGateways(resources, labels, environment);
-  const { routes, problems: parentProblems } = judgeRoutes(resources, gateways, labels, tlsPolicies);
+  const judged = judgeRoutes(resources, gateways, labels, tlsPolicies);
+  const routes = shareOutPatterns(judged.routes);
   const translateGlobal = globalTranslator(resources, tlsPolicies);
   const context = { gateways, routes, translateGlobal, readyReplicas };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
@@ -89,7 +91,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
       ...classProblems(resources, environment),
       ...gateways.problems,
       ...gatewayStates.flatMap(gatewayProblems),
-      ...parentProblems,
+      ...judged.problems,
       ...routes.flatMap(routeProblems),
       ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
       ...policies.flatMap(policyProblems),

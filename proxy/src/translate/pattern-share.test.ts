@@ -1,0 +1,94 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parseManifests } from "../api/parse-manifests.ts";
+import { fairShares, maxServedPatternSize } from "./pattern-share.ts";
+import { translate } from "./translate.ts";
+
+const gateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: web, namespace: infra }
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{ name: http, protocol: HTTP, port: 80, allowedRoutes: { namespaces: { from: All } } }]
+`;
+
+/** A route with one pattern of some 900 in each of four rules, and a last rule without any. */
+function largeRoute(namespace: string, index: number, parent = "web"): string {
+  const rules = [0, 1, 2, 3].map(
+    (rule) => `  - matches: [{ path: { type: RegularExpression, value: "/${namespace}-${index}-${rule}/.{880}" } }]\n`,
+  );
+  return `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: r${index}, namespace: ${namespace}, creationTimestamp: "2026-01-01T00:00:${String(index).padStart(2, "0")}Z" }
+spec:
+  parentRefs: [{ name: ${parent}, namespace: infra }]
+  rules:
+${rules.join("")}  - matches: [{ path: { value: /${namespace}/${index} } }]
+`;
+}
+
+function translated(...documents: readonly string[]) {
+  const { resources, problems } = parseManifests([{ path: "test.yaml", text: documents.join("") }]);
+  expect(problems).toEqual([]);
+  const { binds, statuses } = translate(resources);
+  const rules = binds.flatMap(({ listeners }) =>
+    listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
+  );
+  const patterns = rules.flatMap(({ matches }) => matches.filter(({ path }) => path.kind === "RegularExpression"));
+  const dropped = statuses.httpRoutes.flatMap(({ namespace, name, parents }) =>
+    parents
+      .flatMap(({ conditions }) => conditions.filter(({ type }) => type === "PartiallyInvalid"))
+      .map((condition) => ({
+        route: `${namespace}/${name}`,
+        ...condition,
+      })),
+  );
+  return { patterns: patterns.map(({ path }) => path.value), rules, dropped };
+}
+
+const many = (namespace: string, parent?: string) =>
+  Array.from({ length: 20 }, (_, index) => largeRoute(namespace, index, parent)).join("");
+
+test("a namespace that wants too much has its newest rules refused, each with the reason", () => {
+  const { patterns, rules, dropped } = translated(gateway, many("greedy"));
+  expect(patterns.length).toBeGreaterThan(20);
+  expect(patterns.length * 885).toBeLessThan(maxServedPatternSize);
+  expect(patterns.at(-1)).toBe("/greedy-8-2/.{880}");
+  expect(dropped.find(({ route }) => route === "greedy/r19")).toMatchObject({
+    status: "True",
+    reason: "UnsupportedValue",
+    message: expect.stringMatching(/namespace greedy has a share of: accepted is a size of 32000 in all its routes/),
+  });
+  // Its other rules are served.
+  expect(rules.filter(({ matches }) => matches.some(({ path }) => path.kind === "PathPrefix"))).toHaveLength(20);
+});
+
+test("a namespace that wants little has it, however much others want and whoever came first", () => {
+  const { patterns, dropped } = translated(gateway, many("greedy"), largeRoute("small", 59));
+  expect(patterns.filter((source) => source.startsWith("/small"))).toHaveLength(4);
+  expect(dropped.every(({ route }) => route.startsWith("greedy/"))).toBe(true);
+});
+
+test("routes that no listener takes have no part in it", () => {
+  const { patterns, dropped } = translated(gateway, many("greedy", "elsewhere"), many("other"));
+  expect(patterns.every((source) => source.startsWith("/other"))).toBe(true);
+  expect(dropped[0]?.message).toContain("a size of 32000");
+});
+
+const wishes = fc.dictionary(fc.string({ minLength: 1, maxLength: 3 }), fc.nat(1_000), { maxKeys: 8 });
+
+test("shares are fair", () => {
+  fc.assert(
+    fc.property(wishes, fc.nat(4_000), (wanted, capacity) => {
+      const shares = fairShares(new Map(Object.entries(wanted)), capacity);
+      const total = [...shares.values()].reduce((sum, share) => sum + share, 0);
+      const all = Object.values(wanted).reduce((sum, size) => sum + size, 0);
+      expect(total).toBeLessThanOrEqual(capacity);
+      if (all <= capacity) expect(total).toBe(all);
+      const equal = Math.floor(capacity / Math.max(1, shares.size));
+      for (const [name, share] of shares) expect(share).toBeGreaterThanOrEqual(Math.min(wanted[name] ?? 0, equal));
+    }),
+  );
+});

@@ -1,0 +1,112 @@
+/**
+ * Regular expressions take memory in every worker, so what the routes of all namespaces may have of them is bounded. The
+ * bound is shared fairly: a namespace that asks for no more than an equal share has it, whatever others ask for, and
+ * what it leaves goes to those who ask for more (max-min fairness). Of a namespace over its share the oldest rules are
+ * served.
+ */
+import type { Match } from "../ir/match.ts";
+import { patternSize } from "../regex/pattern.ts";
+import type { Finding } from "./finding.ts";
+import type { RouteState } from "./routes.ts";
+import type { RuleState } from "./rules.ts";
+
+/** Largest size of all regular expressions that one process serves. A text that a namespace has twice counts once. */
+export const maxServedPatternSize = 32_000;
+
+/** The routes, oldest first, without the regular expressions that go beyond the share of their namespace. */
+export function shareOutPatterns(
+  routes: readonly RouteState[],
+  capacity = maxServedPatternSize,
+): readonly RouteState[] {
+  const wanted = new Map<string, PatternSet>();
+  for (const state of routes.filter(isAttached)) {
+    for (const source of state.rules.flatMap(patternsOf)) setOf(wanted, state).add([source]);
+  }
+  const shares = fairShares(new Map(Array.from(wanted, ([namespace, { size }]) => [namespace, size])), capacity);
+  const served = new Map<string, PatternSet>();
+  return routes.map((state) => {
+    if (!isAttached(state)) return state;
+    const { namespace } = state.route.metadata;
+    const share = shares.get(namespace) ?? 0;
+    const own = setOf(served, state);
+    const rules = state.rules.map((rule, index) => {
+      const sources = patternsOf(rule);
+      if (own.sizeWith(sources) > share) return withoutPatterns(rule, beyondShare(namespace, share, index));
+      own.add(sources);
+      return rule;
+    });
+    return { ...state, rules, isServed: rules.some(({ invalid }) => invalid.length === 0) };
+  });
+}
+
+/**
+ * What each gets of `capacity`: what it wants where that is no more than an equal share of what those who want less
+ * leave, else that share.
+ */
+export function fairShares(wanted: ReadonlyMap<string, number>, capacity: number): ReadonlyMap<string, number> {
+  const shares = new Map<string, number>();
+  let left = capacity;
+  const bySize = [...wanted].sort(([, a], [, b]) => a - b);
+  for (const [index, [name, size]] of bySize.entries()) {
+    const share = Math.min(size, Math.floor(left / (bySize.length - index)));
+    shares.set(name, share);
+    left -= share;
+  }
+  return shares;
+}
+
+/** Distinct patterns and their size together. */
+class PatternSet {
+  readonly #sources = new Set<string>();
+  size = 0;
+
+  sizeWith(sources: readonly string[]): number {
+    const added = new Set(sources.filter((source) => !this.#sources.has(source)));
+    return [...added].reduce((size, source) => size + patternSize(source), this.size);
+  }
+
+  add(sources: readonly string[]): void {
+    this.size = this.sizeWith(sources);
+    for (const source of sources) this.#sources.add(source);
+  }
+}
+
+function setOf(sets: Map<string, PatternSet>, { route }: RouteState): PatternSet {
+  const { namespace } = route.metadata;
+  const set = sets.get(namespace) ?? new PatternSet();
+  sets.set(namespace, set);
+  return set;
+}
+
+/** A route without a listener is not compiled. */
+function isAttached({ parents }: RouteState): boolean {
+  return parents.some(({ attachments }) => attachments.length > 0);
+}
+
+function patternsOf({ rule }: RuleState): readonly string[] {
+  return rule.matches.flatMap((match) =>
+    conditionsOf(match).flatMap(({ kind, value }) => (kind === "RegularExpression" ? [value] : [])),
+  );
+}
+
+function conditionsOf({ path, headers, query }: Match) {
+  return [path, ...headers, ...query];
+}
+
+function beyondShare(namespace: string, share: number, index: number): Finding<"UnsupportedValue"> {
+  const message = `found more regular expressions than namespace ${namespace} has a share of: accepted is a size of ${share} in all its routes of this Gateway together, and older rules come first`;
+  return { reason: "UnsupportedValue", message, path: ["spec", "rules", index, "matches"] };
+}
+
+/** Like every rule that is refused it keeps its other matches and answers 500 to them. */
+function withoutPatterns(state: RuleState, finding: Finding<"UnsupportedValue">): RuleState {
+  const matches = state.rule.matches.filter((match) =>
+    conditionsOf(match).every(({ kind }) => kind !== "RegularExpression"),
+  );
+  return {
+    ...state,
+    rule: { ...state.rule, matches, filters: [], backendRefs: [] },
+    backends: [],
+    invalid: [...state.invalid, finding],
+  };
+}
