@@ -56,11 +56,9 @@ test("a namespace that wants too much has its newest rules refused, each with th
   expect(patterns.length).toBeGreaterThan(20);
   expect(patterns.length * 885).toBeLessThan(maxServedPatternSize);
   expect(patterns.at(-1)).toBe("/greedy-8-2/.{880}");
-  expect(dropped.find(({ route }) => route === "greedy/r19")).toMatchObject({
-    status: "True",
-    reason: "UnsupportedValue",
-    message: expect.stringMatching(/namespace greedy has a share of: accepted is a size of 32000 in all its routes/),
-  });
+  const newest = dropped.find(({ route }) => route === "greedy/r19");
+  expect(newest).toMatchObject({ status: "True", reason: "UnsupportedValue" });
+  expect(newest?.message).toMatch(/namespace greedy has a share of: accepted is a size of 32000 in all its routes/);
   // Its other rules are served.
   expect(rules.filter(({ matches }) => matches.some(({ path }) => path.kind === "PathPrefix"))).toHaveLength(20);
 });
