@@ -25,7 +25,8 @@ const proxy = {
   routing: { layers: ["ir", "regex"], packages: [], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
-  llm: { layers: ["ir"], packages: [], core: ["zlib", "stream"] },
+  // buffer: whether a text is UTF-8.
+  llm: { layers: ["ir"], packages: [], core: ["zlib", "stream", "buffer"] },
   // How servers are trusted is one thing, whoever calls them.
   policy: { layers: ["ir", "cel", "upstream/client-tls.ts"], packages: ["node-cache"], core: ["crypto", "net", "tls"] },
   upstream: { layers: ["ir"], packages: ["undici"] },

@@ -124,13 +124,6 @@ describe("a client steps around no budget and no model", () => {
     const raw = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`;
     expect((await rawHttp(gateway.url(), raw)).status).toBe(415);
   });
-
-  test("and a form still goes to a Backend that prescribes a model as it is", async () => {
-    const { ask } = await serve("provider: { openai: { model: whisper } }");
-    const form = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\ntheirs\r\n--x--\r\n';
-    const headers = { "content-type": "multipart/form-data; boundary=x" };
-    expect((await ask("/v1/audio/transcriptions", headers, form)).body).toBe(form);
-  });
 });
 
 test("a new key is used from the next request on, while a stream goes on with the old one", async () => {

@@ -72,7 +72,9 @@ const staticBackend = strictObject({
 const provider = strictObject({
   model: text("a model's name of at most 256 characters", { max: 256 })
     .optional()
-    .describe("Replaces the model that the client asked for."),
+    .describe(
+      "Replaces the model that the client asked for. A request with a body in which it cannot be set is refused with 400.",
+    ),
 });
 
 const auth = exactlyOneOf(

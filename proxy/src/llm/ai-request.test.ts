@@ -26,6 +26,11 @@ describe("prepareAiRequest", () => {
       '{"stream":true,"stream_options":{ }}',
       '{"stream":true,"stream_options":{ "include_usage":true}}',
     ],
+    ...["[]", '""', "0", "false", '"x"', '[{"include_usage":true}]'].map((options) => [
+      `options that are ${options}`,
+      `{"stream":true,"stream_options": ${options} }`,
+      '{"stream":true,"stream_options": {"include_usage":true} }',
+    ]),
     [
       "other options",
       '{"stream_options":{"x":[1]},"stream":true}',
@@ -42,7 +47,7 @@ describe("prepareAiRequest", () => {
       String.raw`{"str\u0065am":true,"stream_options":{"include_usage":true}}`,
     ],
   ])("asks for the usage of a stream: %s", (_name, body, expected) => {
-    expect(prepared(body)).toEqual({ body: expected, model: undefined, asksUsage: true });
+    expect(prepared(body)).toEqual({ body: expected, asksUsage: true });
   });
 
   test.each([
@@ -51,7 +56,6 @@ describe("prepareAiRequest", () => {
     ["it says nothing of a stream", "{}"],
     ["the stream is in a message", '{"messages":[{"stream":true}]}'],
     ["stream is null", '{"stream":null}'],
-    ["the options are no object", '{"stream":true,"stream_options":"x"}'],
   ])("asks for nothing when %s", (_name, body) => {
     expect(prepared(body)).toMatchObject({ body, asksUsage: false });
   });
@@ -61,6 +65,8 @@ describe("prepareAiRequest", () => {
     ["is empty", Buffer.from("")],
     ["is no object", Buffer.from('[{"stream":true}]')],
     ["breaks off", Buffer.from('{"stream":true')],
+    ["is JSON to lenient readers only", Buffer.from('{"stream":true,}')],
+    ["is not UTF-8", Buffer.from([...Buffer.from('{"a":"'), 0xff, ...Buffer.from('"}')])],
     ["is followed by something", Buffer.from('{"stream":true}{}')],
     ["is in UTF-16, little end first", utf16],
     ["is in UTF-16, big end first", Buffer.from(utf16).swap16()],
@@ -96,20 +102,10 @@ describe("prepareAiRequest", () => {
     expect(prepared(body)).toMatchObject({ body: expected, asksUsage: true });
   });
 
-  test("asks only at a completions path, whatever is before it and in its query", () => {
+  test("asks only at a path that may be one of completions", () => {
     const body = '{"stream":true}';
-    for (const path of [
-      chat,
-      "/v1/completions",
-      "/chat/completions",
-      "/openai/deployments/x/chat/completions?api-version=1",
-      // As Express and ASP.NET route them.
-      "/v1/chat/completions/",
-      "/V1/Chat/Completions?x=1",
-    ]) {
-      expect(prepared(body, openai, path).asksUsage).toBe(true);
-    }
-    for (const path of ["/v1/responses", "/v1/completions/x", "/v1/messages?x=/chat/completions"]) {
+    expect(prepared(body, openai, "/v1/Chat%2FCompletions;x=1/?x=1").asksUsage).toBe(true);
+    for (const path of ["/v1/responses", "/v1/messages?x=/chat/completions"]) {
       expect(prepared(body, openai, path).asksUsage).toBe(false);
     }
   });
@@ -126,11 +122,7 @@ describe("prepareAiRequest", () => {
     ["where there was none", '{"a":[{"model":"x"}]}', '{"a":[{"model":"x"}],"model":"gpt-mock-1"}'],
     ["in an empty object", "{}", '{"model":"gpt-mock-1"}'],
   ])("puts the prescribed model %s", (_name, body, expected) => {
-    expect(prepared(body, withModel, "/v1/embeddings")).toEqual({
-      body: expected,
-      model: "gpt-mock-1",
-      asksUsage: false,
-    });
+    expect(prepared(body, withModel, "/v1/embeddings")).toEqual({ body: expected, asksUsage: false });
   });
 
   test("does both at once", () => {
@@ -139,11 +131,14 @@ describe("prepareAiRequest", () => {
     );
   });
 
-  test("tells the model that will be asked for", () => {
-    expect(prepared('{"model":"gpt-\\u0034"}').model).toBe("gpt-4");
-    expect(prepared('{"model":7}').model).toBeUndefined();
-    expect(prepared('{"model":"x"}', withModel).model).toBe("gpt-mock-1");
-  });
+  test.each(["models", "Fallbacks", "extra_body"])(
+    "makes no request of a body with %s where a model is prescribed",
+    (name) => {
+      const body = Buffer.from(JSON.stringify({ [name]: [] }));
+      expect(prepareAiRequest(withModel, chat, body)).toBeUndefined();
+      expect(prepareAiRequest(openai, chat, body)?.body).toBe(body);
+    },
+  );
 
   test("changes nothing but what it must, for any body", () => {
     const body = fc.record({
@@ -155,7 +150,7 @@ describe("prepareAiRequest", () => {
       fc.property(body, fc.boolean(), ({ rest, ...named }, indented) => {
         const given = { ...rest, ...named, stream: true };
         const request = prepared(JSON.stringify(given, undefined, indented ? 2 : 0), withModel);
-        expect(JSON.parse(request.body ?? "")).toEqual({
+        expect(JSON.parse(request.body ?? "null")).toEqual({
           ...(JSON.parse(JSON.stringify(given)) as object),
           model: "gpt-mock-1",
           stream_options: { ...named.stream_options, include_usage: true },

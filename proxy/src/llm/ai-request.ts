@@ -1,27 +1,27 @@
 /**
- * What is changed in a request on its way to an `ai` backend: the model that the Backend prescribes, and the question
- * for the usage of a streamed completion, which OpenAI's API leaves out unless `stream_options.include_usage` asks.
+ * Edits a request on its way to an `ai` backend: sets the model that the Backend prescribes, and asks for the usage of a
+ * streamed completion, which OpenAI's API leaves out unless `stream_options.include_usage` is true.
  *
- * The question is put in for every client that did not ask itself, also for one that sent other stream options: a token
- * budget that a client can step around with `{"include_usage":false}` would be none. The answer to it is taken out again
- * (`usage-event-filter.ts`), so the client cannot tell.
+ * The gateway asks whatever the client's own options say: a client could otherwise pass a token budget by with
+ * `{"include_usage":false}`. The answer is taken out of the stream again (`usage-event-filter.ts`).
  *
- * Servers differ in what they read: names in any case (Go), `"stream":1` (pydantic), the first of two equal names. So what
- * any of them might take for a model or a stream is treated as one; a server that does not refuses such a body anyway.
+ * Rule: a body that is edited has one reading. It is one JSON object by RFC 8259 in UTF-8 (`strict-json.ts`). Of members
+ * that come twice, or in another case (Go, and C readers that stop at a NUL), each is edited, as servers differ in which
+ * one they take. Values that a tolerant server takes for true (`"stream":1`) count as true.
  *
- * The body is edited, not written anew: every byte but those few stays as the client sent it.
+ * The body is edited in place: all other bytes stay as the client sent them.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import { foldCase, isSpace, JsonMembers, type Member, type MemberPaths, memberNamesInAnyCase } from "./json-members.ts";
+import { mayBeCompletions } from "./provider-path.ts";
+import { isJsonObject } from "./strict-json.ts";
 
-/** The largest body that is held to be edited, 32 MiB, as much as Anthropic accepts. A longer one is to be answered 413. */
+/** The largest body that is held to be edited, 32 MiB, as much as Anthropic accepts. A longer one is answered 413. */
 export const maxAiRequestBytes = 32 * 1024 * 1024;
 
 export interface AiRequest {
   /** What to send; the same object as was given when nothing had to be changed. */
   readonly body: Buffer;
-  /** The model that the backend will be asked for. */
-  readonly model: string | undefined;
   /**
    * The usage is asked for in the client's stead: send `accept-encoding: identity`, as a compressed stream could not be
    * edited, and put a `UsageEventFilter` in front of the client if an uncompressed stream of events comes back.
@@ -29,38 +29,34 @@ export interface AiRequest {
   readonly asksUsage: boolean;
 }
 
-/** Whether the body must be at hand as a whole, without a content coding, before the request can be sent. */
+/** Whether the body must be read whole, without a content coding, before the request is sent. */
 export function needsBody(ai: AiBackend, path: string): boolean {
-  return ai.model !== undefined || isCompletions(path);
+  return ai.model !== undefined || mayBeCompletions(path);
 }
 
 /**
- * Makes the request for the backend; `undefined` when the body is not one JSON object, and cannot be edited. Never throws.
+ * Makes the body for the backend; `undefined` when it cannot be edited: it is not one JSON object, or it names
+ * alternatives to the model that the Backend prescribes. Never throws.
  *
  * @param path as the backend will get it; a query does not matter
  * @param body the whole body, decoded
  */
 export function prepareAiRequest(ai: AiBackend, path: string, body: Buffer): AiRequest | undefined {
+  if (!isJsonObject(body)) return undefined;
   const request = readObject(body, 0, requestNames);
-  if (request === undefined) return undefined;
+  if (request === undefined || (ai.model !== undefined && namesAlternatives(request))) return undefined;
   const modelEdits = ai.model === undefined ? [] : replaceModel(request, ai.model);
-  const usageEdits = isCompletions(path) ? askForUsage(body, request) : [];
-  return {
-    body: applyEdits(body, [...modelEdits, ...usageEdits]),
-    model: ai.model ?? modelOf(request),
-    asksUsage: usageEdits.length > 0,
-  };
+  const usageEdits = mayBeCompletions(path) ? askForUsage(body, request) : [];
+  return { body: applyEdits(body, [...modelEdits, ...usageEdits]), asksUsage: usageEdits.length > 0 };
 }
 
-const requestNames = memberNamesInAnyCase("model", "stream", "stream_options");
+/**
+ * Members that name models to try beside or in place of `model`: OpenRouter's `models`; LiteLLM's `fallbacks`, and its
+ * `extra_body`, whose members it merges into the request.
+ */
+const alternativeNames = ["models", "fallbacks", "extra_body"];
+const requestNames = memberNamesInAnyCase("model", "stream", "stream_options", ...alternativeNames);
 const optionNames = memberNamesInAnyCase("include_usage");
-
-/** Of chats or of texts: both leave their usage out of streams. Case and a last slash matter to some servers only. */
-export function isCompletions(path: string): boolean {
-  const query = path.indexOf("?");
-  const pathname = (query === -1 ? path : path.slice(0, query)).toLowerCase();
-  return pathname.endsWith("/completions") || pathname.endsWith("/completions/");
-}
 
 /** Puts `text` in the place of the bytes from `start` to `end`. */
 interface Edit {
@@ -85,6 +81,10 @@ interface Value {
   readonly json: string;
 }
 
+function namesAlternatives(request: JsonObject): boolean {
+  return alternativeNames.some((name) => membersOf(request, name).length > 0);
+}
+
 /** Every prescribed model replaces the client's; a name that is given twice is replaced twice. */
 function replaceModel(request: JsonObject, model: string): readonly Edit[] {
   const text = JSON.stringify(model);
@@ -103,9 +103,9 @@ function askForUsage(body: Buffer, request: JsonObject): readonly Edit[] {
 }
 
 function askInOptions(body: Buffer, options: Value): readonly Edit[] {
-  if (options.json === "null") return [{ ...options, text: '{"include_usage":true}' }];
   const object = readObject(body.subarray(0, options.end), options.start, optionNames);
-  if (object === undefined) return [];
+  // Some servers take every empty value for no options, and do not report the usage then.
+  if (object === undefined) return [{ ...options, text: '{"include_usage":true}' }];
   const asked = membersOf(object, "include_usage");
   const edits = asked.filter(({ json }) => json !== "true").map((value) => ({ ...value, text: "true" }));
   const isNamed = asked.some(({ name }) => name === "include_usage");
@@ -119,16 +119,6 @@ function insertion(object: JsonObject, name: string, json: string): Edit {
 /** @param name lower case; every spelling of it counts */
 function membersOf(object: JsonObject, name: string): readonly Value[] {
   return object.members.filter((member) => foldCase(member.name) === name);
-}
-
-function modelOf(request: JsonObject): string | undefined {
-  const json = membersOf(request, "model").at(-1)?.json;
-  try {
-    const model: unknown = json === undefined ? undefined : JSON.parse(json);
-    return typeof model === "string" ? model : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** @returns undefined when what begins at `start` is not one JSON object and nothing else */

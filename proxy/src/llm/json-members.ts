@@ -30,9 +30,13 @@ export function memberNamesInAnyCase(...names: readonly string[]): MemberPaths {
   return { wanted: new Set(names), parents: new Set(), foldsCase: true };
 }
 
-/** One spelling for all that differ in case only (Unicode simple folding, as far as ASCII names have partners). */
+/**
+ * One spelling for all names that some reader takes for the same: they differ in case only (Unicode simple folding, as far
+ * as ASCII names have partners), or behind a NUL, where readers in C stop.
+ */
 export function foldCase(name: string): string {
-  return name.toUpperCase().toLowerCase();
+  const end = name.indexOf("\0");
+  return (end === -1 ? name : name.slice(0, end)).toUpperCase().toLowerCase();
 }
 
 /** One member that was asked for. Offsets count bytes from the start of the text, over all chunks. */

@@ -53,11 +53,17 @@ export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllo
 export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
 /** The body must be read before it goes on, and is compressed. */
 export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
-/** The body must be edited, and is nothing in which there is a place for what must be said. */
+/** The body must be edited, and is not one JSON object in UTF-8, or names alternatives to a prescribed model. */
 export const bodyNotObject: OwnAnswer = {
   status: 400,
   reason: "BadRequest",
   body: "request body must be a JSON object",
+};
+/** The path or the query names a model, and the Backend prescribes another. */
+export const otherModel: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "the backend prescribes another model than the path or the query names",
 };
 /** A rate limit service does not answer, and the policy says to let nothing pass meanwhile. */
 export const limitUndecided: OwnAnswer = {

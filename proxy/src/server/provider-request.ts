@@ -1,11 +1,15 @@
 /**
- * What an `ai` backend changes on the way to a provider: where the API lives, whose key pays, which model answers, and
- * that a stream tells its usage. What it edits it must be able to read, so a body that cannot be held or read is refused
- * rather than let past the budget.
+ * What an `ai` backend changes on the way to a provider: the path prefix, the API key, the model, and the question for the
+ * usage of a stream.
+ *
+ * Rule: a request is edited or refused. Where the Backend prescribes a model, or the path may be one of completions, a
+ * body that the gateway cannot hold, read and edit is answered with 4xx, whatever its method, encoding or content type.
+ * An edited body is labelled as the JSON in UTF-8 that was read, so that no label gives it another meaning.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
-import { isCompletions, maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
-import { bodyEncoded, bodyNotObject, bodyTooLarge, type OwnAnswer } from "./own-answers.ts";
+import { maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
+import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
+import { bodyEncoded, bodyNotObject, bodyTooLarge, otherModel, type OwnAnswer } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 
 /** A request with what is sent as its body, from the first byte as often as it must be. */
@@ -35,6 +39,10 @@ export function prepareProviderRequest(
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { body } = request;
+  if (ai.model !== undefined && mayGenerate(request) && namesOtherModel(request.path, ai.model)) {
+    done({ kind: "refused", answer: otherModel });
+    return;
+  }
   const addressed = {
     ...request,
     path: `${ai.pathPrefix ?? ""}${request.path}`,
@@ -42,7 +50,7 @@ export function prepareProviderRequest(
   };
   const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
   if (body === undefined) pass();
-  else if (request.method !== "POST" || !needsBody(ai, addressed.path)) body.whenReady(request.headers, pass);
+  else if (!needsBody(ai, addressed.path)) body.whenReady(request.headers, pass);
   else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
   else {
     body.keepUpTo(maxAiRequestBytes);
@@ -53,24 +61,43 @@ export function prepareProviderRequest(
   }
 }
 
+/** Whether the request may ask a model for something, rather than for what is known of it. */
+function mayGenerate({ method, body, upgrade }: OutgoingRequest): boolean {
+  return (
+    body !== undefined || upgrade !== undefined || !(method === "GET" || method === "HEAD" || method === "OPTIONS")
+  );
+}
+
 function withEditedBody(ai: AiBackend, request: OutgoingRequest, original: Buffer): ProviderRequest {
-  const prepared = prepareAiRequest(ai, request.path, original);
-  if (prepared === undefined && isMeantAsJson(request, original)) {
-    return { kind: "refused", answer: bodyNotObject };
+  // Nothing is said of a model where nothing is said, as when a batch is cancelled.
+  if (original.length === 0 && !mayBeCompletions(request.path)) {
+    return { kind: "ready", request: { ...request, body: original }, asksUsage: false };
   }
-  const { body, asksUsage } = prepared ?? { body: original, asksUsage: false };
-  const headers = without(request.headers, asksUsage ? lengthAndCoding : length);
+  const prepared = prepareAiRequest(ai, request.path, original);
+  if (prepared === undefined) return { kind: "refused", answer: bodyNotObject };
+  const { body, asksUsage } = prepared;
+  const headers = without(request.headers, replacedFields(request.headers, asksUsage));
   headers.push("content-length", String(body.length));
-  // What is hidden in a stream must come readable.
+  if (!isLabelledJson(headers)) headers.push("content-type", "application/json");
+  // A compressed stream could not be edited.
   if (asksUsage) headers.push("accept-encoding", "identity");
   return { kind: "ready", request: { ...request, headers, body }, asksUsage };
 }
 
-/** Whether a server may read a body as JSON, in whatever encoding; beside the completions there are files and forms. */
-function isMeantAsJson({ path, headers }: OutgoingRequest, body: Buffer): boolean {
-  if (isCompletions(path)) return true;
-  return body.length > 0 && someField(headers, "content-type", (value) => value.includes("json"));
+function replacedFields(headers: readonly string[], asksUsage: boolean): ReadonlySet<string> {
+  const names = new Set(["content-length"]);
+  if (!isLabelledJson(headers)) names.add("content-type");
+  if (asksUsage) names.add("accept-encoding");
+  return names;
 }
+
+/** Whether the only content type is JSON, in UTF-8 if it names a charset. */
+function isLabelledJson(headers: readonly string[]): boolean {
+  const labels = headers.filter((_, at) => at % 2 === 1 && headers[at - 1]?.toLowerCase() === "content-type");
+  return labels.length === 1 && jsonType.test(labels[0] ?? "");
+}
+
+const jsonType = /^\s*application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i;
 
 /** The provider's own way of saying the key. The client's credentials never travel beside ours. */
 function withCredentials(ai: AiBackend, headers: readonly string[]): readonly string[] {
@@ -82,8 +109,6 @@ function withCredentials(ai: AiBackend, headers: readonly string[]): readonly st
 }
 
 const credentials: ReadonlySet<string> = new Set(["authorization", "x-api-key"]);
-const length: ReadonlySet<string> = new Set(["content-length"]);
-const lengthAndCoding: ReadonlySet<string> = new Set(["content-length", "accept-encoding"]);
 
 function isEncoded(headers: readonly string[]): boolean {
   return someField(headers, "content-encoding", (value) => value !== "identity");

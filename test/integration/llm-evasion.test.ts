@@ -1,0 +1,151 @@
+/**
+ * Attempts to pass a token limit or a prescribed model by, through the door and against a provider that reads leniently.
+ * The rule: what the provider takes for the work of a model is counted and has the prescribed model, or is refused.
+ */
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
+import { startLenientProvider, tokensPerAnswer } from "../support/lenient-provider.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+const tokenLimit = 1_000_000;
+
+/** @param ai further fields of `spec.ai`, as flow YAML. */
+async function start(ai = "provider: { openai: {} }") {
+  const provider = await startLenientProvider();
+  const backend = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { host: 127.0.0.1, port: ${provider.port}, auth: { secretRef: { name: key } }, ${ai} } }
+---
+apiVersion: v1
+kind: Secret
+metadata: { name: key, namespace: default }
+stringData: { apiKey: sk-operator }
+`;
+  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
+  const gateway = await startGateway(manifests(gatewayManifest(), backend, route, policy));
+  const send = async (path: string, body: Buffer | string, headers: readonly string[] = [], method = "POST") => {
+    const bytes = Buffer.from(body);
+    const fields = [`content-length: ${bytes.length}`, "connection: close", ...headers].join("\r\n");
+    const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\n${fields}\r\n\r\n`;
+    return await rawHttp(gateway.url(), head + bytes.toString("latin1"));
+  };
+  /** By the headers of an answer that costs nothing. */
+  const charged = async (): Promise<number> => {
+    const { headers } = await fetch(`${gateway.url()}/nothing`);
+    return tokenLimit - Number(headers.get("x-ratelimit-remaining"));
+  };
+  return { gateway, provider, send, charged };
+}
+
+const stream = '{"model":"gpt-dear","stream":true}';
+const chat = "/v1/chat/completions";
+
+describe("a streamed completion is counted or refused", () => {
+  test.each([
+    "/v1/chat%2Fcompletions",
+    "/v1/chat%2fcompletions",
+    "/v1/chat%252Fcompletions",
+    "/v1/chat%5Ccompletions",
+    "/v1/chat\\completions",
+    "/v1/chat/completions;x=y",
+    "/v1/chat;x=y/completions",
+    "/v1/chat/completions%3Bx",
+    "/V1/Chat/COMPLETIONS",
+    "/v1/chat/completions//",
+    "/v1/./chat/x/../completions",
+    "/v1%2Fcompletions",
+    "/v1/chat/co%256Dpletions",
+  ])("at %s", async (path) => {
+    await expectCounted(path, stream);
+  });
+
+  const utf16 = Buffer.from(stream, "utf16le");
+  const utf32 = Buffer.from([...stream].flatMap((char) => [char.charCodeAt(0), 0, 0, 0]));
+  test.each<[string, Buffer | string, string[]]>([
+    ["in UTF-16", utf16, []],
+    ["in UTF-16, big end first", Buffer.from(utf16).swap16(), ["content-type: application/json; charset=utf-16"]],
+    ["in UTF-32", utf32, ["content-type: application/json"]],
+    ["with a byte order mark", `\ufeff${stream}`, []],
+    ["labelled as a text", stream, ["content-type: text/plain"]],
+    ["labelled as a form", stream, ["content-type: application/x-www-form-urlencoded"]],
+    ["labelled as multipart", stream, ["content-type: multipart/form-data; boundary=x"]],
+    ["labelled with another charset", stream, ["content-type: application/json; charset=shift_jis"]],
+    ["labelled twice", stream, ["content-type: text/plain", "content-type: application/json"]],
+    ["compressed", gzipSync(stream), ["content-encoding: gzip"]],
+    ["compressed in capitals", gzipSync(stream), ["content-encoding: GZIP"]],
+  ])("%s", async (_how, body, headers) => {
+    await expectCounted(chat, body, headers);
+  });
+
+  test.each([
+    ...["[]", '""', "0", "false", "null", '"x"', "{}", '[{"include_usage":true}]'].map(
+      (options) => `{"stream":true,"stream_options":${options}}`,
+    ),
+    '{"stream":true,"stream_options":{"include_usage":true},"stream_options":[]}',
+    '{"stream":true,"stream_options":{"include_usage":true},"stream_options":{}}',
+    '{"stream":true,"stream_options":{"include_usage":true,"include_usage":0}}',
+    '{"stream":true,"stream_option\\u0073":0}',
+    '{"stream":true,"stream_options":{"include\\u005fusage":false}}',
+    '{"stream":false,"stream":true}',
+    '{"stream":"true"}',
+    '{"stream":1}',
+    '{"stream":[0]}',
+    '{"stre\\u0061m":true}',
+    '{"stream":true,}',
+    '{"stream":true} ',
+    '{"stream":true}{}',
+  ])("with the body %s", async (body) => {
+    await expectCounted(chat, body);
+  });
+
+  test.each(["PUT", "PATCH", "GET", "DELETE", "QUERY"])("by %s", async (method) => {
+    await expectCounted(chat, stream, [], method);
+  });
+
+  async function expectCounted(path: string, body: Buffer | string, headers: readonly string[] = [], method = "POST") {
+    const { provider, send, charged } = await start();
+    const { status } = await send(path, body, headers, method);
+    expect([200, 400, 415]).toContain(status);
+    expect(provider.served).toHaveLength(status === 200 ? 1 : 0);
+    expect(await charged()).toBe(provider.served.length * tokensPerAnswer);
+  }
+});
+
+describe("the prescribed model is sent, or nothing", () => {
+  const model = '{"model":"gpt-dear"}';
+  const form = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\ngpt-dear\r\n--x--\r\n';
+  test.each<[string, string, Buffer | string, string[], string?]>([
+    ["the responses API", "/v1/responses", model, []],
+    ["the responses API in UTF-16", "/v1/responses", Buffer.from(model, "utf16le"), []],
+    ["an escaped slash and UTF-16", "/v1/chat%2Fcompletions", Buffer.from(model, "utf16le"), []],
+    ["UTF-16 as a text", "/v1/responses", Buffer.from(model, "utf16le"), ["content-type: text/plain"]],
+    ["a form", "/v1/audio/transcriptions", form, ["content-type: multipart/form-data; boundary=x"]],
+    ["a form without a label", "/v1/audio/transcriptions", form, []],
+    ["a compressed body", "/v1/responses", gzipSync(model), ["content-encoding: gzip"]],
+    ["a name given twice", "/v1/responses", '{"model":"gpt-dear","model":"gpt-dear"}', []],
+    ["a name with escapes", "/v1/responses", '{"mod\\u0065l":"gpt-dear"}', []],
+    ["a model that is null", "/v1/responses", '{"model":null}', []],
+    ["no model", "/v1/responses", "{}", []],
+    ["JSON for lenient readers", "/v1/responses", '{"model":"gpt-dear",}', []],
+    ["alternatives", "/v1/responses", '{"models":["gpt-dear"]}', []],
+    ["a deployment", "/openai/deployments/gpt-dear/chat/completions", "{}", []],
+    ["a query", "/v1/responses?model=gpt-dear", "{}", []],
+    ["PUT", "/v1/responses", model, [], "PUT"],
+    ["GET with a body", "/v1/responses", model, [], "GET"],
+  ])("by %s", async (_how, path, body, headers, method) => {
+    const { provider, send } = await start("provider: { openai: { model: gpt-cheap } }");
+    const { status } = await send(path, body, headers, method);
+    expect([200, 400, 415]).toContain(status);
+    expect(provider.served.map((served) => served.model)).toEqual(status === 200 ? ["gpt-cheap"] : []);
+  });
+});
+
+test("a body without a reading of its own is told what is accepted", async () => {
+  const { send } = await start("provider: { openai: { model: gpt-cheap } }");
+  expect((await send("/v1/responses", "x")).body).toContain("request body must be a JSON object");
+  expect((await send("/v1/responses?model=x", "{}")).body).toContain("prescribes another model");
+});
