@@ -20,7 +20,7 @@ import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { ownerKey } from "./provision/names.ts";
 import { type Parameters, parametersOf, refOf } from "./provision/parameters.ts";
-import type { Provision } from "./provision/provisioner.ts";
+import type { FrozenRights, Provision } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
 import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
@@ -63,16 +63,15 @@ export function planFor(
   const statuses = withRejected(judged, rejected);
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
   const wanted: Provision["wanted"][number][] = [];
-  const frozen = new Set<string>();
+  const frozen = new Map<string, FrozenRights>();
   const scopeOf = gatewayScopes(resources);
   for (const status of judged.gateways) {
     const gateway = byName.get(keyOf(status));
-    const tenant = gateway && tenantOf(gateway, status, judged, resources, defaults);
-    if (tenant === undefined) frozen.add(ownerKey(status));
-    else {
-      const named = namedObjects(scopeOf(tenant.gateway.metadata));
-      wanted.push(...rolesOf(tenant, named), ...workloadOf(tenant));
-    }
+    if (gateway === undefined) continue;
+    const rights = rightsOf(gateway, resources, scopeOf, defaults);
+    const tenant = tenantOf(gateway, status, judged, resources, defaults);
+    if (tenant === undefined || rights.kind === "unknown") frozen.set(ownerKey(status), rights);
+    else wanted.push(...rights.roles, ...workloadOf(tenant));
   }
   return {
     statuses,
@@ -80,6 +79,41 @@ export function planFor(
     gateways: byName,
     provision: { wanted, present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))), frozen },
   };
+}
+
+/** What the proxies of a Gateway may read, whether or not the Gateway is accepted: they may run since it was. */
+function rightsOf(
+  gateway: Gateway,
+  resources: ResourceSet,
+  scopeOf: ReturnType<typeof gatewayScopes>,
+  defaults: ProxyDefaults,
+): FrozenRights {
+  const { uid, namespace } = gateway.metadata;
+  const isKnown = gateway.spec.listeners.length > 0 && uid !== undefined;
+  if (!isKnown) return { kind: "unknown", namespaces: new Set([namespace, ...consentingTo(gateway, resources)]) };
+  const named = namedObjects(scopeOf(gateway.metadata));
+  return { kind: "known", roles: rolesOf({ gateway, uid, defaults }, named) };
+}
+
+/**
+ * Namespaces in which a Gateway that the parser refuses may have been permitted to read something: those with a route
+ * or a ListenerSet for it, and those with a ReferenceGrant for its namespace or one of theirs.
+ */
+function consentingTo(
+  { metadata }: Gateway,
+  { HTTPRoute, ListenerSet, ReferenceGrant }: ResourceSet,
+): readonly string[] {
+  const sets = ListenerSet.filter((set) => parentOf(set) === keyOf(metadata));
+  const parents = new Set([`Gateway ${keyOf(metadata)}`, ...sets.map((set) => `ListenerSet ${keyOf(set.metadata)}`)]);
+  const routes = HTTPRoute.filter((route) =>
+    route.spec.parentRefs.some(({ kind, name, namespace = route.metadata.namespace }) =>
+      parents.has(`${kind} ${namespace}/${name}`),
+    ),
+  );
+  const attached = [...sets, ...routes].map((object) => object.metadata.namespace);
+  const referrers = new Set([metadata.namespace, ...attached]);
+  const grants = ReferenceGrant.filter(({ spec }) => spec.from.some(({ namespace }) => referrers.has(namespace)));
+  return [...attached, ...grants.map((grant) => grant.metadata.namespace)];
 }
 
 /**

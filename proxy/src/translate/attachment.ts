@@ -15,9 +15,12 @@ import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 
+/** What decides whether a listener takes a route. */
+export type OpenListener = Pick<ListenerState, "listener" | "owner" | "supportedKinds">;
+
 /** A route at one listener. */
-export interface Attachment {
-  readonly listener: ListenerState;
+export interface Attachment<L extends OpenListener = ListenerState> {
+  readonly listener: L;
   /** Of the route, as far as they concern the listener; empty for every host of it. */
   readonly hostnames: readonly string[];
 }
@@ -60,10 +63,30 @@ interface Parent extends Pick<ParentState, "parentRef" | "path"> {
   readonly listeners: readonly ListenerState[];
 }
 
-function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabels): ParentState {
-  const { parentRef, path, listeners } = parent;
-  const refuse = (reason: NotAcceptedReason, message: string): ParentState => {
-    return { parentRef, path, attachments: [], refusal: { reason, message, path } };
+function attachToParent(
+  route: HttpRoute,
+  { parentRef, path, listeners }: Parent,
+  labels: NamespaceLabels,
+): ParentState {
+  const matched = matchListeners(route, parentRef, listeners, labels);
+  if (matched.kind === "attached") return { parentRef, path, attachments: matched.attachments, refusal: undefined };
+  const { reason, message } = matched;
+  return { parentRef, path, attachments: [], refusal: { reason, message, path } };
+}
+
+export type MatchedListeners<L extends OpenListener> =
+  | { readonly kind: "attached"; readonly attachments: readonly Attachment<L>[] }
+  | { readonly kind: "refused"; readonly reason: NotAcceptedReason; readonly message: string };
+
+/** Those of a parent's listeners that take the route, by one of its references to the parent. */
+export function matchListeners<L extends OpenListener>(
+  route: HttpRoute,
+  parentRef: ParentRef,
+  listeners: readonly L[],
+  labels: NamespaceLabels,
+): MatchedListeners<L> {
+  const refuse = (reason: NotAcceptedReason, message: string): MatchedListeners<L> => {
+    return { kind: "refused", reason, message };
   };
   if (listeners.length === 0) return refuse("NoMatchingParent", `the ${parentRef.kind} is not accepted`);
 
@@ -73,11 +96,10 @@ function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabel
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {
-    const names = named.map(({ listener }) => listener.name).join(", ");
     const routes = named.some(takesHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
-    return refuse("NotAllowedByListeners", `${routes} may attach to none of the listeners ${names}`);
+    return refuse("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
   }
-  const attachments = allowing.flatMap((listener): Attachment[] => {
+  const attachments = allowing.flatMap((listener): Attachment<L>[] => {
     const hostnames = commonHostnames(listener.listener.hostname, route.spec.hostnames);
     return hostnames === undefined ? [] : [{ listener, hostnames }];
   });
@@ -86,7 +108,20 @@ function attachToParent(route: HttpRoute, parent: Parent, labels: NamespaceLabel
     const message = `hostnames ${route.spec.hostnames.join(", ")} have nothing in common with the listeners' ${theirs}`;
     return refuse("NoMatchingListenerHostname", message);
   }
-  return { parentRef, path, attachments, refusal: undefined };
+  return { kind: "attached", attachments };
+}
+
+/** Another namespace, which may attach to none of the listeners, is not told what they are called. */
+function describeListeners(
+  { kind, sectionName }: ParentRef,
+  named: readonly OpenListener[],
+  { metadata }: HttpRoute,
+): string {
+  if (sectionName !== undefined) return `none of the listeners ${sectionName}`;
+  if (named.some(({ owner }) => owner.metadata.namespace !== metadata.namespace)) {
+    return `none of the ${kind}'s listeners`;
+  }
+  return `none of the listeners ${named.map(({ listener }) => listener.name).join(", ")}`;
 }
 
 function isNamed(ref: ParentRef, listener: { readonly name: string; readonly port: number }): boolean {
@@ -104,12 +139,12 @@ function describeAsked({ sectionName, port }: ParentRef): string {
   return asked.flat().join(" and ");
 }
 
-function allows(state: ListenerState, route: HttpRoute, labels: NamespaceLabels): boolean {
+function allows(state: OpenListener, route: HttpRoute, labels: NamespaceLabels): boolean {
   const own = state.owner.metadata.namespace;
   const { namespaces } = state.listener.allowedRoutes;
   return takesHttpRoutes(state) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
 }
 
-function takesHttpRoutes({ supportedKinds }: ListenerState): boolean {
+function takesHttpRoutes({ supportedKinds }: OpenListener): boolean {
   return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === "HTTPRoute");
 }

@@ -1,36 +1,31 @@
 /** Status of BackendTLSPolicies: one ancestor per Gateway of ours with a route to the Service. */
-import type { HttpRoute } from "../api/http-route.ts";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../api/status.ts";
 import type { TlsPolicyState, TlsTargetState } from "./backend-tls.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import { compareText, nameKey } from "./object-names.ts";
-import { backendsOfRoute } from "./references.ts";
+import type { IsPermitted } from "./reference-grants.ts";
+import { permittedReferents, referencesOfRoute } from "./references.ts";
 import type { RouteState } from "./routes.ts";
 
 /** The API keeps no more of them. */
 const maxAncestors = 16;
 
-/** Gateways, as `namespace/name`, by the Services, as `namespace/name`, that routes on them name. */
+/** Gateways, as `namespace/name`, by the Services, as `namespace/name`, that routes on them name and may. */
 export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
 
-export function gatewaysByService(routes: readonly RouteState[]): GatewaysByService {
+export function gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): GatewaysByService {
   const byService = new Map<string, Set<string>>();
   for (const { route, parents } of routes) {
     const gateways = parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway)));
     if (gateways.length === 0) continue;
-    for (const service of servicesOf(route)) {
+    for (const { group, kind, namespace, name } of permittedReferents(referencesOfRoute(route), isPermitted)) {
+      if (group !== "" || kind !== "Service") continue;
+      const service = `${namespace}/${name}`;
       byService.set(service, new Set([...(byService.get(service) ?? []), ...gateways]));
     }
   }
   return byService;
-}
-
-/** Those that a route's rules name, as backends and as mirrors. */
-function servicesOf(route: HttpRoute): readonly string[] {
-  return backendsOfRoute(route)
-    .filter(({ group, kind }) => group === "" && kind === "Service")
-    .map(({ namespace, name }) => `${namespace}/${name}`);
 }
 
 export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {

@@ -13,8 +13,14 @@ apiVersion: gateway.networking.k8s.io/v1
 metadata: {name: web, namespace: infra}
 spec:
   gatewayClassName: gateway-proxy
+  allowedListeners: {namespaces: {from: Selector, selector: {matchLabels: {kubernetes.io/metadata.name: apps}}}}
   listeners:
-  - {name: a, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: own}, {name: granted, namespace: certs}, {name: other, namespace: certs}]}}
+  - name: a
+    protocol: HTTPS
+    port: 443
+    hostname: "*.example.com"
+    allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {kubernetes.io/metadata.name: apps}}}}
+    tls: {certificateRefs: [{name: own}, {name: granted, namespace: certs}, {name: other, namespace: certs}]}
 ---
 kind: Gateway
 apiVersion: gateway.networking.k8s.io/v1
@@ -174,6 +180,13 @@ spec:
         domain: d
         backendRef: {name: ratelimit, namespace: limits, port: 8081}
         descriptors: [{entries: [{name: a, expression: source.address}]}]
+---
+kind: ReferenceGrant
+apiVersion: gateway.networking.k8s.io/v1beta1
+metadata: {name: g, namespace: limits}
+spec:
+  from: [{group: gatewayproxy.dev, kind: ProxyPolicy, namespace: apps}]
+  to: [{group: "", kind: Service}]
 ---
 {kind: Service, apiVersion: v1, metadata: {name: mirror, namespace: apps}, spec: {ports: [{port: 80}]}}
 ---

@@ -1,6 +1,8 @@
 /**
- * The part of a cluster's resources that one Gateway is made of: what a proxy needs that serves this Gateway alone.
- * What concerns other Gateways is left out of the resources too, so that no condition is told of it.
+ * The part of a cluster's resources that one Gateway is made of: what a proxy needs that serves this Gateway alone, and
+ * what its ServiceAccount gets rights for. ListenerSets and routes that the Gateway does not accept are no part of it,
+ * nor is what others refer to without permission. What concerns other Gateways is left out of the resources too, so that
+ * no condition is told of it.
  */
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { HttpRoute } from "../api/http-route.ts";
@@ -9,9 +11,15 @@ import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Service } from "../api/service.ts";
+import { matchListeners, type OpenListener } from "./attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
+import { allowsSet } from "./listener-sets.ts";
+import type { ListenerOwner } from "./listener-tls.ts";
+import { supportedKindsOf } from "./listeners.ts";
+import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
 import { indexByName, nameKey } from "./object-names.ts";
-import { backendsOfRoute, serviceOfPolicy } from "./references.ts";
+import { referencePermissions } from "./reference-grants.ts";
+import { permittedReferents, referencesOfPolicy, referencesOfRoute } from "./references.ts";
 import { indexSlices, isReady } from "./service-backend.ts";
 
 export interface GatewayName {
@@ -26,6 +34,8 @@ export function gatewayScope(resources: ResourceSet, gateway: GatewayName): Reso
 
 /** The same for one Gateway after the other: of thousands of resources each is looked at once, not once per Gateway. */
 export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) => ResourceSet {
+  const labels = namespaceLabels(resources.Namespace);
+  const isPermitted = referencePermissions(resources.ReferenceGrant);
   const gateways = indexByName(resources.Gateway);
   const setsByParent = groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
   const routesByParent = groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
@@ -44,19 +54,25 @@ export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) =>
 
   return ({ namespace, name }) => {
     const key = `${namespace}/${name}`;
-    const sets = setsByParent.get(key) ?? [];
-    const parents = new Set([`Gateway ${key}`, ...sets.map((set) => `ListenerSet ${nameKey(set)}`)]);
-    const routes = valuesOf(routesByParent, parents).map((route) => ofParents(route, parents));
+    const gateway = gateways.get(key);
+    const sets = (setsByParent.get(key) ?? []).filter(
+      (set) => gateway !== undefined && allowsSet(gateway, set, labels),
+    );
+    const parents = new Map(
+      [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
+    );
+    const routes = valuesOf(routesByParent, parents.keys()).flatMap((route) => acceptedBy(parents, route, labels));
     const targets = new Set([`Gateway ${key}`, ...routes.map((route) => `HTTPRoute ${nameKey(route)}`)]);
     const policies = valuesOf(policiesByTarget, targets).map((policy) => ofTargets(policy, targets));
-    const referents = [...routes.flatMap(backendsOfRoute), ...policies.flatMap(serviceOfPolicy)];
+    const references = [...routes.flatMap(referencesOfRoute), ...policies.flatMap(referencesOfPolicy)];
+    const referents = permittedReferents(references, isPermitted);
     const namesOf = (group: string, kind: string) =>
       referents.filter((to) => to.group === group && to.kind === kind).map((to) => `${to.namespace}/${to.name}`);
     const own = ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? [];
     const served = new Set([...namesOf("", "Service"), ...own.map(nameKey)]);
     return {
       ...resources,
-      Gateway: [gateways.get(key) ?? []].flat(),
+      Gateway: gateway === undefined ? [] : [gateway],
       ListenerSet: sets,
       HTTPRoute: routes,
       ProxyPolicy: policies,
@@ -115,11 +131,30 @@ function parentsOf({ spec, metadata }: HttpRoute) {
   });
 }
 
-/** The route with those parents alone. */
-function ofParents(route: HttpRoute, parents: ReadonlySet<string>): HttpRoute {
+function parentKey({ kind, metadata }: ListenerOwner): string {
+  return `${kind} ${metadata.namespace}/${metadata.name}`;
+}
+
+function listenersOf(owner: ListenerOwner): readonly OpenListener[] {
+  return owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) }));
+}
+
+/** The route with those parents alone; nothing where none of them accepts it. */
+function acceptedBy(
+  parents: ReadonlyMap<string, readonly OpenListener[]>,
+  route: HttpRoute,
+  labels: NamespaceLabels,
+): readonly HttpRoute[] {
   const { spec } = route;
-  const own = parentsOf(route).flatMap(({ key, ref }) => (parents.has(key) ? [ref] : []));
-  return own.length === spec.parentRefs.length ? route : { ...route, spec: { ...spec, parentRefs: own } };
+  const own = parentsOf(route).flatMap(({ key, ref }) => {
+    const listeners = parents.get(key);
+    return listeners === undefined
+      ? []
+      : [{ ref, isAccepted: matchListeners(route, ref, listeners, labels).kind === "attached" }];
+  });
+  if (!own.some(({ isAccepted }) => isAccepted)) return [];
+  if (own.length === spec.parentRefs.length) return [route];
+  return [{ ...route, spec: { ...spec, parentRefs: own.map(({ ref }) => ref) } }];
 }
 
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {

@@ -31,6 +31,7 @@ const claimOf = (asked: Asked, index: number): Claim => ({
   listener: { ...listener, ...asked },
   addresses: asked.addresses,
   place: "",
+  namespace: "default",
   rank: asked.rank,
 });
 

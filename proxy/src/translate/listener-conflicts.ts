@@ -17,6 +17,8 @@ export interface Claim {
   readonly addresses: readonly (string | undefined)[];
   /** Claims of different places share no socket: such as Gateways in pods of their own. */
   readonly place: string;
+  /** Of its owner, which is told nothing of listeners of other namespaces but that they are in the way. */
+  readonly namespace: string;
   /** 0 for listeners of Gateways; each ListenerSet has its own, the older the lower. */
   readonly rank: number;
 }
@@ -129,14 +131,18 @@ function findConflict(claim: Claim, socket: Occupants): Finding<ConflictReason> 
   if (format === undefined) return undefined;
   const foreign = socket.withOtherFormat(format);
   if (foreign !== undefined) {
-    const message = `port ${port} has protocol ${foreign.listener.protocol} in listener ${foreign.key}`;
+    const message = `port ${port} has protocol ${foreign.listener.protocol} in ${nameFor(claim, foreign)}`;
     return { reason: "ProtocolConflict", message, path: [] };
   }
   const twin = socket.twinOf(claim);
   if (twin === undefined) return undefined;
   const host = hostname === undefined ? "every hostname" : `hostname ${hostname}`;
-  const message = `port ${port} and ${host} are claimed by listener ${twin.key} too`;
+  const message = `port ${port} and ${host} are claimed by ${nameFor(claim, twin)} too`;
   return { reason: "HostnameConflict", message, path: [] };
+}
+
+function nameFor({ namespace }: Claim, other: Claim): string {
+  return other.namespace === namespace ? `listener ${other.key}` : "a listener of another namespace";
 }
 
 type WireFormat = "plain" | "tls" | "any";

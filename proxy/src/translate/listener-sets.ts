@@ -69,11 +69,15 @@ function refusalOf(set: ListenerSet, { gateway, refusals }: Parent, labels: Name
   if (refusals.length > 0) {
     return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
   }
-  const { namespace } = set.metadata;
-  const allowed = gateway.spec.allowedListeners?.namespaces ?? { from: "None" };
-  if (allowsNamespace(allowed, gateway.metadata.namespace, namespace, labels)) return undefined;
-  const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${namespace}`;
+  if (allowsSet(gateway, set, labels)) return undefined;
+  const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${set.metadata.namespace}`;
   return { reason: "NotAllowed", message, path };
+}
+
+/** Whether a Gateway takes ListenerSets of the namespace of this one. */
+export function allowsSet({ metadata, spec }: Gateway, set: ListenerSet, labels: NamespaceLabels): boolean {
+  const allowed = spec.allowedListeners?.namespaces ?? { from: "None" };
+  return allowsNamespace(allowed, metadata.namespace, set.metadata.namespace, labels);
 }
 
 /** Whether the set is accepted as a whole, as its status says: some listener of it is served. */

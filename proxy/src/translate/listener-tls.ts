@@ -69,11 +69,21 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
           ? [{ reason: "InvalidCertificateRef" as const, message: "it names no certificate", path: [...path, "tls"] }]
           : []),
         ...certificates.unresolved,
-        ...authorities.unresolved,
+        ...authorities.unresolved.map((finding) => withoutForeignNames(finding, gateway, owner)),
       ],
       unserved: options.unserved,
     };
   };
+}
+
+/** The owner of a ListenerSet is told nothing of the Gateway's objects where they are in another namespace. */
+function withoutForeignNames<Reason extends ListenerUnresolved>(
+  finding: Finding<Reason>,
+  gateway: Gateway,
+  owner: ListenerOwner,
+): Finding<Reason> {
+  if (owner.metadata.namespace === gateway.metadata.namespace) return finding;
+  return { ...finding, message: "the Gateway refers to an authority for clients that cannot be used" };
 }
 
 type ResolvedCertificate = Resolved<Certificate, "InvalidCertificateRef" | "RefNotPermitted">;

@@ -112,7 +112,8 @@ function claimsOf({ gateway, addresses, place, sets }: ListenerHost): readonly O
   const claimsBy = (owner: ListenerOwner, rank: number) =>
     owner.spec.listeners.map((listener, index): OwnedClaim => {
       const key = listenerKey(gateway, owner, listener.name);
-      return { key, gateway, owner, listener, addresses, place, rank, path: ["spec", "listeners", index] };
+      const { namespace } = owner.metadata;
+      return { key, gateway, owner, listener, addresses, place, namespace, rank, path: ["spec", "listeners", index] };
     });
   return [...claimsBy(gateway, 0), ...sets.flatMap(({ set, rank }) => claimsBy(set, rank))];
 }
@@ -126,6 +127,11 @@ function refusalsOf(
   const accepted = Object.keys(servedProtocols).join(", ");
   const message = `protocol ${listener.protocol} is not served by this version, accepted is ${accepted}`;
   return [...refusals, { reason: "UnsupportedProtocol", message, path: [...path, "protocol"] }];
+}
+
+/** Kinds of routes that may attach to a listener. */
+export function supportedKindsOf(listener: Listener): readonly RouteKind[] {
+  return allowedKinds(listener, []).supported;
 }
 
 /** `allowedRoutes.kinds` narrowed to what we serve; absent means all of it. */

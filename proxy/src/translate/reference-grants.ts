@@ -15,10 +15,11 @@ export interface Referent extends Referrer {
 export type IsPermitted = (from: Referrer, to: Referent) => boolean;
 
 export function referencePermissions(grants: readonly ReferenceGrant[]): IsPermitted {
+  const byNamespace = Map.groupBy(grants, ({ metadata }) => metadata.namespace);
   return (from, to) => {
     if (from.namespace === to.namespace) return true;
-    return grants.some(({ metadata, spec }) => {
-      if (metadata.namespace !== to.namespace) return false;
+    const there = byNamespace.get(to.namespace) ?? [];
+    return there.some(({ spec }) => {
       const isFrom = spec.from.some(
         ({ group, kind, namespace }) => group === from.group && kind === from.kind && namespace === from.namespace,
       );

@@ -31,6 +31,7 @@ import {
   routeProblems,
   tlsPolicyProblems,
 } from "./problems.ts";
+import { referencePermissions } from "./reference-grants.ts";
 import { routeStatus } from "./route-status.ts";
 import { judgeRoutes, routesByListener } from "./routes.ts";
 
@@ -68,7 +69,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
   const translateGlobal = globalTranslator(resources, tlsPolicies);
   const context = { gateways, routes, translateGlobal, readyReplicas };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
-  const users = gatewaysByService(routes);
+  const users = gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
   const backends = resources.Backend.map(backendJudge(resources));
   const attached = routesByListener(routes);
   const gatewayStates = [...gateways.ours.values()];

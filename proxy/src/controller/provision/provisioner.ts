@@ -43,9 +43,19 @@ export interface Provision {
   readonly wanted: readonly OwnedObject[];
   /** Gateways that exist, by `ownerKey`; what belongs to others goes with them. */
   readonly present: ReadonlySet<string>;
-  /** Those of them whose objects stay as they are, because what they should be is not known. */
-  readonly frozen: ReadonlySet<string>;
+  /** Those of them whose workload stays as it is, because what it should be is not known; with their rights. */
+  readonly frozen: ReadonlyMap<string, FrozenRights>;
 }
+
+/**
+ * What becomes of the roles of a Gateway whose workload stays as it is: its proxies still run, and a permission that is
+ * withdrawn must not outlive that.
+ */
+export type FrozenRights =
+  /** What its references ask for, where it has been served before. */
+  | { readonly kind: "known"; readonly roles: readonly OwnedObject[] }
+  /** Its references are not known: those that it has, in these namespaces. */
+  | { readonly kind: "unknown"; readonly namespaces: ReadonlySet<string> };
 
 export class Provisioner {
   readonly #options: ProvisionerOptions;
@@ -88,26 +98,65 @@ export class Provisioner {
 
   /** Never rejects; tells of each Gateway, by `ownerKey`, which of its objects could not be made so, in one sentence. */
   async reconcile({ wanted, present, frozen }: Provision): Promise<ReadonlyMap<string, string>> {
-    const faults: { readonly object: OwnedObject; readonly message: string }[] = [];
-    // In order, because pods need their ServiceAccount and roles.
-    for (const object of wanted) {
-      const message = await this.#attempt(object, () => this.#ensure(object, present));
-      if (message !== undefined) faults.push({ object, message });
-    }
-    const owners = Map.groupBy(wanted, ownedKey);
-    for (const object of this.#all()) {
-      const owner = ownerOf(object.body);
-      const claims = owners.get(ownedKey(object)) ?? [];
-      if (claims.some(({ body }) => ownerOf(body) === owner) || frozen.has(owner) || isLeaving(object.body)) continue;
-      // Garbage collection sees to it, and it alone can be sure that the Gateway is gone.
-      if (!present.has(owner) && (claims.length > 0 || hasOwner(object.body))) continue;
-      await this.#attempt(object, () => this.#remove(object));
-    }
+    const kept = [...frozen.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
+    const served = this.#servedOwners();
+    const all = [...wanted, ...kept.filter(({ body }) => served.has(ownerOf(body)))];
+    const owners = Map.groupBy(all, ownedKey);
+    // Rights go first, and come first: pods need them, and what is withdrawn must not wait for the work of others.
+    await this.#removeUnclaimed(isRight, owners, { present, frozen });
+    const faults = [
+      ...(await this.#ensureAll(all.filter(isRight), present)),
+      ...(await this.#ensureAll(
+        all.filter((object) => !isRight(object)),
+        present,
+      )),
+    ];
+    await this.#removeUnclaimed((object) => !isRight(object), owners, { present, frozen });
     this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
     const byOwner = Map.groupBy(faults, ({ object }) => ownerOf(object.body));
     return new Map(
       [...byOwner].map(([owner, own]) => [owner, [...new Set(own.map(({ message }) => message))].join("; ")]),
     );
+  }
+
+  /** Makes the objects of several namespaces at once; those of one namespace in order, as they may need each other. */
+  async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly Fault[]> {
+    const faults: Fault[] = [];
+    await inLanes(
+      [...Map.groupBy(objects, ({ body }) => labelOf(body, gatewayNamespaceLabel)).values()],
+      async (own) => {
+        for (const object of own) {
+          const message = await this.#attempt(object, () => this.#ensure(object, present));
+          if (message !== undefined) faults.push({ object, message });
+        }
+      },
+    );
+    return faults;
+  }
+
+  /** Deletes what nobody wants any more. */
+  async #removeUnclaimed(
+    concerns: (object: OwnedObject) => boolean,
+    owners: ReadonlyMap<string, readonly OwnedObject[]>,
+    { present, frozen }: Pick<Provision, "present" | "frozen">,
+  ): Promise<void> {
+    const unclaimed = this.#all().filter((object) => {
+      const owner = ownerOf(object.body);
+      const claims = owners.get(ownedKey(object)) ?? [];
+      if (!concerns(object) || claims.some(({ body }) => ownerOf(body) === owner)) return false;
+      if (isFrozen(object, frozen.get(owner)) || isLeaving(object.body)) return false;
+      // Garbage collection sees to it, and it alone can be sure that the Gateway is gone.
+      return present.has(owner) || (claims.length === 0 && !hasOwner(object.body));
+    });
+    await inLanes(unclaimed, async (object) => {
+      await this.#attempt(object, () => this.#remove(object));
+    });
+  }
+
+  /** Gateways that have been served: their binding to what all proxies may read is there. */
+  #servedOwners(): ReadonlySet<string> {
+    const bindings = this.#watches.get("ClusterRoleBinding")?.objects.values() ?? [];
+    return new Set(Array.from(bindings, ownerOf));
   }
 
   /** Forgets what there was of all others. */
@@ -193,6 +242,34 @@ export class Provisioner {
       }),
     );
   }
+}
+
+interface Fault {
+  readonly object: OwnedObject;
+  readonly message: string;
+}
+
+/** Requests under way at once; more would be queued by the API server's fairness anyway. */
+const parallel = 8;
+
+async function inLanes<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
+  const waiting = items.values();
+  const lane = async () => {
+    for (const item of waiting) await act(item);
+  };
+  await Promise.all(Array.from({ length: parallel }, lane));
+}
+
+/** What gives a ServiceAccount permissions. */
+function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {
+  return kind === "Role" || kind === "RoleBinding" || kind === "ClusterRoleBinding";
+}
+
+/** Whether an object that nobody asks for stays, because its Gateway's objects do. */
+function isFrozen({ kind, namespace }: OwnedObject, rights: FrozenRights | undefined): boolean {
+  if (rights === undefined) return false;
+  if (namespace === undefined || !isRight({ kind })) return true;
+  return rights.kind === "unknown" && rights.namespaces.has(namespace);
 }
 
 /** A Gateway in a namespace that is being deleted needs nothing any more. */

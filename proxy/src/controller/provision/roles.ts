@@ -10,8 +10,11 @@ import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
 
 const read = ["list", "watch"];
 
+/** Whose roles they are. */
+export type RoleHolder = Pick<Tenant, "gateway" | "uid" | "defaults">;
+
 /** @param named what the Gateway's resources name, and may. */
-export function rolesOf(tenant: Tenant, named: readonly NamedObject[]): readonly OwnedObject[] {
+export function rolesOf(tenant: RoleHolder, named: readonly NamedObject[]): readonly OwnedObject[] {
   const namespaces = [...new Set(named.map(({ namespace }) => namespace))].sort();
   return [
     clusterBinding(tenant),
@@ -29,16 +32,16 @@ export function rolesOf(tenant: Tenant, named: readonly NamedObject[]): readonly
  * A name unlike that of any other Gateway's, for objects that are not in the Gateway's namespace. Names of namespaces
  * have no colon, those of roles may: `a-b` and `web` are not `a` and `b-web`.
  */
-function foreignName({ gateway }: Tenant): string {
+function foreignName({ gateway }: RoleHolder): string {
   return `gateway-proxy:${gateway.metadata.namespace}:${tenantName(gateway)}`;
 }
 
-function subjectsOf({ gateway }: Tenant): readonly object[] {
+function subjectsOf({ gateway }: RoleHolder): readonly object[] {
   return [{ kind: "ServiceAccount", namespace: gateway.metadata.namespace, name: tenantName(gateway) }];
 }
 
 /** Belongs to the whole cluster, where no owner of a namespace can be named: we delete it ourselves. */
-function clusterBinding(tenant: Tenant): OwnedObject {
+function clusterBinding(tenant: RoleHolder): OwnedObject {
   return ownedObject({
     kind: "ClusterRoleBinding",
     name: foreignName(tenant),
@@ -47,7 +50,7 @@ function clusterBinding(tenant: Tenant): OwnedObject {
   });
 }
 
-function roleIn(tenant: Tenant, namespace: string, named: readonly NamedObject[]): readonly OwnedObject[] {
+function roleIn(tenant: RoleHolder, namespace: string, named: readonly NamedObject[]): readonly OwnedObject[] {
   const isOwn = namespace === tenant.gateway.metadata.namespace;
   const name = isOwn ? tenantName(tenant.gateway) : foreignName(tenant);
   // An owner must be of the same namespace.

@@ -1,0 +1,265 @@
+/**
+ * What a tenant can do to others through the controller: a user who may write Gateways, routes and ConfigMaps in one
+ * namespace, and nothing else, against a controller with the permissions of `deploy/rbac/controller.yaml`.
+ */
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
+import { kubeconfigOf } from "./support/accounts.ts";
+import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
+import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { applyDefinitions } from "./support/global-setup.ts";
+
+const system = "gateway-proxy-system";
+const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
+
+/** A permission that is withdrawn must be gone after this time. */
+const withdrawalMs = 2_000;
+
+describeCluster("a tenant", () => {
+  let plane: ControlPlane;
+  let cluster: Cluster;
+  let controller: ControllerProcess;
+
+  beforeAll(async () => {
+    plane = await startControlPlane({ controllers: true });
+    cluster = clusterOf(plane.kubeconfig);
+    await applyDefinitions(plane.kubeconfig);
+    await cluster.apply(setting + certificate(plane));
+    await plane.kubectl(["apply", "-f", rbacFolder]);
+    controller = await startController({
+      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
+      namespace: system,
+      args: ["--proxy-service-type", "ClusterIP"],
+    });
+  });
+
+  afterAll(async () => {
+    await controller.stop();
+    await plane.stop();
+  });
+
+  /** As the tenant of a namespace, who may do there what an application developer does. */
+  async function applyAs(tenant: string, manifests: string): Promise<void> {
+    await plane.kubectl(["apply", "--server-side", "--as", tenant, "-n", tenant, "-f", "-"], manifests);
+  }
+
+  /** Whether the proxies of a Gateway may read a Secret. */
+  async function mayRead(gateway: string, secret: string): Promise<boolean> {
+    const [namespace = "", name = ""] = gateway.split("/");
+    const [place = "", object = ""] = secret.split("/");
+    const account = `system:serviceaccount:${namespace}:${name}-gateway-proxy`;
+    const asked = ["auth", "can-i", "list", `secrets/${object}`, "-n", place, "--as", account];
+    return plane.kubectl(asked).then(
+      (answer) => answer.trim() === "yes",
+      (error: unknown) => {
+        // kubectl answers "no" with a failure.
+        if (String(error).includes("no")) return false;
+        throw error;
+      },
+    );
+  }
+
+  const refNotPermitted = (parent: string) => ({
+    status: {
+      parents: expect.arrayContaining([
+        expect.objectContaining({
+          parentRef: expect.objectContaining({ name: parent }) as unknown,
+          conditions: expect.arrayContaining([
+            expect.objectContaining({ type: "ResolvedRefs", status: "False", reason: "RefNotPermitted" }),
+          ]) as unknown,
+        }),
+      ]) as unknown,
+    },
+  });
+
+  test("gets no right to another's Secret by naming a Backend, as a backend or as a mirror", async () => {
+    const mirror = `
+    - filters: [{type: RequestMirror, requestMirror: {backendRef: ${victimsBackend}}}]
+      matches: [{path: {value: /mirror}}]`;
+    await applyAs(
+      "attacker",
+      gateway("gw") + route("steal", "{name: gw}", `{backendRefs: [${victimsBackend}]}`, mirror),
+    );
+    // Statuses are written after the roles.
+    await cluster.becomes("httproute/steal", "attacker", refNotPermitted("gw"));
+    await cluster.becomes("serviceaccount/gw-gateway-proxy", "attacker", {});
+    expect(await mayRead("attacker/gw", "victim/openai-key")).toBe(false);
+    expect(
+      await plane.kubectl([
+        "get",
+        "roles,rolebindings",
+        "-n",
+        "victim",
+        "-o",
+        "name",
+        "-l",
+        "gatewayproxy.dev/gateway-namespace",
+      ]),
+    ).toBe("");
+  });
+
+  test("gets another's Gateway no right by a route that it does not accept", async () => {
+    await applyAs("attacker", own + route("push", "{name: gw, namespace: victim}", `{backendRefs: [${ownBackend}]}`));
+    await applyAs("victim", gateway("gw"));
+    await cluster.becomes("httproute/push", "attacker", {
+      status: {
+        parents: [
+          {
+            conditions: expect.arrayContaining([
+              expect.objectContaining({ type: "Accepted", status: "False" }),
+            ]) as unknown,
+          },
+        ],
+      },
+    });
+    await cluster.becomes("serviceaccount/gw-gateway-proxy", "victim", {});
+    expect(await mayRead("victim/gw", "attacker/key")).toBe(false);
+  });
+
+  test("has what a grant permits, and no longer than the grant is there", async () => {
+    await applyAs(
+      "attacker",
+      gateway("granted") + route("granted", "{name: granted}", `{backendRefs: [${victimsBackend}]}`),
+    );
+    await cluster.becomes("httproute/granted", "attacker", refNotPermitted("granted"));
+    await applyAs("victim", grant("HTTPRoute", "gatewayproxy.dev", "Backend"));
+    await eventually(() => mayRead("attacker/granted", "victim/openai-key"), Boolean);
+    expect(await mayRead("attacker/granted", "victim/other-key")).toBe(false);
+    await plane.kubectl(["delete", "-n", "victim", "referencegrant/grant"]);
+    await eventually(
+      () => mayRead("attacker/granted", "victim/openai-key"),
+      (may) => !may,
+      withdrawalMs,
+    );
+  });
+
+  test.each([
+    ["that nothing serves any more without it", ""],
+    [
+      "of a Gateway that is refused meanwhile",
+      "infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: nowhere}}",
+    ],
+  ])("loses the right to a certificate with the grant, also %s", async (_, refusal) => {
+    const name = refusal === "" ? "plain" : "refused";
+    const listener = `{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: certificate, namespace: victim}]}}`;
+    await applyAs("victim", grant("Gateway", "", "Secret"));
+    await applyAs("attacker", gateway(name, listener));
+    await eventually(() => mayRead(`attacker/${name}`, "victim/certificate"), Boolean);
+    if (refusal !== "") {
+      await applyAs("attacker", gateway(name, listener, refusal));
+      await cluster.becomes(`gateway/${name}`, "attacker", {
+        status: {
+          conditions: expect.arrayContaining([
+            expect.objectContaining({ type: "Accepted", status: "False" }),
+          ]) as unknown,
+        },
+      });
+      expect(await mayRead(`attacker/${name}`, "victim/certificate")).toBe(true);
+    }
+    await plane.kubectl(["delete", "-n", "victim", "referencegrant/grant"]);
+    await eventually(
+      () => mayRead(`attacker/${name}`, "victim/certificate"),
+      (may) => !may,
+      withdrawalMs,
+    );
+  });
+});
+
+const http = "{name: http, protocol: HTTP, port: 80}";
+
+function gateway(name: string, listeners = http, more = ""): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ${name}}
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [${listeners}]
+  ${more}
+---`;
+}
+
+const victimsBackend = "{group: gatewayproxy.dev, kind: Backend, namespace: victim, name: openai}";
+const ownBackend = "{group: gatewayproxy.dev, kind: Backend, name: llm}";
+
+const own = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: llm}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}
+---`;
+
+function route(name: string, parent: string, rule: string, more = ""): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: ${name}}
+spec:
+  parentRefs: [${parent}]
+  rules:
+    - ${rule}${more}
+---`;
+}
+
+function grant(from: string, group: string, to: string): string {
+  return `
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: {name: grant}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: ${from}, namespace: attacker}]
+  to: [{group: "${group}", kind: ${to}}]
+---`;
+}
+
+/** A tenant may do in his namespace what the Gateway API leaves to application developers, and touch no pods or roles. */
+const tenant = (name: string) => `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ${name}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant, namespace: ${name}, labels: {test: tenancy}}
+rules:
+  - {apiGroups: [gateway.networking.k8s.io], resources: [gateways, httproutes, referencegrants], verbs: ["*"]}
+  - {apiGroups: [gatewayproxy.dev], resources: [backends], verbs: ["*"]}
+  - {apiGroups: [""], resources: [configmaps], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: ${name}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ${name}}]
+---`;
+
+function certificate(plane: ControlPlane): string {
+  const { cert, key } = plane.authority.issue("tenancy", "DNS:any.test");
+  const data = { "tls.crt": btoa(cert), "tls.key": btoa(key) };
+  const secret = { apiVersion: "v1", kind: "Secret", type: "kubernetes.io/tls", data };
+  return `\n---\n${JSON.stringify({ ...secret, metadata: { name: "certificate", namespace: "victim" } })}`;
+}
+
+const setting = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ${system}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: gateway-proxy}
+spec: {controllerName: gatewayproxy.dev/controller}
+---
+${tenant("attacker")}
+${tenant("victim")}
+apiVersion: v1
+kind: Secret
+metadata: {name: openai-key, namespace: victim}
+stringData: {apiKey: sk-of-the-victim}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: openai, namespace: victim}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: openai-key}}}}
+`;
