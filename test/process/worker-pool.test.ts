@@ -12,6 +12,7 @@ import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
+import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { answering, startBackend } from "../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
@@ -28,6 +29,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       counters,
       listenAddress: "127.0.0.1",
       trustedHops: 0,
+      requestRules: defaultRequestRules,
       streamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
       expectsProxyHeader: false,

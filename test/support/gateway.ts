@@ -31,7 +31,10 @@ export interface TestGateway {
 
 export interface TestGatewayOptions
   extends Partial<
-    Pick<DataPlaneOptions, "upstream" | "resolveName" | "random" | "streamIdleTimeoutMs" | "upgradeProtocols">
+    Pick<
+      DataPlaneOptions,
+      "upstream" | "resolveName" | "random" | "streamIdleTimeoutMs" | "upgradeProtocols" | "requestRules"
+    >
   > {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;

@@ -8,6 +8,7 @@ import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { BindFailure } from "../server/data-plane.ts";
+import type { RequestRules } from "../server/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
 import type { EndpointState } from "../upstream/endpoint-state.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
@@ -26,6 +27,7 @@ export interface WorkerStart {
   readonly expectsProxyHeader: boolean;
   /** Protocols that a request may switch to. */
   readonly upgradeProtocols: readonly string[];
+  readonly requestRules: RequestRules;
   /** RUST_LOG syntax. */
   readonly logFilter: string;
   readonly accessLog: AccessLogMode;

@@ -17,6 +17,7 @@ import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
+import type { RequestRules } from "../server/request-head.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Soundness, type SourcedResources, type Taken } from "./configuration.ts";
@@ -69,6 +70,7 @@ export class Proxy {
         listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
+        requestRules: requestRules(settings),
         trustedHops: settings.trustedHops,
         streamIdleTimeoutMs: settings.streamIdleTimeout,
         upstream: upstreamSettings(settings),
@@ -252,6 +254,11 @@ export class Proxy {
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }
+}
+
+/** What the settings say of reading requests. */
+function requestRules(settings: ProxySettings): RequestRules {
+  return { irregularNames: settings.irregularHeaderNames };
 }
 
 /** What the settings say of backends. */

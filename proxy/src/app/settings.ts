@@ -17,6 +17,8 @@ import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
+import { irregularNameActions } from "../server/request-fields.ts";
+import { defaultRequestRules } from "../server/request-head.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
 /** An object in a namespace. */
@@ -110,6 +112,13 @@ export const proxySettings = {
     env: "UPGRADE_PROTOCOLS",
     default: defaultUpgradeProtocols.join(","),
     help: "Protocols that a request may switch to, by Upgrade over HTTP/1.1 and by extended CONNECT over HTTP/2. Nothing that passes after the switch is matched, limited or logged.",
+  },
+  irregularHeaderNames: {
+    kind: oneOf(...irregularNameActions),
+    flag: "irregular-header-names",
+    env: "IRREGULAR_HEADER_NAMES",
+    default: defaultRequestRules.irregularNames,
+    help: "What happens to a request's header whose name has an underscore, or any character but letters, digits and hyphens, which CGI-style servers take for another name: drop it, reject the request with 400, or keep it.",
   },
   streamIdleTimeout: {
     kind: duration(0, 86_400_000),

@@ -64,6 +64,7 @@ const dataPlane = new DataPlane({
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,
   upgradeProtocols: start.upgradeProtocols,
+  requestRules: start.requestRules,
   observer: {
     connectionOpened: (bind) => metrics.connectionOpened(bind),
     connectionClosed: (bind) => metrics.connectionClosed(bind),

@@ -28,9 +28,13 @@ export interface Checked {
   readonly type: CelType | undefined;
   /** What the expression reads, each once. */
   readonly variables: readonly Variable[];
+  readonly query: QueryNames;
   /** Empty when the expression is sound. */
   readonly findings: readonly Finding[];
 }
+
+/** Names of the query parameters that an expression reads; `all` where that depends on the request. */
+export type QueryNames = readonly string[] | "all";
 
 /**
  * Checks a whole expression. Never throws.
@@ -40,7 +44,7 @@ export interface Checked {
 export function check(expr: Expr, phase: Phase): Checked {
   const checker = new Checker(phase);
   const type = checker.typeOf(expr, { names: new Set(), macros: 0 });
-  return { type, variables: [...checker.used], findings: checker.findings };
+  return { type, variables: [...checker.used], query: checker.query, findings: checker.findings };
 }
 
 /** What an expression within `exists`, `map` and their like may name besides the variables. */
@@ -69,6 +73,12 @@ class Checker {
   readonly findings: Finding[] = [];
   readonly used = new Set<Variable>();
   readonly #phase: Phase;
+  readonly #queryNames = new Set<string>();
+  #readsWholeQuery = false;
+
+  get query(): QueryNames {
+    return this.#readsWholeQuery ? "all" : [...this.#queryNames];
+  }
 
   constructor(phase: Phase) {
     this.#phase = phase;
@@ -122,7 +132,10 @@ class Checker {
       return this.#find(at, `${variable.name} is known ${phaseNames[variable.phase]}; this is evaluated ${here}`);
     }
     this.used.add(variable);
-    if (name === variable.name) return variable.type;
+    if (name === variable.name) {
+      this.#readsWholeQuery ||= name === "request.query";
+      return variable.type;
+    }
     const field = name.slice(variable.name.length + 1);
     if (variable.type === textByName && field.includes(".")) {
       return this.#find(at, `values of ${variable.name} are strings and have no fields`);
@@ -141,6 +154,7 @@ class Checker {
       const type = variable.type === CelScalar.STRING ? "a string" : `of type ${variable.type.name}`;
       return this.#find(at, `${variable.name} is ${type} and has no "${field}"`);
     }
+    if (variable.name === "request.query") this.#queryNames.add(field);
     if (variable.name === "request.headers" && !lowerCaseToken.test(field)) {
       return this.#find(at, `"${field}" never matches, accepted are header names in lower case`);
     }
@@ -178,8 +192,17 @@ class Checker {
     const isQualified = qualified !== undefined && environment.funcs.find(qualified) !== undefined;
     const target = isQualified ? undefined : call.target;
     const findingsBefore = this.findings.length;
+    const readsWholeQuery = this.#readsWholeQuery;
     const targetType = this.#operand(target, locals);
     const args = call.args.map((arg) => this.typeOf(arg, locals));
+    const [element, container] = call.args;
+    if (call.function === "@in" && element !== undefined && container !== undefined) {
+      const name = dottedName(container) === "request.query" ? textConstant(element) : undefined;
+      if (name !== undefined) {
+        this.#queryNames.add(name);
+        this.#readsWholeQuery = readsWholeQuery;
+      }
+    }
     if (this.findings.length > findingsBefore) return undefined;
     if (operatorsOfTruth.includes(call.function)) return this.#expectBool(expr, call.function, args);
     if (call.function === "_?_:_") {
@@ -204,10 +227,13 @@ class Checker {
   #index(expr: Expr, call: Expr_Call, locals: Locals): CelType | undefined {
     const [operand, key] = call.args;
     if (operand === undefined || key === undefined) return undefined;
+    const readsWholeQuery = this.#readsWholeQuery;
     const type = this.typeOf(operand, locals);
-    this.typeOf(key, locals);
     const variable = variables.find((candidate) => candidate.name === dottedName(operand));
     const literal = textConstant(key);
+    // One parameter of the query and not all of it.
+    if (literal !== undefined) this.#readsWholeQuery = readsWholeQuery;
+    this.typeOf(key, locals);
     if (variable !== undefined && literal !== undefined && variable.type === textByName) {
       return this.#field(expr, variable, literal);
     }

@@ -6,7 +6,7 @@
 import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from "@bufbuild/cel";
 import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
 import type { Result } from "@gatewayproxy/runtime/problem";
-import { type Checked, check, textConstant } from "./check.ts";
+import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
 import { environment } from "./environment.ts";
 import type { RequestView } from "./request-view.ts";
 import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
@@ -37,6 +37,8 @@ export interface Expression {
   readonly source: string;
   /** The earliest at which everything that it reads is known. */
   readonly phase: Phase;
+  /** Names of the query parameters that it reads. */
+  readonly query: QueryNames;
   /**
    * The expression's value for one request as text; numbers and booleans as CEL's `string()` writes them. Undefined
    * when it has none: a header that is absent, or any other error. Never throws.
@@ -65,6 +67,12 @@ export function parseExpression(source: string, use: Use = asKey): Result<Expres
   return parsed;
 }
 
+/** Names of the query parameters that a sound expression reads, whatever it is for. */
+export function queryRead(source: string): QueryNames {
+  const parsed = parseExpression(source, { phase: "response", gives: "text" });
+  return parsed.ok ? parsed.value.query : [];
+}
+
 function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
   if (source.length > maxExpressionLength) {
     return refuse(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
@@ -90,7 +98,10 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
     const value = tryEvaluate(view);
     return value === failed ? undefined : value;
   };
-  return { ok: true, value: { source, phase: latestOf(checked.variables), evaluate, tryEvaluate } };
+  return {
+    ok: true,
+    value: { source, phase: latestOf(checked.variables), query: checked.query, evaluate, tryEvaluate },
+  };
 }
 
 function acceptedTypes(types: readonly string[]): string {
@@ -156,7 +167,7 @@ function directRead(expr: Expr, checked: Checked): Expression["tryEvaluate"] | u
   const [variable] = checked.variables;
   if (variable === undefined) return undefined;
   const header = variable.name === "request.headers" ? headerName(expr) : undefined;
-  if (header !== undefined) return (view) => headerOf(view.rawHeaders, header);
+  if (header !== undefined) return (view) => headerOf(view, header);
   if (expr.exprKind.case !== "identExpr" && expr.exprKind.case !== "selectExpr") return undefined;
   if (checked.type?.kind !== "scalar" || variable.type !== checked.type) return undefined;
   return (view) => {

@@ -11,7 +11,7 @@ export interface RequestView {
   readonly authority: string;
   /** `http` or `https`, as the client used it. */
   readonly scheme: string;
-  /** Names and values in turn, in any case, as node:http and node:http2 give them; pseudo-headers are ignored. */
+  /** Names and values in turn, names in any case and each once; pseudo-headers are ignored. */
   readonly rawHeaders: readonly string[];
   /** Where the request comes from: the peer of the connection, or what trusted proxies say of it; without the port. */
   readonly sourceAddress: string;

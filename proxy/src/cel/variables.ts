@@ -30,7 +30,7 @@ export const variables: readonly Variable[] = [
   text("request.path", (view) => pathOf(view.path)),
   text("request.host", (view) => hostOf(view.authority)),
   text("request.scheme", (view) => view.scheme),
-  { name: "request.headers", type: textByName, phase: "head", read: (view) => headersOf(view.rawHeaders) },
+  { name: "request.headers", type: textByName, phase: "head", read: headersOf },
   { name: "request.query", type: textByName, phase: "head", read: (view) => queryOf(view.path) },
   // Anyone can write such a token: the name says so wherever it is used.
   { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
@@ -59,39 +59,33 @@ function integer(value: number | undefined): bigint | undefined {
 }
 
 /** The token of `Authorization: Bearer …` (RFC 6750 §2.1). */
-function bearerOf({ rawHeaders }: RequestView): string | undefined {
-  const value = headerOf(rawHeaders, "authorization");
+function bearerOf(view: RequestView): string | undefined {
+  const value = headerOf(view, "authorization");
   return value?.slice(0, 7).toLowerCase() === "bearer " ? value.slice(7).trim() : undefined;
 }
 
 /**
- * The value of one header, or undefined when the request has none. `name` is lower case. A header that comes several
- * times is one value, joined as RFC 9110 §5.2 says.
+ * The value of one header, or undefined when the request has none. `name` is lower case. `host` is the authority, which
+ * an absolute request target and HTTP/2 give in the place of the field (RFC 9112 §3.2.2, RFC 9113 §8.3.1).
  */
-export function headerOf(rawHeaders: readonly string[], name: string): string | undefined {
-  let value: string | undefined;
+export function headerOf({ rawHeaders, authority }: RequestView, name: string): string | undefined {
+  if (name === "host") return authority === "" ? undefined : authority;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const raw = rawHeaders[at];
     // The length first: most names differ there, and no lower-case copy is made of those.
-    if (raw?.length !== name.length || raw.toLowerCase() !== name) continue;
-    value = joinField(name, value, rawHeaders[at + 1] ?? "");
+    if (raw?.length === name.length && raw.toLowerCase() === name) return rawHeaders[at + 1];
   }
-  return value;
+  return undefined;
 }
 
-function headersOf(rawHeaders: readonly string[]): Map<string, string> {
+function headersOf({ rawHeaders, authority }: RequestView): Map<string, string> {
   const headers = new Map<string, string>();
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]?.toLowerCase() ?? "";
-    if (!name.startsWith(":")) headers.set(name, joinField(name, headers.get(name), rawHeaders[at + 1] ?? ""));
+    if (!name.startsWith(":")) headers.set(name, rawHeaders[at + 1] ?? "");
   }
+  if (authority !== "") headers.set("host", authority);
   return headers;
-}
-
-/** Cookies of HTTP/2 may come in several fields and are joined by a semicolon (RFC 9113 §8.2.3). */
-function joinField(name: string, before: string | undefined, value: string): string {
-  if (before === undefined) return value;
-  return before + (name === "cookie" ? "; " : ", ") + value;
 }
 
 function pathOf(pathAndQuery: string): string {

@@ -35,11 +35,11 @@ export function compileFilters(filters: readonly Filter[]): CompiledFilters {
       case "RequestHeaderModifier": {
         const host = filter.set.find(({ name }) => name === "host");
         if (host !== undefined) compiled.hostname = host.value;
-        chain(compiled, "editRequest", compileHeaderEdits(withoutHost(filter)));
+        chain(compiled, "editRequest", compileHeaderEdits(withoutHost(filter), "request"));
         break;
       }
       case "ResponseHeaderModifier":
-        chain(compiled, "editResponse", compileHeaderEdits(filter));
+        chain(compiled, "editResponse", compileHeaderEdits(filter, "response"));
         break;
       case "RequestRedirect":
         compiled.redirect = filter;

@@ -9,7 +9,7 @@
  * - `x-request-id`: the client's, if it is a sensible token, so that its logs and ours can be joined; else a new one.
  * - `via` is not sent: origin servers switch compression off when they see it.
  */
-import { acceptsTrailers, connectionOptions, isHopByHop, isName } from "./hop-by-hop.ts";
+import { acceptsTrailers, isHopByHop, isName } from "./hop-by-hop.ts";
 
 export interface RequestOrigin {
   /** The `host` to send; differs from `authority` when a filter rewrites it. */
@@ -24,40 +24,38 @@ export interface RequestOrigin {
   readonly requestId: string;
 }
 
-/** Names and values in turn, owned by the caller; `host` is the first. */
+/**
+ * Names and values in turn, owned by the caller; `host` is the first.
+ *
+ * @param rawHeaders each name once, without those that `Connection` names.
+ */
 export function forwardRequestHeaders(rawHeaders: readonly string[], origin: RequestOrigin): string[] {
-  const options = connectionOptions(rawHeaders);
   const forwarded = ["host", origin.host];
   let forwardedFor = "";
-  let cookie = "";
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";
     const value = rawHeaders[at + 1] ?? "";
     switch (treatmentOf(name)) {
       case "pass":
-        if (options?.has(name.toLowerCase()) !== true) forwarded.push(name, value);
+        forwarded.push(name, value);
         break;
       case "te":
         if (acceptsTrailers(value)) forwarded.push("te", "trailers");
         break;
       case "forwardedFor":
-        if (value !== "") forwardedFor += `${value}, `;
-        break;
-      case "cookie":
-        cookie = cookie === "" ? value : `${cookie}; ${value}`;
+        if (value !== "") forwardedFor = `${value}, `;
         break;
       case "drop":
         break;
     }
   }
-  if (cookie !== "") forwarded.push("cookie", cookie);
   forwarded.push("x-forwarded-for", forwardedFor + origin.sourceAddress);
   forwarded.push("x-forwarded-proto", origin.scheme, "x-forwarded-host", origin.authority);
   forwarded.push("x-request-id", origin.requestId);
   return forwarded;
 }
 
-type Treatment = "pass" | "drop" | "te" | "forwardedFor" | "cookie";
+type Treatment = "pass" | "drop" | "te" | "forwardedFor";
 
 /** By length first: most names are decided without comparing a character. */
 function treatmentOf(name: string): Treatment {
@@ -67,8 +65,6 @@ function treatmentOf(name: string): Treatment {
     case 4:
       return isName(name, "host") ? "drop" : "pass";
     case 6:
-      // HTTP/2 may split the field, and only HTTP/2 may carry it split (RFC 9113 §8.2.3).
-      if (isName(name, "cookie")) return "cookie";
       // The server answers `Expect: 100-continue` itself (RFC 9110 §10.1.1).
       return isName(name, "expect") ? "drop" : "pass";
     case 12:

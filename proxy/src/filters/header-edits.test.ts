@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { HeaderEdits } from "../ir/filter.ts";
-import { compileHeaderEdits } from "./header-edits.ts";
+import { compileHeaderEdits, replaceFields } from "./header-edits.ts";
 
 function edited(edits: Partial<HeaderEdits>, headers: readonly string[]): string[] {
   const result = [...headers];
-  compileHeaderEdits({ set: [], add: [], remove: [], ...edits })?.(result);
+  compileHeaderEdits({ set: [], add: [], remove: [], ...edits }, "response")?.(result);
   return result;
 }
 
@@ -21,6 +21,23 @@ describe("compileHeaderEdits", () => {
   test("add keeps existing values and appends its own", () => {
     const add = [{ name: "my-header", value: "bar,baz" }];
     expect(edited({ add }, ["my-header", "foo"])).toEqual(["my-header", "foo", "my-header", "bar,baz"]);
+  });
+
+  test("add to a request keeps one line per name", () => {
+    const headers = ["My-Header", "foo", "Cookie", "a=1"];
+    const add = [
+      { name: "my-header", value: "bar,baz" },
+      { name: "cookie", value: "b=2" },
+      { name: "x", value: "1" },
+    ];
+    compileHeaderEdits({ set: [], add, remove: [] }, "request")?.(headers);
+    expect(headers).toEqual(["My-Header", "foo,bar,baz", "Cookie", "a=1; b=2", "x", "1"]);
+  });
+
+  test("replaceFields leaves nothing of what the names held before", () => {
+    const headers = ["X-Tier", "gold", "a", "1"];
+    replaceFields(headers, ["x-tier", "free", "x-tier", "eu"]);
+    expect(headers).toEqual(["a", "1", "x-tier", "free,eu"]);
   });
 
   test("remove drops all fields of the name and keeps the order of the others", () => {
@@ -45,7 +62,7 @@ describe("compileHeaderEdits", () => {
   );
 
   test("compiles to nothing when there is nothing to do", () => {
-    expect(compileHeaderEdits({ set: [], add: [], remove: [] })).toBeUndefined();
-    expect(compileHeaderEdits({ set: [{ name: "te", value: "x" }], add: [], remove: [] })).toBeUndefined();
+    expect(compileHeaderEdits({ set: [], add: [], remove: [] }, "request")).toBeUndefined();
+    expect(compileHeaderEdits({ set: [{ name: "te", value: "x" }], add: [], remove: [] }, "request")).toBeUndefined();
   });
 });

@@ -31,8 +31,8 @@ export function isHopByHop(name: string): boolean {
 
 /**
  * The fields that `Connection` names beyond the fixed ones, lower case; `undefined` when there are none, as in nearly
- * every message (`keep-alive`, `close`). `content-length` and `host` are never among them: dropping those would change
- * what the message is.
+ * every message (`keep-alive`, `close`). Fields that say what the message is, and those that tell its origin, are never
+ * among them: a client must not be able to take away what a trusted proxy in front of us has written.
  */
 export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<string> | undefined {
   let options: Set<string> | undefined;
@@ -49,9 +49,13 @@ export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<st
   return options;
 }
 
+const isKept: ReadonlySet<string> = new Set([
+  ...["content-length", "host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id"],
+]);
+
 function isOrdinaryOption(option: string): boolean {
   if (option === "" || option === "close" || isHopByHop(option)) return true;
-  return option === "content-length" || option === "host";
+  return isKept.has(option);
 }
 
 /** Whether a `TE` field says that the client takes trailers; its other members are about one connection's coding. */

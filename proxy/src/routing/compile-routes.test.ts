@@ -67,16 +67,6 @@ describe("conditions", () => {
     expect(ruleFor(indexOf({ yes: { headers: [header("x-version", "v2")] } }), { rawHeaders })).toBe(expected);
   });
 
-  test("a repeated header is matched with its values joined by a comma", () => {
-    const index = indexOf({ yes: { headers: [header("accept", "a,b")] } });
-    expect(ruleFor(index, { rawHeaders: ["accept", "a", "x", "y", "Accept", "b"] })).toBe("yes");
-  });
-
-  test("cookie fields that HTTP/2 split are matched as one", () => {
-    const index = indexOf({ yes: { headers: [header("cookie", "a=1; b=2")] } });
-    expect(ruleFor(index, { rawHeaders: ["cookie", "a=1", "cookie", "b=2"] })).toBe("yes");
-  });
-
   test("the host header is the authority, which HTTP/2 sends in its place", () => {
     expect(ruleFor(indexOf({ yes: { headers: [header("host", "example.com")] } }), {})).toBe("yes");
   });

@@ -26,6 +26,8 @@ export interface RouteMatch<T> {
   readonly match: Match;
   /** What `compileRule` made of the rule. */
   readonly compiled: T;
+  /** Query parameters that some match of the listener reads, so the choice of the rule may depend on them. */
+  readonly queryNames: ReadonlySet<string>;
 }
 
 export interface RouteIndex<T> {
@@ -88,8 +90,9 @@ interface RankedResult<T> extends RankedMatch {
 
 function compileHosts<T>(listener: Listener, compileRule: CompileRule<T>): HostTable<CompiledHost<T>> {
   const byHostname = new Map<string | undefined, RankedResult<T>[]>();
+  const queryNames = queryNamesOf(listener);
   for (const route of listener.routes) {
-    const ranked = rankMatches(listener, route, compileRule);
+    const ranked = rankMatches(listener, route, queryNames, compileRule);
     for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
       const sharing = byHostname.get(hostname);
       if (sharing === undefined) byHostname.set(hostname, [...ranked]);
@@ -111,12 +114,22 @@ function compileHosts<T>(listener: Listener, compileRule: CompileRule<T>): HostT
   return table;
 }
 
-function rankMatches<T>(listener: Listener, route: Route, compileRule: CompileRule<T>): RankedResult<T>[] {
+function queryNamesOf({ routes }: Listener): ReadonlySet<string> {
+  const matches = routes.flatMap(({ rules }) => rules.flatMap((rule) => rule.matches));
+  return new Set(matches.flatMap(({ query }) => query.map(({ name }) => name)));
+}
+
+function rankMatches<T>(
+  listener: Listener,
+  route: Route,
+  queryNames: ReadonlySet<string>,
+  compileRule: CompileRule<T>,
+): RankedResult<T>[] {
   return route.rules.flatMap((rule, ruleIndex) => {
     const compiled = compileRule(listener, route, rule);
     return rule.matches.map((written, matchIndex) => {
       const match = normalizeMatch(written);
-      return { match, route, ruleIndex, matchIndex, result: { listener, route, rule, match, compiled } };
+      return { match, route, ruleIndex, matchIndex, result: { listener, route, rule, match, compiled, queryNames } };
     });
   });
 }

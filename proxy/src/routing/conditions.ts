@@ -13,7 +13,7 @@ export interface RequestHead {
   readonly path: string;
   /** The `Host` field or `:authority`; port and case do not matter. */
   readonly authority: string;
-  /** Names and values in turn, as node:http and node:http2 give them. */
+  /** Names and values in turn; each name comes once (`requestFields`). */
   readonly rawHeaders: readonly string[];
 }
 
@@ -62,19 +62,16 @@ export function satisfies(head: RequestHead, conditions: Conditions, budget: Wor
   return true;
 }
 
-/** The value of a header; of a repeated one all values, joined as RFC 9110 §5.3 (and RFC 9113 §8.2.3) say. */
+/** The value of a header; `name` is in lower case. */
 function headerValue(head: RequestHead, name: string): string | undefined {
   // HTTP/2 clients send `:authority` in its place.
   if (name === "host") return head.authority;
   const { rawHeaders } = head;
-  let value: string | undefined;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const candidate = rawHeaders[at];
-    if (candidate?.length !== name.length || candidate.toLowerCase() !== name) continue;
-    const next = rawHeaders[at + 1] ?? "";
-    value = value === undefined ? next : `${value}${name === "cookie" ? "; " : ","}${next}`;
+    if (candidate?.length === name.length && candidate.toLowerCase() === name) return rawHeaders[at + 1];
   }
-  return value;
+  return undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** What an admitted request holds of the limits that it is under, and what they tell the client. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { replaceFields } from "../filters/header-edits.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import type { GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
@@ -36,9 +37,10 @@ export class Admitted {
     headers.push(...chosen);
   }
 
-  /** Adds to the request, flat and in place, what a rate limit service wants the backend to be told. */
-  addBackendHeaders(headers: string[]): void {
-    this.#global?.addBackendHeaders(headers);
+  /** Writes what a rate limit service tells the backend onto the request, in place of what the client says by that name. */
+  setBackendHeaders(headers: string[]): void {
+    const told = this.#global?.backendHeaders;
+    if (told !== undefined && told.length > 0) replaceFields(headers, told);
   }
 
   /** Charges the tokens of the answer. */

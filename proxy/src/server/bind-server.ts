@@ -18,6 +18,7 @@ import { Http1Pipeline } from "./http1-pipeline.ts";
 import { createHttp1Server, headFaultOf } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
+import type { RequestRules } from "./request-head.ts";
 import { judgeProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
@@ -32,6 +33,7 @@ export interface BindOptions extends RequestReceiver {
   readonly expectsProxyHeader: boolean;
   /** That a request may switch to. */
   readonly upgradeProtocols: UpgradeProtocols;
+  readonly rules: RequestRules;
   readonly onConnectionOpened: () => void;
   readonly onConnectionClosed: () => void;
 }
@@ -68,15 +70,16 @@ export class BindServer {
   #isDraining = false;
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRefused, upgradeProtocols } = options;
+    const { onRequest, onRefused, rules, upgradeProtocols } = options;
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onRefused }, upgradeProtocols);
+    this.#http2 = new Http2Sessions({ onRequest, onRefused, rules }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       isDraining: () => this.#isDraining,
       upgradeProtocols,
       onRequest,
       onRefused,
+      rules,
     });
     // Ours comes before Node's own handling of a connection.
     const [serveHttp1] = this.#http1.listeners("connection");

@@ -1,5 +1,6 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
 import { isIP } from "node:net";
+import { queryRead } from "../cel/expression.ts";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
 import type { Cors, Mirror } from "../ir/filter.ts";
 import type {
@@ -16,6 +17,7 @@ import type {
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { GlobalLimiter, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
+import type { ParameterNames } from "../routing/query-parameters.ts";
 import { compileWeighted, type Picker, type Rotations } from "../routing/weighted.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { MirrorTarget } from "./mirror.ts";
@@ -34,6 +36,8 @@ export interface CompiledRule {
   readonly globalLimits: GlobalLimitSet | undefined;
   /** Of the rule; backend references have none. */
   readonly cors: Cors | undefined;
+  /** Query parameters that some expression of the limits reads. */
+  readonly queryNames: ParameterNames;
   readonly timeouts: Timeouts | undefined;
   readonly retry: RetryPolicy | undefined;
   /** Of the rule, where it redirects; then no target is picked. */
@@ -84,11 +88,27 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),
     cors: filters.cors,
+    queryNames: queryNamesOf(rule),
     timeouts: rule.timeouts,
     retry: rule.retry,
     redirect: redirectOf(filters),
     pick: compileWeighted(targets, context.rotations.of(rule.key, weights)),
   };
+}
+
+function queryNamesOf({ limits, globalLimits = [] }: RouteRule): ParameterNames {
+  const descriptors = globalLimits.flatMap((limit) => limit.descriptors);
+  const sources = [
+    ...[...limits, ...globalLimits.flatMap(({ fallback }) => fallback)].map(({ key }) => key),
+    ...descriptors.flatMap(({ entries, cost }) => [cost, ...entries.map(({ expression }) => expression)]),
+  ];
+  const names = new Set<string>();
+  for (const source of sources) {
+    const read = source === undefined ? [] : queryRead(source);
+    if (read === "all") return "all";
+    for (const name of read) names.add(name);
+  }
+  return names;
 }
 
 function redirectOf(filters: CompiledFilters): RedirectTarget | undefined {

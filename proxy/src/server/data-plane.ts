@@ -34,7 +34,7 @@ import { Exchange, type ExchangeServices } from "./exchange.ts";
 import { LinkedSet } from "./linked-set.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
-import type { RequestHead } from "./request-head.ts";
+import { defaultRequestRules, type RequestHead, type RequestRules } from "./request-head.ts";
 import { matchTooCostly, misdirected } from "./own-answers.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { describeBind } from "./tasks.ts";
@@ -78,6 +78,8 @@ export interface DataPlaneOptions
   readonly expectsProxyHeader: boolean;
   /** Protocols that a request may switch to; absent: the default. */
   readonly upgradeProtocols?: readonly string[];
+  /** Absent: the defaults. */
+  readonly requestRules?: RequestRules;
   /** Tests listen on port 0 instead of the port of the Gateway. */
   readonly portOf?: (bind: Bind) => number;
 }
@@ -222,7 +224,7 @@ export class DataPlane {
   }
 
   async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
-    const { observer, portOf, listenAddress, reusePort, expectsProxyHeader } = this.#options;
+    const { observer, portOf, listenAddress, reusePort, expectsProxyHeader, requestRules } = this.#options;
     const name = bindName(bind);
     const options = {
       host: bind.address ?? listenAddress,
@@ -231,6 +233,7 @@ export class DataPlane {
       clock: this.#options.clock,
       expectsProxyHeader,
       upgradeProtocols: this.#upgradeProtocols,
+      rules: requestRules ?? defaultRequestRules,
       onRequest: (downstream: Downstream) => serve(open, downstream),
       onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
       onConnectionOpened: () => observer.connectionOpened(name),

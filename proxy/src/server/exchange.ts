@@ -16,6 +16,7 @@ import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
+import { hasConflictingParameter } from "../routing/query-parameters.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
@@ -28,6 +29,7 @@ import type { Linked, LinkedSet } from "./linked-set.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import {
+  conflictingParameter,
   internalFault,
   invalidBackend,
   noReadyEndpoint,
@@ -192,6 +194,11 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     this.#rule = rule;
     this.#record.route = rule.route;
     this.#record.rule = rule.rule;
+    const { path } = this.#downstream.head;
+    if (hasConflictingParameter(path, match.queryNames) || hasConflictingParameter(path, rule.queryNames)) {
+      this.#answer(conflictingParameter);
+      return;
+    }
     if (this.#answersPreflight(rule)) return;
     if (rule.limits.isEmpty && rule.globalLimits === undefined) this.#direct(rule, match.match);
     else this.#limit(rule, match.match);
@@ -339,7 +346,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       sourceAddress: connection.sourceAddress,
       requestId: this.#record.requestId,
     });
-    this.#limitCheck?.admitted?.addBackendHeaders(headers);
+    this.#limitCheck?.admitted?.setBackendHeaders(headers);
     filters.editRequest?.(headers);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
     return { method: head.method, path, headers, body: this.#takeBody(), upgrade } satisfies OutgoingRequest;

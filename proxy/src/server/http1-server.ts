@@ -7,13 +7,14 @@ import { schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
-import { type HeadFault, maxHeaderFields, readHttp1Head } from "./request-head.ts";
+import { type HeadFault, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
   /** What is known of the connection behind a socket that the server was given. */
   readonly connectionOf: (socket: Socket) => Http1Connection | undefined;
   readonly isDraining: () => boolean;
   readonly upgradeProtocols: UpgradeProtocols;
+  readonly rules: RequestRules;
 }
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
@@ -105,14 +106,14 @@ function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
 }
 
 function serveRequest(
-  { isDraining, onRequest, onRefused }: Http1ServerOptions,
+  { isDraining, onRequest, onRefused, rules }: Http1ServerOptions,
   connection: Http1Connection,
   request: IncomingMessage,
   response: ServerResponse,
   kind: RequestKind,
 ): void {
   const { method = "", url = "", httpVersion, rawHeaders } = request;
-  const head = readHttp1Head(schemeOf(connection), method, url, httpVersion, rawHeaders);
+  const head = readHttp1Head(rules, schemeOf(connection), method, url, httpVersion, rawHeaders);
   if ("message" in head) {
     connection.pipeline.close();
     refuse(response, head);

@@ -10,11 +10,13 @@ import { type Connection, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
 import {
+  defaultRequestRules,
   type HeadFault,
   maxHeaderFields,
   readExtendedConnect,
   readHttp2Head,
   type RequestHead,
+  type RequestRules,
   type Scheme,
 } from "./request-head.ts";
 
@@ -40,7 +42,7 @@ const serverOptions = {
   /** MiB of a connection; new streams are refused beyond it. */
   maxSessionMemory: 32,
   maxSessionInvalidFrames: 100,
-  /** A field that is given twice is the backend's business; Node would throw it at us. */
+  /** `requestFields` decides about a field that comes twice; Node would throw. */
   strictSingleValueFields: false,
   /**
    * Streams that a client may reset at once, and then per second. A browser that leaves a page resets all of its
@@ -50,18 +52,24 @@ const serverOptions = {
   streamResetRate: maxStreams,
 };
 
+export interface Http2SessionsOptions extends RequestReceiver {
+  readonly rules?: RequestRules;
+}
+
 export class Http2Sessions {
   readonly #server: Http2Server = createServer(serverOptions);
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #receiver: RequestReceiver;
   readonly #upgradeProtocols: UpgradeProtocols;
+  readonly #rules: RequestRules;
   readonly #idleTimeoutMs: number;
   /** What is being handed over. */
   #handedOver: { readonly socket: Socket; readonly connection: Connection } | undefined;
   #isDraining = false;
 
-  constructor(receiver: RequestReceiver, upgradeProtocols: UpgradeProtocols, idleTimeoutMs = defaultIdleTimeoutMs) {
-    this.#receiver = receiver;
+  constructor(options: Http2SessionsOptions, upgradeProtocols: UpgradeProtocols, idleTimeoutMs = defaultIdleTimeoutMs) {
+    this.#receiver = options;
+    this.#rules = options.rules ?? defaultRequestRules;
     this.#upgradeProtocols = upgradeProtocols;
     this.#idleTimeoutMs = idleTimeoutMs;
     // Called within "connection", so the session is that connection's.
@@ -101,7 +109,7 @@ export class Http2Sessions {
     stream.on("error", ignore);
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
     if (stream.destroyed || stream.closed) return;
-    const request = readRequest(schemeOf(connection), rawHeaders, this.#upgradeProtocols);
+    const request = readRequest(this.#rules, schemeOf(connection), rawHeaders, this.#upgradeProtocols);
     if ("fault" in request) {
       const { method, path: target, fault } = request;
       stream.respond([":status", String(fault.status), "content-type", "text/plain"]);
@@ -140,6 +148,7 @@ interface FaultyRequest {
 }
 
 function readRequest(
+  rules: RequestRules,
   scheme: Scheme,
   rawHeaders: readonly string[],
   upgradeProtocols: UpgradeProtocols,
@@ -159,8 +168,8 @@ function readRequest(
   const upgrade = protocol === undefined ? undefined : allowedConnectProtocol(protocol, upgradeProtocols);
   const head =
     protocol === undefined
-      ? readHttp2Head(scheme, method, path, authority, rawHeaders)
-      : readExtendedConnect(scheme, { method, path, authority, protocol, upgrade }, rawHeaders, newWebSocketKey);
+      ? readHttp2Head(rules, scheme, method, path, authority, rawHeaders)
+      : readExtendedConnect(rules, scheme, { method, path, authority, protocol, upgrade }, rawHeaders, newWebSocketKey);
   return "message" in head ? { method, path, fault: head } : { head, upgrade };
 }
 

@@ -49,6 +49,12 @@ export const requestTimeout: OwnAnswer = {
 };
 /** Gateway API `HTTPCORSFilter.allowOrigins` */
 export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllowed", body: "origin not allowed" };
+/** A query parameter that a match or a limit reads comes twice with different values, and servers disagree which counts. */
+export const conflictingParameter: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "a query parameter comes twice with different values",
+};
 /** The body must be read before it goes on, and is longer than what is held. */
 export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
 /** The body must be read before it goes on, and is compressed. */

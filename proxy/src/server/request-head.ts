@@ -6,6 +6,7 @@
 import { isProtocolName } from "../upstream/upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/conditions.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
+import { type IrregularNameAction, requestFields } from "./request-fields.ts";
 
 /** What policies and the upstream need of a request beyond what routing does. */
 export interface RequestHead extends RoutableHead {
@@ -14,6 +15,13 @@ export interface RequestHead extends RoutableHead {
 }
 
 export type Scheme = "http" | "https";
+
+/** How requests are read, as the settings say. */
+export interface RequestRules {
+  readonly irregularNames: IrregularNameAction;
+}
+
+export const defaultRequestRules: RequestRules = { irregularNames: "drop" };
 
 /** Why a request is refused before anything looks at it. */
 export interface HeadFault {
@@ -36,6 +44,7 @@ const maxTargetLength = 16 * 1024;
  * @param target the request target of the request line.
  */
 export function readHttp1Head(
+  rules: RequestRules,
   scheme: Scheme,
   method: string,
   target: string,
@@ -61,27 +70,29 @@ export function readHttp1Head(
     }
   }
   if (host === undefined && httpVersion === "1.1") return { status: 400, message: "no Host field" };
-  return fromTarget(scheme, method, target, host, rawHeaders);
+  return fromTarget(rules, scheme, method, target, host, rawHeaders);
 }
 
 function fromTarget(
+  rules: RequestRules,
   scheme: Scheme,
   method: string,
   target: string,
   host: string | undefined,
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
-  if (target.charCodeAt(0) === slash) return checked(scheme, method, host ?? "", target, rawHeaders);
-  if (target === "*" && method === "OPTIONS") return checked(scheme, method, host ?? "", target, rawHeaders);
+  if (target.charCodeAt(0) === slash) return checked(rules, scheme, method, host ?? "", target, rawHeaders);
+  if (target === "*" && method === "OPTIONS") return checked(rules, scheme, method, host ?? "", target, rawHeaders);
   // Absolute form: its authority wins over Host (RFC 9112 §3.2.2).
   const absolute = /^https?:\/\/([^/?#]+)(.*)$/i.exec(target);
   if (absolute === null) return { status: 400, message: "request target must be a path" };
   const [, authority = "", rest = ""] = absolute;
-  return checked(scheme, method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
+  return checked(rules, scheme, method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
 }
 
 /** Builds the head of an HTTP/2 request (RFC 9113 §8.3.1); a Host field stands in for a missing `:authority`. */
 export function readHttp2Head(
+  rules: RequestRules,
   scheme: Scheme,
   method: string,
   path: string,
@@ -103,7 +114,7 @@ export function readHttp2Head(
   if (authority !== undefined && host !== undefined && authority !== host) {
     return { status: 400, message: "Host differs from :authority" };
   }
-  return checked(scheme, method, authority ?? host ?? "", path, rawHeaders);
+  return checked(rules, scheme, method, authority ?? host ?? "", path, rawHeaders);
 }
 
 export interface ExtendedConnect {
@@ -122,6 +133,7 @@ export interface ExtendedConnect {
  * the client sends would be a second one, and is dropped.
  */
 export function readExtendedConnect(
+  rules: RequestRules,
   scheme: Scheme,
   { method, path, authority, protocol, upgrade }: ExtendedConnect,
   rawHeaders: readonly string[],
@@ -141,10 +153,11 @@ export function readExtendedConnect(
     if (name !== "sec-websocket-key") fields.push(name, rawHeaders[i + 1] ?? "");
   }
   if (protocol === "websocket") fields.push("sec-websocket-key", newWebSocketKey());
-  return readHttp2Head(scheme, "GET", path, authority, fields);
+  return readHttp2Head(rules, scheme, "GET", path, authority, fields);
 }
 
 function checked(
+  rules: RequestRules,
   scheme: Scheme,
   method: string,
   authority: string,
@@ -152,15 +165,26 @@ function checked(
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
   if (authority.length > 262 || !authorityPattern.test(authority))
-    return { status: 400, message: "Host is not a host with an optional port" };
+    return { status: 400, message: "Host is not a host name or address with an optional port" };
   if (path.includes("#")) return { status: 400, message: "request target with a fragment" };
   const normalized = normalizePath(path);
   if (normalized === undefined) return { status: 400, message: "request target is not a valid path" };
-  return { method, scheme, authority, path: normalized, rawHeaders };
+  const fields = requestFields(rawHeaders, rules.irregularNames);
+  if ("message" in fields) return fields;
+  return { method, scheme, authority: normalizeAuthority(authority), path: normalized, rawHeaders: fields };
 }
 
-/** Empty, or a registered name or IPv6 literal with an optional port (RFC 3986 §3.2.2); no user information. */
-const authorityPattern = /^(?:[\w.~%!$&'()*+,;=-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
+/**
+ * Empty, or a DNS name, an IPv4 address or an IPv6 literal, with an optional port. Of what RFC 3986 §3.2.2 allows beyond
+ * that, escapes and delimiters are left out: some servers decode a host and others do not.
+ */
+const authorityPattern = /^(?:[\w.~-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
+
+/** In lower case and without the dot at the end of a full DNS name, so that one host has one spelling. */
+function normalizeAuthority(authority: string): string {
+  const lowerCase = authority.toLowerCase();
+  return lowerCase.includes(".") ? lowerCase.replace(/\.(?=:|$)/, "") : lowerCase;
+}
 
 const slash = 0x2f;
 

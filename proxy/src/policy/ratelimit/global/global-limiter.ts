@@ -261,11 +261,9 @@ export class GlobalPass {
     );
   }
 
-  /** Puts what the services want the backend to see onto a request; `headers` is flat. */
-  addBackendHeaders(headers: string[]): void {
-    for (const { verdict } of this.#passes) {
-      if (verdict.backendHeaders.length > 0) headers.push(...verdict.backendHeaders);
-    }
+  /** What the services want the backend to see; flat, names in lower case. */
+  get backendHeaders(): readonly string[] {
+    return this.#passes.flatMap(({ verdict }) => verdict.backendHeaders);
   }
 
   /** Charges the tokens of the response; the services hear of it on their own time. */

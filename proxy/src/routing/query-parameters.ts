@@ -1,0 +1,26 @@
+/**
+ * Query parameters that come more than once. Servers disagree about which of the values counts: the first (Go, Flask),
+ * the last (PHP, Django, Starlette), or all of them (Express). A request must not pass by a value that the backend does
+ * not read.
+ */
+
+/** `all`: every name. */
+export type ParameterNames = ReadonlySet<string> | "all";
+
+/**
+ * Whether a parameter among `names` comes twice with different values.
+ *
+ * @param target path and query.
+ */
+export function hasConflictingParameter(target: string, names: ParameterNames): boolean {
+  const queryStart = target.indexOf("?");
+  if (queryStart === -1 || (names !== "all" && names.size === 0)) return false;
+  const values = new Map<string, string>();
+  for (const [name, value] of new URLSearchParams(target.slice(queryStart + 1))) {
+    if (names !== "all" && !names.has(name)) continue;
+    const before = values.get(name);
+    if (before !== undefined && before !== value) return true;
+    values.set(name, value);
+  }
+  return false;
+}

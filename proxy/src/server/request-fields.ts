@@ -1,0 +1,124 @@
+/**
+ * The header section of a request in the one form that everything reads: routes match it, expressions and limit keys
+ * see it, and the backend receives it. Each name comes once, so no reader can pick another line than the one that was
+ * counted.
+ *
+ * - Lines of one name are joined in their order (RFC 9110 §5.3, RFC 9113 §8.2.3). A name that has a single value by its
+ *   definition and comes twice is an error (RFC 9110 §5.3).
+ * - Fields that `Connection` names belong to the client's connection and are not forwarded, so nothing sees them.
+ * - Names that a CGI-style server could take for another field (`X_User` for `X-User`) are dropped or refused.
+ * - `Bearer` and `Basic` are spelled so, with one space (RFC 9110 §11.1: the scheme is case-insensitive).
+ */
+import { joinedValue } from "../filters/header-edits.ts";
+import { connectionOptions, isName } from "../filters/hop-by-hop.ts";
+
+/** What happens to a field whose name has other characters than letters, digits and hyphens, an underscore above all. */
+export const irregularNameActions = ["drop", "reject", "keep"] as const;
+export type IrregularNameAction = (typeof irregularNameActions)[number];
+
+/** Why a request is refused. */
+export interface FieldFault {
+  readonly status: 400;
+  /** For the client. */
+  readonly message: string;
+}
+
+/**
+ * Returns the section in the form that the module describes, or why the request is refused. Returns `rawHeaders` itself,
+ * without a copy, where it has that form already.
+ *
+ * @param rawHeaders names and values in turn, as node:http and node:http2 give them.
+ */
+export function requestFields(
+  rawHeaders: readonly string[],
+  irregularNames: IrregularNameAction,
+): readonly string[] | FieldFault {
+  return isRegular(rawHeaders) ? rawHeaders : regularized(rawHeaders, irregularNames);
+}
+
+/** Sections longer than this are looked up in a map instead of pair by pair. */
+const maxPairwise = 2 * 32;
+
+/** True for most requests; allocates nothing. */
+function isRegular(rawHeaders: readonly string[]): boolean {
+  if (rawHeaders.length > maxPairwise) return false;
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    if (!isRegularName(name)) return false;
+    if (name.length === 13 && isName(name, "authorization") && !hasPlainScheme(rawHeaders[at + 1] ?? "")) return false;
+    for (let before = 0; before < at; before += 2) {
+      if (isSameName(name, rawHeaders[before] ?? "")) return false;
+    }
+  }
+  return connectionOptions(rawHeaders) === undefined;
+}
+
+function isSameName(name: string, other: string): boolean {
+  const { length } = name;
+  if (other.length !== length || ((name.charCodeAt(length - 1) ^ other.charCodeAt(length - 1)) & 0xdf) !== 0) {
+    return false;
+  }
+  return name === other || name.toLowerCase() === other.toLowerCase();
+}
+
+function regularized(
+  rawHeaders: readonly string[],
+  irregularNames: IrregularNameAction,
+): readonly string[] | FieldFault {
+  const dropped = connectionOptions(rawHeaders);
+  const places = new Map<string, number>();
+  const fields: string[] = [];
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    const lowerCase = name.toLowerCase();
+    const value = rawHeaders[at + 1] ?? "";
+    if (irregularNames !== "keep" && !isRegularName(name)) {
+      if (irregularNames === "reject") return irregularName;
+      continue;
+    }
+    if (dropped?.has(lowerCase) === true) continue;
+    const place = places.get(lowerCase);
+    if (place === undefined) {
+      places.set(lowerCase, fields.length);
+      fields.push(name, lowerCase === "authorization" ? withPlainScheme(value) : value);
+    } else if (singleValued.has(lowerCase)) {
+      return { status: 400, message: `more than one ${lowerCase} field` };
+    } else {
+      fields[place + 1] = joinedValue(lowerCase, fields[place + 1] ?? "", value);
+    }
+  }
+  return fields;
+}
+
+const irregularName: FieldFault = {
+  status: 400,
+  message: "a field name may hold letters, digits and hyphens only",
+};
+
+/** Pseudo-header fields of HTTP/2 begin with a colon. */
+function isRegularName(name: string): boolean {
+  return regularName.test(name);
+}
+
+const regularName = /^:?[A-Za-z0-9-]+$/;
+
+/** Request fields whose definition allows one value (RFC 9110 and the RFCs of the fields). */
+const singleValued: ReadonlySet<string> = new Set([
+  ...["access-control-request-method", "authorization", "content-length", "content-range", "content-type", "date"],
+  ...["from", "host", "if-modified-since", "if-range", "if-unmodified-since", "max-forwards", "origin"],
+  ...["proxy-authorization", "range", "referer", "sec-websocket-key", "sec-websocket-version", "user-agent"],
+]);
+
+/** False where the scheme is spelled in a way that `withPlainScheme` changes. */
+function hasPlainScheme(credentials: string): boolean {
+  return !anyScheme.test(credentials) || plainScheme.test(credentials);
+}
+
+function withPlainScheme(credentials: string): string {
+  return credentials.replace(anyScheme, (_, scheme: string) =>
+    scheme.toLowerCase() === "bearer" ? "Bearer " : "Basic ",
+  );
+}
+
+const anyScheme = /^(bearer|basic)[ \t]+/i;
+const plainScheme = /^(?:Bearer|Basic) [^ \t]/;

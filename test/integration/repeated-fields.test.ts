@@ -1,0 +1,215 @@
+/** Header fields and query parameters that come twice: what a limit counts and a match reads is what the backend gets. */
+import { connect } from "node:http2";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { startBackend, type TestBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+interface Rig {
+  readonly gateway: TestGateway;
+  readonly backend: TestBackend;
+  /** Sends these header lines with GET; resolves with the status. */
+  readonly ask: (lines: readonly string[], target?: string) => Promise<number>;
+}
+
+/** One route to one backend, with one request an hour for each value of `key`. */
+async function start(key: string, options: TestGatewayOptions = {}, rule = ""): Promise<Rig> {
+  const backend = await startBackend();
+  const texts = [
+    gatewayManifest(),
+    backendManifest("b", backend.port),
+    routeManifest("r", [`{ ${rule}backendRefs: [${backendRef("b")}] }`]),
+    policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: 1, unit: Hours, key: '${key}' }`]),
+  ];
+  const gateway = await startGateway(manifests(...texts), options);
+  const ask = async (lines: readonly string[], target = "/"): Promise<number> => {
+    const head = [`GET ${target} HTTP/1.1`, ...lines, "Connection: close"].join("\r\n");
+    return (await rawHttp(gateway.url(), `${head}\r\n\r\n`)).status;
+  };
+  return { gateway, backend, ask };
+}
+
+/** All values that the backend got by a name in its last request. */
+function received({ requests }: TestBackend, name: string): readonly string[] {
+  const { rawHeaders = [] } = requests.at(-1) ?? {};
+  return rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name);
+}
+
+describe("a header that comes twice", () => {
+  test("reaches the backend as the one line whose value was counted", async () => {
+    const { ask, backend } = await start('request.headers["x-api-key"]');
+    expect(await ask(["Host: a", "X-Api-Key: real", "x-other: 1", "x-api-key: junk"])).toBe(200);
+    expect(received(backend, "x-api-key")).toEqual(["real,junk"]);
+    expect(await ask(["Host: a", "x-api-key: real,junk"])).toBe(429);
+    expect(await ask(["Host: a", "x-api-key: real"])).toBe(200);
+  });
+
+  test("so it does over HTTP/2", async () => {
+    const { gateway, backend } = await start('request.headers["x-api-key"]');
+    const session = connect(gateway.url());
+    const stream = session.request({ "x-api-key": ["real", "junk"], cookie: ["a=1", "b=2"] });
+    stream.resume();
+    await new Promise((resolve) => stream.on("close", resolve));
+    session.close();
+    expect(received(backend, "x-api-key")).toEqual(["real,junk"]);
+    expect(received(backend, "cookie")).toEqual(["a=1; b=2"]);
+  });
+
+  test.each(["authorization", "proxy-authorization", "content-type", "user-agent", "origin"])(
+    "is refused where %s has a single value by its definition",
+    async (name) => {
+      const { ask, backend, gateway } = await start(`request.headers["${name}"]`);
+      expect(await ask(["Host: a", `${name}: a`, `${name}: b`])).toBe(400);
+      expect(backend.requests).toEqual([]);
+      expect(gateway.records).toMatchObject([{ status: 400, reason: "BadRequest" }]);
+    },
+  );
+
+  test("of which one comes from a filter is one line too", async () => {
+    const filter =
+      "filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { add: [{ name: x-user, value: eve }] } }], ";
+    const { ask, backend } = await start("source.address", {}, filter);
+    await ask(["Host: a", "X-User: ann"]);
+    expect(received(backend, "x-user")).toEqual(["ann,eve"]);
+  });
+});
+
+test("a header that Connection names is neither counted nor forwarded", async () => {
+  const { ask, backend } = await start('request.headers["x-api-key"]');
+  const named = (value: string): readonly string[] => ["Host: a", "Connection: x-api-key", `x-api-key: ${value}`];
+  expect(await ask(named("1"))).toBe(200);
+  expect(received(backend, "x-api-key")).toEqual([]);
+  // Requests without a value share one budget.
+  expect(await ask(named("2"))).toBe(429);
+});
+
+test.each(["bearer k", "BEARER  k", "Bearer \t k", "Bearer k  "])(
+  "credentials spelled %j are Bearer k",
+  async (spelled) => {
+    const { ask, backend } = await start("request.headers.authorization");
+    expect(await ask(["Host: a", `Authorization: ${spelled}`])).toBe(200);
+    expect(received(backend, "authorization")).toEqual(["Bearer k"]);
+    expect(await ask(["Host: a", "Authorization: Bearer k"])).toBe(429);
+  },
+);
+
+describe("one host has one spelling", () => {
+  test.each(["request.host", "request.headers.host"])("in %s", async (key) => {
+    const { ask, backend } = await start(key);
+    expect(await ask(["Host: a.example"])).toBe(200);
+    expect(await ask(["Host: A.Example"])).toBe(429);
+    expect(await ask(["Host: a.example."])).toBe(429);
+    // The authority of the target wins over Host (RFC 9112 §3.2.2).
+    expect(await ask(["Host: other"], "http://A.EXAMPLE/")).toBe(429);
+    expect(received(backend, "host")).toEqual(["a.example"]);
+  });
+
+  test.each(["%61.example", "a,b", "a'b", "a;b"])("and %s is none", async (host) => {
+    const { ask } = await start("request.host");
+    expect(await ask([`Host: ${host}`])).toBe(400);
+  });
+});
+
+describe("a name that a CGI-style server takes for another", () => {
+  const lines = [
+    "Host: a",
+    "X_User: eve",
+    "x.user: eve",
+    "X-User: ann",
+    "content_length: 5",
+    "x_forwarded_for: 10.0.0.1",
+  ];
+
+  test("is dropped", async () => {
+    const { ask, backend } = await start('request.headers["x_user"]');
+    expect(await ask(lines)).toBe(200);
+    expect(backend.requests[0]?.headers).toMatchObject({ "x-user": "ann" });
+    for (const name of ["x_user", "x.user", "content_length", "x_forwarded_for"]) {
+      expect(received(backend, name)).toEqual([]);
+    }
+  });
+
+  test("is refused where the setting says so", async () => {
+    const { ask, backend } = await start("source.address", { requestRules: { irregularNames: "reject" } });
+    expect(await ask(lines)).toBe(400);
+    expect(backend.requests).toEqual([]);
+  });
+
+  test("is kept where the setting says so, and then comes once", async () => {
+    const { ask, backend } = await start("source.address", { requestRules: { irregularNames: "keep" } });
+    expect(await ask([...lines, "X_USER: eva"])).toBe(200);
+    expect(received(backend, "x_user")).toEqual(["eve,eva"]);
+  });
+});
+
+describe("a query parameter that comes twice with different values", () => {
+  const conflicting = "/?id=1&key=a&id=2&key=b";
+
+  test("is refused where a limit reads it", async () => {
+    const { ask, backend } = await start('request.query["key"]');
+    expect(await ask(["Host: a"], conflicting)).toBe(400);
+    expect(await ask(["Host: a"], "/?key=a&k%65y=b")).toBe(400);
+    expect(backend.requests).toEqual([]);
+    expect(await ask(["Host: a"], "/?key=a&id=1&id=2&key=a")).toBe(200);
+  });
+
+  test("is refused where a match reads it", async () => {
+    const match = "matches: [{ queryParams: [{ name: key, value: a }] }, {}], ";
+    const { ask } = await start("source.address", {}, match);
+    expect(await ask(["Host: a"], conflicting)).toBe(400);
+  });
+
+  test("passes where nothing reads it", async () => {
+    const { ask, backend } = await start('request.query["user"]');
+    expect(await ask(["Host: a"], conflicting)).toBe(200);
+    expect(backend.requests[0]?.url).toBe(conflicting);
+  });
+
+  test("is refused where an expression reads all parameters", async () => {
+    const { ask } = await start("string(size(request.query))");
+    expect(await ask(["Host: a"], conflicting)).toBe(400);
+  });
+});
+
+test("whatever the lines: the value that the backend gets has the budget that the request was counted in", async () => {
+  const name = "x-api-key";
+  const { ask, backend } = await start(`request.headers["${name}"]`);
+  const fieldName = fc.constantFrom(
+    "x-api-key",
+    "X-Api-Key",
+    "X-API-KEY",
+    "x_api_key",
+    "x-api-keys",
+    "connection",
+    "cookie",
+  );
+  const value = fc.string({ unit: fc.constantFrom("a", "b", ",", ";", " ", "\t", '"', "é"), maxLength: 4 });
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(fieldName, value), { maxLength: 6 }), async (fields) => {
+      // No two runs share a budget by chance.
+      const own = `run${run++}`;
+      const sent = backend.requests.length;
+      const lines = fields.map(([field, text]) => `${field}: ${field === "connection" ? "close" : `${own}${text}`}`);
+      const status = await ask(["Host: a", ...lines]);
+      const values = received(backend, name);
+      if (!fields.some(([field]) => field.toLowerCase() === name)) return;
+      expect(status).toBe(200);
+      expect(backend.requests.length).toBe(sent + 1);
+      expect(values.length).toBe(1);
+      expect(await ask(["Host: a", `${name}: ${values[0] ?? ""}`])).toBe(429);
+    }),
+    { numRuns: 60 },
+  );
+});
