@@ -8,20 +8,30 @@
 # package manager, nothing that can be written. They run as a user without a name or a home, with a read-only root.
 # Node runs the TypeScript as it is, so nothing is compiled.
 #
-# NODE_IMAGE is only what the parts are taken from: any Debian with Node 26 and npm.
-ARG NODE_IMAGE=docker.io/library/node:26-bookworm-slim
+# Each also holds its software bill of materials, /usr/share/sbom/*.cdx.json, and dpkg's records of the C libraries, which
+# image scanners read.
+#
+# NODE_IMAGE is only what the parts are taken from: any Debian with Node 26 and npm. `npm run pin-images` updates the
+# digest.
+ARG NODE_IMAGE=docker.io/library/node:26.10.0-bookworm-slim@sha256:662933cf47f013bc8e4beb31a6116448427a82057ba7c42c97e4c5ba766504c2
 
 # --- Node and its libraries alone -------------------------------------------------------------------------------------
 FROM ${NODE_IMAGE} AS node
 USER root
 RUN set -eu; \
     node --version | grep -q '^v26\.' || { echo "NODE_IMAGE has Node $(node --version), not 26" >&2; exit 1; }; \
-    mkdir -p /image/etc /image/usr/local/bin; \
+    mkdir -p /image/etc /image/usr/local/bin /image/var/lib/dpkg/status.d; \
     mkdir -m 1777 /image/tmp; \
     node="$(readlink -f "$(command -v node)")"; \
     cp "$node" /image/usr/local/bin/node; \
     # What ldd prints is "name => path (address)" or, for the loader, "path (address)".
-    for library in $(ldd "$node" | grep -o '/[^ ]*'); do cp -L --parents "$library" /image; done; \
+    for library in $(ldd "$node" | grep -o '/[^ ]*'); do \
+      cp -L --parents "$library" /image; \
+      # By name alone: the loader may know it by another folder than dpkg, since /lib is a link to /usr/lib.
+      package="$(dpkg-query --search "*/${library##*/}" | head -n 1 | cut -d: -f1)"; \
+      dpkg-query --status "$package" >"/image/var/lib/dpkg/status.d/$package"; \
+    done; \
+    cp -L /etc/os-release /image/etc/; \
     echo 'nonroot:x:65532:65532::/:/none' >/image/etc/passwd; \
     echo 'nonroot:x:65532:' >/image/etc/group; \
     echo 'hosts: files dns' >/image/etc/nsswitch.conf
@@ -65,8 +75,15 @@ COPY admin-api/ admin-api/
 COPY admin-ui/ admin-ui/
 RUN npm run --silent build --workspace admin-ui
 
+# --- The bills of materials -------------------------------------------------------------------------------------------
+FROM dependencies AS sbom
+COPY --from=node /image/var/lib/dpkg/status.d/ /status.d/
+COPY scripts/sbom.ts scripts/
+RUN node scripts/sbom.ts --dpkg /status.d /sbom
+
 # --- The images -------------------------------------------------------------------------------------------------------
 FROM base AS mock-llm
+COPY --from=sbom /sbom/mock-llm.cdx.json /usr/share/sbom/
 COPY package.json ./
 COPY examples/mock-llm/ examples/mock-llm/
 ENV HOST=0.0.0.0
@@ -75,6 +92,7 @@ ENTRYPOINT ["node"]
 CMD ["examples/mock-llm/src/main.ts"]
 
 FROM base AS ratelimit-service
+COPY --from=sbom /sbom/ratelimit-service.cdx.json /usr/share/sbom/
 COPY --from=ratelimit-service-dependencies /app/node_modules/ node_modules/
 COPY package.json ./
 COPY runtime/ runtime/
@@ -86,6 +104,7 @@ ENTRYPOINT ["node", "--max-semi-space-size=4"]
 CMD ["ratelimit-service/src/main.ts"]
 
 FROM base AS proxy
+COPY --from=sbom /sbom/proxy.cdx.json /usr/share/sbom/
 COPY --from=proxy-dependencies /app/node_modules/ node_modules/
 COPY package.json ./
 COPY runtime/ runtime/

