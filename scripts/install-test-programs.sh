@@ -90,6 +90,15 @@ from_apt() {
   fi
 }
 
+# A compiler that links statically. Debian's gcc only recommends the C library that this takes.
+compiler_from_apt() {
+  from_apt gcc gcc
+  if command -v gcc >/dev/null && ! can_link && [ "$check_only" = no ]; then apt_install libc6-dev || true; fi
+  if command -v gcc >/dev/null && ! can_link; then fail libc6-dev "gcc cannot link a static program"; fi
+}
+
+can_link() { gcc -static -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null; }
+
 # The daemon, unless docker answers already: then it runs elsewhere, and the client is enough.
 docker_from_apt() {
   if docker info >/dev/null 2>&1; then
@@ -203,7 +212,7 @@ from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VE
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
 # What test/rig/kind takes to make a cluster without a registry.
-from_apt gcc gcc
+compiler_from_apt
 from_apt ip iproute2
 from_apt iptables iptables
 from_apt sysctl procps

@@ -1,10 +1,14 @@
 /**
- * Prints what failed in test runs, and their totals, from vitest's JSON reports. The totals, `N passed, N failed,
- * N skipped`, stand alone on the last line for whatever reads the end of a log. Exit status 1 when something failed or a
- * report is missing.
+ * Prints what failed in test runs, what was not run and why, and the totals, from vitest's JSON reports. The totals, `N
+ * passed, N failed, N skipped`, stand alone on the last line for whatever reads the end of a log. Exit status 1 when
+ * something failed or a report is missing.
+ *
+ * usage: node scripts/test-totals.ts REPORT...
+ *   NOT_RUN names a file with a line for each check that was left out (not-run.ts).
  */
 import { existsSync, readFileSync } from "node:fs";
 import { relative } from "node:path";
+import { notRunChecks } from "./not-run.ts";
 
 /** What this script reads of vitest's JSON report. */
 export interface TestReport {
@@ -27,6 +31,8 @@ interface FileReport {
     readonly status: string;
     /** The errors of every attempt, those of a test that passed in the end among them. */
     readonly failureMessages: readonly string[];
+    /** Marks of test/support/describe-with.ts. */
+    readonly meta?: { readonly missingPrograms?: readonly string[] };
   }[];
 }
 
@@ -36,6 +42,8 @@ export interface Totals {
   readonly failed: boolean;
   /** Every failure by name with its reason, and every test that passed only when it was tried again. */
   readonly findings: readonly string[];
+  /** The tests that were skipped, with the reason: a line for each, or for all of a file that lack the same programs. */
+  readonly notRun: readonly string[];
 }
 
 /** The totals of all reports together. A file that could not even be loaded has no tests to count and counts as one failure. */
@@ -48,6 +56,7 @@ export function totalsOf(...reports: readonly TestReport[]): Totals {
     line: `${sum((report) => report.numPassedTests)} passed, ${failed} failed${ending}`,
     failed: failed > 0 || !reports.every((report) => report.success),
     findings: reports.flatMap((report) => report.testResults.flatMap(findingsOf)),
+    notRun: reports.flatMap((report) => report.testResults.flatMap(notRunIn)),
   };
 }
 
@@ -66,6 +75,25 @@ function findingsOf(file: FileReport): readonly string[] {
     });
 }
 
+const skippedStatuses = ["skipped", "pending", "todo", "disabled"];
+
+function notRunIn(file: FileReport): readonly string[] {
+  const path = relative(process.cwd(), file.name);
+  const skipped = file.assertionResults.filter((test) => skippedStatuses.includes(test.status));
+  const withoutPrograms = new Map<string, number>();
+  const lines: string[] = [];
+  for (const { fullName, status, meta } of skipped) {
+    const programs = (meta?.missingPrograms ?? []).join(", ");
+    // The name of a test that skips itself for another reason says it.
+    if (programs === "") lines.push(`${path}: ${fullName.trim()}${status === "todo" ? " (to be written)" : ""}`);
+    else withoutPrograms.set(programs, (withoutPrograms.get(programs) ?? 0) + 1);
+  }
+  const counted = [...withoutPrograms].map(
+    ([programs, count]) => `${path}: ${count === 1 ? "1 test" : `${count} tests`}, for want of ${programs}`,
+  );
+  return [...lines, ...counted];
+}
+
 /** Without the test runner's own frames. */
 function indented(text: string): string {
   const lines = text.split("\n").filter((line) => !/^\s+at .*(node_modules|<anonymous>)/.test(line));
@@ -79,6 +107,9 @@ if (import.meta.main) {
   // The reports are vitest's own, written moments ago.
   const totals = totalsOf(...written.map((path) => JSON.parse(readFileSync(path, "utf8")) as TestReport));
   for (const finding of totals.findings) console.log(finding);
+  const notRun = [...notRunChecks(), ...totals.notRun];
+  console.log(notRun.length === 0 ? "== nothing was left out" : "== not run:");
+  for (const line of notRun) console.log(`   ${line}`);
   if (!isComplete) console.error("some tests did not run: an earlier part of the check failed");
   console.log(totals.line);
   process.exitCode = totals.failed || !isComplete ? 1 : 0;

@@ -1,6 +1,9 @@
 /**
  * Does what a newcomer does with `npm run demo`: waits for the curl line that it prints, sends that line until the token
  * budget is used up, and ends the demo with Ctrl-C. Exit status 1 unless all of it works within a minute.
+ *
+ * usage: node scripts/try-demo.ts [COMMAND...]
+ *   COMMAND starts the demo (`npm run demo`).
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -26,12 +29,12 @@ async function sendUntilRefused(command: string, signal: AbortSignal): Promise<r
   return statuses;
 }
 
-async function tryDemo(): Promise<string> {
+async function tryDemo([program = "", ...args]: readonly string[]): Promise<string> {
   const began = performance.now();
   const seconds = (): string => ((performance.now() - began) / 1_000).toFixed(1);
   const signal = AbortSignal.timeout(deadlineMs);
   // A group of its own, so that the signal reaches npm and what npm started, as Ctrl-C in a terminal does.
-  const demo = spawn("npm", ["run", "demo"], { stdio: ["ignore", "pipe", "inherit"], detached: true });
+  const demo = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], detached: true });
   const exited = once(demo, "exit");
   let output = "";
   demo.stdout.on("data", (chunk: Buffer) => {
@@ -60,4 +63,7 @@ async function tryDemo(): Promise<string> {
   }
 }
 
-if (import.meta.main) console.log(await tryDemo());
+if (import.meta.main) {
+  const command = process.argv.slice(2);
+  console.log(await tryDemo(command.length > 0 ? command : ["npm", "run", "demo"]));
+}

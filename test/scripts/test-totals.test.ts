@@ -1,5 +1,8 @@
-import { resolve } from "node:path";
-import { expect, test } from "vitest";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { totalsOf, type TestReport } from "../../scripts/test-totals.ts";
 
 const path = "proxy/src/some.test.ts";
@@ -23,11 +26,67 @@ function fileWith(test: { status: string; failureMessages: string[] }): TestRepo
 }
 
 test("a green run has its number of tests and no failure", () => {
-  expect(totalsOf(green)).toEqual({ line: "12 passed, 0 failed", failed: false, findings: [] });
+  expect(totalsOf(green)).toEqual({ line: "12 passed, 0 failed", failed: false, findings: [], notRun: [] });
 });
 
 test("skipped tests are counted aloud", () => {
   expect(totalsOf({ ...green, numPendingTests: 2, numTodoTests: 1 }).line).toBe("12 passed, 0 failed, 3 skipped");
+});
+
+test("each skipped test is named, those that lack a program by its name and their number", () => {
+  const skip = (fullName: string, missingPrograms?: readonly string[]) => ({
+    fullName,
+    status: "skipped",
+    failureMessages: [],
+    ...(missingPrograms === undefined ? {} : { meta: { missingPrograms } }),
+  });
+  const file = {
+    ...fileWith({ status: "passed", failureMessages: [] }),
+    assertionResults: [
+      skip("one more", ["envoy", "wrk"]),
+      skip("the previous release, which this shallow clone lacks"),
+      skip("and another", ["envoy", "wrk"]),
+      skip("a third", ["redis-server"]),
+      { fullName: "an idea", status: "todo", failureMessages: [] },
+      { fullName: "one that ran", status: "passed", failureMessages: [] },
+    ],
+  };
+  expect(totalsOf({ ...green, numPendingTests: 5, testResults: [file] }).notRun).toEqual([
+    `${path}: the previous release, which this shallow clone lacks`,
+    `${path}: an idea (to be written)`,
+    `${path}: 2 tests, for want of envoy, wrk`,
+    `${path}: 1 test, for want of redis-server`,
+  ]);
+});
+
+describe("the end of a run", () => {
+  /** Runs the script as `.ci/run` does, on a report and on lines of checks that were left out. */
+  function endOf(report: TestReport, leftOut: string): readonly string[] {
+    const folder = mkdtempSync(join(tmpdir(), "test-totals-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, "report.json"), JSON.stringify(report));
+    writeFileSync(join(folder, "not-run"), leftOut);
+    const script = join(import.meta.dirname, "../../scripts/test-totals.ts");
+    const env = { ...process.env, NOT_RUN: join(folder, "not-run") };
+    const output = execFileSync(process.execPath, [script, join(folder, "report.json")], { encoding: "utf8", env });
+    return output.trimEnd().split("\n");
+  }
+
+  test("lists every check and test that did not run, and has the totals on the last line", () => {
+    const skipped = { ...fileWith({ status: "skipped", failureMessages: [] }), status: "passed" };
+    const report = { ...green, numPendingTests: 1, testResults: [skipped] };
+    expect(endOf(report, "end-to-end tests: dockerd is not installed\nnpm audit: 405\n")).toEqual([
+      "== not run:",
+      "   end-to-end tests: dockerd is not installed",
+      "   npm audit: 405",
+      `   ${path}: a limit holds`,
+      "12 passed, 0 failed, 1 skipped",
+    ]);
+  });
+
+  test("says so where everything ran", () => {
+    expect(endOf(green, "")).toEqual(["== nothing was left out", "12 passed, 0 failed"]);
+  });
 });
 
 test("a failed test fails the run, and is named with its reason", () => {
@@ -41,6 +100,7 @@ test("a failed test fails the run, and is named with its reason", () => {
     line: "12 passed, 1 failed",
     failed: true,
     findings: [`!! failed: ${path}: a limit holds\n   Error: 4 instead of 3\n       at some.test.ts:7`],
+    notRun: [],
   });
 });
 
@@ -50,6 +110,7 @@ test("a test that passed only when it was tried again does not fail the run, and
     line: "12 passed, 0 failed",
     failed: false,
     findings: [`~~ passed only when tried again: ${path}: a limit holds\n   Error: timed out`],
+    notRun: [],
   });
 });
 
@@ -59,6 +120,7 @@ test("a file that cannot be loaded counts as a failure, and is named with its re
     line: "12 passed, 1 failed",
     failed: true,
     findings: [`!! not loaded: ${path}\n   Cannot find module`],
+    notRun: [],
   });
 });
 

@@ -27,7 +27,7 @@ ctr containerd github.com/containerd/containerd/v2/cmd/ctr
 coredns coredns github.com/coredns/coredns
 '
 
-export CGO_ENABLED=0 GOWORK=off GOTOOLCHAIN=local
+export CGO_ENABLED=0 GOWORK=off GOTOOLCHAIN=auto
 
 build_from_module() { # NAME MODULE PACKAGE
   local folder=$rig/../modules/$2 flags="-s -w" package

@@ -9,7 +9,8 @@ bin=$rig_home/bin
 run=$rig_home/run
 logs=$rig_home/log
 mkdir -p "$bin" "$run" "$logs"
-PATH="$PATH:/usr/sbin:/sbin:/usr/local/go/bin"
+# As scripts/install-test-programs.sh has it: what was installed there comes first.
+PATH="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy/bin:$PATH:/usr/sbin:/sbin:/usr/local/go/bin"
 
 # The modules of ../modules and modules/ pin the same ones.
 kubernetes_version=v1.36.3
@@ -53,7 +54,7 @@ step() {
 need() { # COMMAND...
   local command absent=()
   for command in "$@"; do command -v "$command" >/dev/null || absent+=("$command"); done
-  [ "${#absent[@]}" = 0 ] || die "not found on PATH: ${absent[*]}; see test/rig/kind/README.md for the Debian packages"
+  [ "${#absent[@]}" = 0 ] || die "not found on PATH: ${absent[*]}; run scripts/install-test-programs.sh"
 }
 
 need_root() { [ "$(id -u)" = 0 ] || die "$(basename "$0") starts docker and Debian trees, which takes root"; }
@@ -102,7 +103,7 @@ stop_daemon() {
 module_dir() {
   (
     cd "$1"
-    local_go() { GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=local go "$@"; }
+    local_go() { GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=auto go "$@"; }
     local_go mod download "$2"
     local_go list -m -f '{{.Dir}}' "$2"
   )

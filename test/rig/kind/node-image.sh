@@ -23,7 +23,7 @@ make_node_image() {
 
 node_tree() {
   local files module
-  module=$(cd "$run" && GOFLAGS='' GOWORK=off GOTOOLCHAIN=local go mod download -json "sigs.k8s.io/kind@$kind_version" |
+  module=$(cd "$run" && GOFLAGS='' GOWORK=off GOTOOLCHAIN=auto go mod download -json "sigs.k8s.io/kind@$kind_version" |
     sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
   files=$module/images/base/files
   [ -d "$files" ] || die "the module of kind has no base files in $files"

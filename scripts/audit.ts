@@ -1,0 +1,62 @@
+/**
+ * Asks npm's registry which of the packages that run in production have known vulnerabilities. Exit status 1 when one is
+ * high or critical. A registry that answers no audits, as mirrors do, leaves the question open: the check is then left
+ * out, and says so.
+ */
+import { spawnSync } from "node:child_process";
+import { leaveOut } from "./not-run.ts";
+
+/** What is read of `npm audit --json`. */
+interface AuditReport {
+  readonly vulnerabilities?: Readonly<Record<string, { readonly via: readonly (string | Advisory)[] }>>;
+  readonly message?: string;
+}
+
+interface Advisory {
+  readonly name: string;
+  readonly severity: string;
+  readonly title: string;
+  readonly url: string;
+  /** Versions that have the vulnerability. */
+  readonly range: string;
+}
+
+export type Verdict =
+  | { readonly kind: "audited"; readonly serious: readonly string[]; readonly others: readonly string[] }
+  | { readonly kind: "unavailable"; readonly reason: string };
+
+const seriousSeverities = ["high", "critical"];
+
+/** What the output of `npm audit --json` means; npm's exit status does not tell findings from failures. */
+export function verdictOf(output: string): Verdict {
+  let report: AuditReport;
+  try {
+    // npm's own form.
+    report = JSON.parse(output) as AuditReport;
+  } catch {
+    return { kind: "unavailable", reason: output.trim() === "" ? "npm printed nothing" : output.trim().slice(0, 200) };
+  }
+  const { vulnerabilities, message = "npm gave no reason" } = report;
+  if (vulnerabilities === undefined) return { kind: "unavailable", reason: message };
+  // A name in place of an advisory says that the package depends on one that has it.
+  const advisories = Object.values(vulnerabilities).flatMap(({ via }) =>
+    via.filter((each) => typeof each !== "string"),
+  );
+  const lines = (isSerious: boolean): readonly string[] =>
+    advisories
+      .filter(({ severity }) => seriousSeverities.includes(severity) === isSerious)
+      .map(({ severity, name, range, title, url }) => `${severity}: ${name} ${range}: ${title}, ${url}`);
+  return { kind: "audited", serious: lines(true), others: lines(false) };
+}
+
+if (import.meta.main) {
+  const audit = spawnSync("npm", ["audit", "--omit=dev", "--json"], { encoding: "utf8" });
+  const verdict = verdictOf(audit.stdout);
+  if (verdict.kind === "unavailable") {
+    leaveOut("npm audit", verdict.reason);
+  } else {
+    for (const line of [...verdict.serious, ...verdict.others]) console.log(line);
+    console.log(`npm audit: ${verdict.serious.length} high or critical, ${verdict.others.length} other findings`);
+    if (verdict.serious.length > 0) process.exitCode = 1;
+  }
+}
