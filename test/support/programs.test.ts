@@ -1,4 +1,5 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -54,9 +55,36 @@ test("requireProgram names the program and the script that installs it", () => {
   );
 });
 
-test("the install script brings every program that tests may ask for", async () => {
-  const { readFile } = await import("node:fs/promises");
-  const script = await readFile(new URL("../../scripts/install-test-programs.sh", import.meta.url), "utf8");
-  const brought = [...script.matchAll(/^(?:from_apt|from_go) (\S+)|^(envoy)_from_pypi$/gm)].map((m) => m[1] ?? m[2]);
-  expect(brought.sort()).toEqual([...testPrograms].sort());
+describe("the install script", () => {
+  const path = join(import.meta.dirname, "../../scripts/install-test-programs.sh");
+  const brought = [
+    ...readFileSync(path, "utf8").matchAll(/^ *(?:from_apt|from_go) (\w[\w-]*)|^(\w+)_from_pypi$/gm),
+  ].map((match) => match[1] ?? match[2]);
+
+  test("brings every program that tests may ask for", () => {
+    expect(testPrograms.filter((name) => !brought.includes(name))).toEqual([]);
+  });
+
+  test("brings every program that a cluster without a registry takes, but npm, which is there", () => {
+    const rig = readFileSync(join(import.meta.dirname, "../rig/kind/rig.sh"), "utf8");
+    const needed = /^ {2}for name in (.+); do$/m.exec(rig)?.[1]?.split(" ") ?? [];
+    expect(needed).toContain("debootstrap");
+    // The client comes with the daemon.
+    expect(brought).toContain("dockerd");
+    expect(needed.filter((name) => name !== "npm" && name !== "docker" && !brought.includes(name))).toEqual([]);
+  });
+
+  test.each([
+    { version: "go1.19.8", verdict: "missing" },
+    { version: "go1.21.0", verdict: "present" },
+    { version: "go1.30.1", verdict: "present" },
+  ])("takes Go as of 1.21, which fetches later versions itself: $version is $verdict", ({ version, verdict }) => {
+    const go = place("bin", "go");
+    writeFileSync(go, `#!/bin/sh\necho ${version}\n`);
+    const { stdout } = spawnSync(path, ["--check"], {
+      encoding: "utf8",
+      env: { ...process.env, PATH: `${join(home, "bin")}:${process.env["PATH"]}`, XDG_CACHE_HOME: join(home, "cache") },
+    });
+    expect(stdout).toMatch(new RegExp(`^go +${verdict} `, "m"));
+  });
 });

@@ -1,0 +1,114 @@
+/** `.ci/run` in a repository whose commands only write down that they were called. */
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+
+const repository = join(import.meta.dirname, "../..");
+/** What the run uses of any machine. Neither docker nor kind: no image can be pulled. */
+const basics = ["bash", "dirname", "env", "rm", "cat"];
+const own = ["scripts/install-test-programs.sh", "scripts/check-production-install.sh", "test/rig/build.sh"];
+const green = JSON.stringify({
+  success: true,
+  numPassedTests: 1,
+  numFailedTests: 0,
+  numPendingTests: 0,
+  numTodoTests: 0,
+  testResults: [],
+});
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "ci-run-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const file of [".ci/run", "scripts/test-totals.ts", "scripts/not-run.ts"]) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    copyFileSync(join(repository, file), join(folder, file));
+  }
+  mkdirSync(join(folder, "bin"));
+  for (const name of basics) {
+    symlinkSync(
+      execFileSync("bash", ["-c", `type -P ${name}`], { encoding: "utf8" }).trim(),
+      join(folder, "bin", name),
+    );
+  }
+  symlinkSync(process.execPath, join(folder, "bin/node"));
+  for (const path of own) program(path, "exit 0");
+  // The programs of tests write reports; of scripts the one that is looked at runs.
+  program(
+    "bin/npm",
+    `case "$*" in
+  *test-totals.ts*) shift 2; exec "$@" ;;
+esac
+echo "npm $*" >>"${folder}/calls"
+for report in "\${TEST_REPORT-}" "\${TEST_REPORT_KUBE-}" "\${TEST_REPORT_E2E-}" "\${TEST_REPORT_HARDENING-}"; do
+  if [ -n "$report" ]; then echo '${green}' >"$report"; fi
+done`,
+  );
+});
+
+function program(path: string, text: string): void {
+  mkdirSync(dirname(join(folder, path)), { recursive: true });
+  writeFileSync(join(folder, path), `#!/bin/sh\n${text}\n`);
+  chmodSync(join(folder, path), 0o755);
+}
+
+function run() {
+  const { status, stdout } = spawnSync(join(folder, ".ci/run"), {
+    encoding: "utf8",
+    env: { PATH: join(folder, "bin"), TMPDIR: folder },
+  });
+  return {
+    status,
+    stdout,
+    end: stdout
+      .slice(stdout.lastIndexOf("\n== ") + 1)
+      .trimEnd()
+      .split("\n"),
+  };
+}
+
+describe("a run", () => {
+  test("without what a cluster takes ends with saying so", () => {
+    program("test/rig/kind/rig.sh", "echo 'docker is not installed'; echo 'ip is not installed'; exit 1");
+    const { status, end } = run();
+    expect(end).toEqual([
+      "== not run:",
+      "   npm run test:e2e: no cluster can be made here: docker is not installed; ip is not installed",
+      "3 passed, 0 failed",
+    ]);
+    expect(status).toBe(0);
+    expect(readFileSync(join(folder, "calls"), "utf8")).not.toContain("test:e2e");
+  });
+
+  test("with it runs everything, and says that nothing was left out", () => {
+    program("test/rig/kind/rig.sh", "exit 0");
+    const { status, end } = run();
+    expect(end).toEqual(["== nothing was left out", "4 passed, 0 failed"]);
+    expect(status).toBe(0);
+    const calls = readFileSync(join(folder, "calls"), "utf8");
+    for (const command of ["run check", "run test:kube", "run test:e2e", "run test:hardening", "run bench"]) {
+      expect(calls).toContain(`npm ${command}`);
+    }
+  });
+
+  test("goes on after a step that fails, names it, and fails", () => {
+    program("test/rig/kind/rig.sh", "exit 0");
+    program("scripts/check-production-install.sh", "exit 3");
+    const { status, stdout, end } = run();
+    expect(stdout).toContain("!! failed: scripts/check-production-install.sh\n");
+    expect(end.at(-1)).toBe("4 passed, 0 failed");
+    expect(status).toBe(1);
+  });
+});
