@@ -187,7 +187,7 @@ function licenseOf(license: string): { expression: string } | { license: { name:
 }
 
 /** From subresource integrity (base64) to hexadecimal digests. */
-function hashesOf(integrity: string): Component["hashes"] {
+function hashesOf(integrity: string): NonNullable<Component["hashes"]> {
   return integrity.split(/\s+/).map((each) => {
     const [algorithm = "", digest = ""] = each.split("-", 2);
     return {
