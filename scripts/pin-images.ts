@@ -84,13 +84,13 @@ export async function resolveDigest(image: Omit<PinnedReference, "digest">): Pro
 
 /** A token for reading what is public, from the server that a registry names (distribution's token authentication). */
 async function anonymousToken(challenge: string): Promise<string> {
-  const parameters = Object.fromEntries(
-    [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map((match) => [match[1], match[2]]),
+  const parameters = new Map(
+    [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", value = ""]) => [name, value]),
   );
-  const { realm, ...query } = parameters;
+  const realm = parameters.get("realm");
   if (realm === undefined) throw new Error(`the registry asks for ${challenge}, not for a token`);
   const url = new URL(realm);
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value ?? "");
+  for (const [name, value] of parameters) if (name !== "realm") url.searchParams.set(name, value);
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`${url.href} answered ${answer.status}`);
   const { token, access_token: accessToken } = (await answer.json()) as { token?: string; access_token?: string };
@@ -131,7 +131,8 @@ if (import.meta.main) {
     if (!isCheck && !isCurrent) console.log("written; run `npm run generate`, then the tests");
   } catch (error) {
     // Of a failed fetch the cause says why.
-    console.error(error instanceof Error ? `${error.message} ${String(error.cause ?? "")}` : error);
+    const { message, cause } = error as Error;
+    console.error(cause instanceof Error ? `${message}: ${cause.message}` : message);
     process.exitCode = 1;
   }
 }
