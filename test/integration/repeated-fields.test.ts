@@ -2,6 +2,7 @@
 import { connect } from "node:http2";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { startBackend, type TestBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -141,13 +142,17 @@ describe("a name that a CGI-style server takes for another", () => {
   });
 
   test("is refused where the setting says so", async () => {
-    const { ask, backend } = await start("source.address", { requestRules: { irregularNames: "reject" } });
+    const { ask, backend } = await start("source.address", {
+      requestRules: { ...defaultRequestRules, irregularNames: "reject" },
+    });
     expect(await ask(lines)).toBe(400);
     expect(backend.requests).toEqual([]);
   });
 
   test("is kept where the setting says so, and then comes once", async () => {
-    const { ask, backend } = await start("source.address", { requestRules: { irregularNames: "keep" } });
+    const { ask, backend } = await start("source.address", {
+      requestRules: { ...defaultRequestRules, irregularNames: "keep" },
+    });
     expect(await ask([...lines, "X_USER: eva"])).toBe(200);
     expect(received(backend, "x_user")).toEqual(["eve,eva"]);
   });

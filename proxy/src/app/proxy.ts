@@ -258,7 +258,16 @@ export class Proxy {
 
 /** What the settings say of reading requests. */
 function requestRules(settings: ProxySettings): RequestRules {
-  return { irregularNames: settings.irregularHeaderNames };
+  return {
+    irregularNames: settings.irregularHeaderNames,
+    path: {
+      escapedSlashes: settings.pathEscapedSlashes,
+      pathParameters: settings.pathParameters,
+      backslashes: settings.pathBackslashes,
+      repeatedSlashes: settings.pathRepeatedSlashes,
+      pathCase: settings.pathCase,
+    },
+  };
 }
 
 /** What the settings say of backends. */

@@ -17,6 +17,7 @@ import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
+import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
 import { irregularNameActions } from "../server/request-fields.ts";
 import { defaultRequestRules } from "../server/request-head.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
@@ -112,6 +113,41 @@ export const proxySettings = {
     env: "UPGRADE_PROTOCOLS",
     default: defaultUpgradeProtocols.join(","),
     help: "Protocols that a request may switch to, by Upgrade over HTTP/1.1 and by extended CONNECT over HTTP/2. Nothing that passes after the switch is matched, limited or logged.",
+  },
+  pathEscapedSlashes: {
+    kind: oneOf(...pathChoices.escapedSlashes),
+    flag: "path-escaped-slashes",
+    env: "PATH_ESCAPED_SLASHES",
+    default: defaultPathRules.escapedSlashes,
+    help: "What %2F and %5C in a path are: data (keep), a reason to answer 400 (reject), separators (decode), or data where the separator would lead to the same rule and limits, and 400 elsewhere (consistent).",
+  },
+  pathParameters: {
+    kind: oneOf(...pathChoices.pathParameters),
+    flag: "path-parameters",
+    env: "PATH_PARAMETERS",
+    default: defaultPathRules.pathParameters,
+    help: "What a semicolon and the rest of its path segment are: data (keep), a reason to answer 400 (reject), left out (strip), or data where the path without it leads to the same rule and limits, and 400 elsewhere (consistent).",
+  },
+  pathBackslashes: {
+    kind: oneOf(...pathChoices.backslashes),
+    flag: "path-backslashes",
+    env: "PATH_BACKSLASHES",
+    default: defaultPathRules.backslashes,
+    help: "What a backslash in a path is: a reason to answer 400 (reject), data (keep), or a slash (convert).",
+  },
+  pathRepeatedSlashes: {
+    kind: oneOf(...pathChoices.repeatedSlashes),
+    flag: "path-repeated-slashes",
+    env: "PATH_REPEATED_SLASHES",
+    default: defaultPathRules.repeatedSlashes,
+    help: "What several slashes in a row are: one slash (merge), data (keep), or a reason to answer 400 (reject).",
+  },
+  pathCase: {
+    kind: oneOf(...pathChoices.pathCase),
+    flag: "path-case",
+    env: "PATH_CASE",
+    default: defaultPathRules.pathCase,
+    help: "Whether paths keep their letters, or are matched, limited and sent in lower case, for backends that ignore case. Regular expressions see the lower case.",
   },
   irregularHeaderNames: {
     kind: oneOf(...irregularNameActions),

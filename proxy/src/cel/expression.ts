@@ -37,8 +37,7 @@ export interface Expression {
   readonly source: string;
   /** The earliest at which everything that it reads is known. */
   readonly phase: Phase;
-  /** Names of the query parameters that it reads. */
-  readonly query: QueryNames;
+  readonly target: TargetReads;
   /**
    * The expression's value for one request as text; numbers and booleans as CEL's `string()` writes them. Undefined
    * when it has none: a header that is absent, or any other error. Never throws.
@@ -67,10 +66,17 @@ export function parseExpression(source: string, use: Use = asKey): Result<Expres
   return parsed;
 }
 
-/** Names of the query parameters that a sound expression reads, whatever it is for. */
-export function queryRead(source: string): QueryNames {
+/** What an expression reads of the request target. */
+export interface TargetReads {
+  readonly path: boolean;
+  /** Names of the query parameters. */
+  readonly query: QueryNames;
+}
+
+/** What a sound expression, whatever it is for, reads of the request target. */
+export function targetReads(source: string): TargetReads {
   const parsed = parseExpression(source, { phase: "response", gives: "text" });
-  return parsed.ok ? parsed.value.query : [];
+  return parsed.ok ? parsed.value.target : { path: false, query: [] };
 }
 
 function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
@@ -98,10 +104,8 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
     const value = tryEvaluate(view);
     return value === failed ? undefined : value;
   };
-  return {
-    ok: true,
-    value: { source, phase: latestOf(checked.variables), query: checked.query, evaluate, tryEvaluate },
-  };
+  const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
+  return { ok: true, value: { source, phase: latestOf(checked.variables), target, evaluate, tryEvaluate } };
 }
 
 function acceptedTypes(types: readonly string[]): string {

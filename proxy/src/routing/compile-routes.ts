@@ -13,6 +13,7 @@ import { WorkBudget } from "../regex/work-budget.ts";
 import { HostTable } from "./host-table.ts";
 import { normalizePath } from "./normalize-path.ts";
 import { PathIndex } from "./path-index.ts";
+import { defaultPathRules, type PathRules } from "./path-rules.ts";
 import { comparePrecedence, type RankedMatch } from "./precedence.ts";
 
 export type { RequestHead } from "./conditions.ts";
@@ -50,10 +51,14 @@ export type CompileRule<T> = (listener: Listener, route: Route, rule: RouteRule)
 export const maxMatchUnits = 50_000;
 
 /** Of listeners with equal hostnames the first serves; translation reports the others as conflicted. */
-export function compileRoutes<T>(bind: Bind, compileRule: CompileRule<T>): RouteIndex<T> {
+export function compileRoutes<T>(
+  bind: Bind,
+  compileRule: CompileRule<T>,
+  pathRules: PathRules = defaultPathRules,
+): RouteIndex<T> {
   const listeners = new HostTable<CompiledListener<T>>();
   for (const listener of bind.listeners) {
-    listeners.add(listener.hostname, { listener, hosts: compileHosts(listener, compileRule) });
+    listeners.add(listener.hostname, { listener, hosts: compileHosts(listener, { compileRule, pathRules }) });
   }
   // One for all requests: a search begins and ends without a pause.
   const budget = new WorkBudget(0);
@@ -88,11 +93,16 @@ interface RankedResult<T> extends RankedMatch {
   readonly result: RouteMatch<T>;
 }
 
-function compileHosts<T>(listener: Listener, compileRule: CompileRule<T>): HostTable<CompiledHost<T>> {
+interface CompileContext<T> {
+  readonly compileRule: CompileRule<T>;
+  readonly pathRules: PathRules;
+}
+
+function compileHosts<T>(listener: Listener, context: CompileContext<T>): HostTable<CompiledHost<T>> {
   const byHostname = new Map<string | undefined, RankedResult<T>[]>();
   const queryNames = queryNamesOf(listener);
   for (const route of listener.routes) {
-    const ranked = rankMatches(listener, route, queryNames, compileRule);
+    const ranked = rankMatches(listener, route, queryNames, context);
     for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
       const sharing = byHostname.get(hostname);
       if (sharing === undefined) byHostname.set(hostname, [...ranked]);
@@ -123,22 +133,22 @@ function rankMatches<T>(
   listener: Listener,
   route: Route,
   queryNames: ReadonlySet<string>,
-  compileRule: CompileRule<T>,
+  { compileRule, pathRules }: CompileContext<T>,
 ): RankedResult<T>[] {
   return route.rules.flatMap((rule, ruleIndex) => {
     const compiled = compileRule(listener, route, rule);
     return rule.matches.map((written, matchIndex) => {
-      const match = normalizeMatch(written);
+      const match = normalizeMatch(written, pathRules);
       return { match, route, ruleIndex, matchIndex, result: { listener, route, rule, match, compiled, queryNames } };
     });
   });
 }
 
 /** Gives a path value the form in which request paths arrive, so that `/caf%c3%a9` and `/caf%C3%A9` are one. */
-function normalizeMatch(match: Match): Match {
+function normalizeMatch(match: Match, pathRules: PathRules): Match {
   const { kind, value } = match.path;
   if (kind === "RegularExpression") return match;
-  const normalized = normalizePath(value) ?? value;
+  const normalized = normalizePath(value, pathRules) ?? value;
   const isSlashed = kind === "PathPrefix" && normalized.length > 1 && normalized.endsWith("/");
   return { ...match, path: { kind, value: isSlashed ? normalized.slice(0, -1) : normalized } };
 }

@@ -1,80 +1,149 @@
 /**
- * Brings a request target to the one form that is matched and forwarded, so that no spelling of a path reaches a
- * backend past the rule, and the limits, that its plain spelling would meet.
+ * Brings a request target to the one form that is matched, limited, logged and forwarded, so that no spelling of a path
+ * reaches a backend past the rule, and the limits, that its plain spelling would meet.
  *
- * What is done follows RFC 3986 §6.2.2 and what Envoy and nginx do at the edge: percent-encoded unreserved characters
- * are decoded once, other escapes get upper-case digits, runs of slashes become one, `.` and `..` segments are removed.
- * `%2F` stays data and never becomes a separator (package and project names carry it). What two readers could take for
- * different paths is refused rather than guessed at. The query is left byte for byte.
+ * Percent-encoded characters that a path segment may hold as they are get decoded once (RFC 3986 §6.2.2.2, and beyond it
+ * the delimiters of §3.3, which servers decode alike), other escapes get upper-case digits (§6.2.2.1), `.` and `..`
+ * segments are removed (§5.2.4). `PathRules` decides about the spellings that some servers read one way and some another.
+ * What two readers could take for different paths is refused rather than guessed at. The query is left byte for byte.
  */
+import { defaultPathRules, type PathRules } from "./path-rules.ts";
 
 const PERCENT = 0x25;
 const SLASH = 0x2f;
 const DOT = 0x2e;
+const SEMICOLON = 0x3b;
 const BACKSLASH = 0x5c;
 const QUESTION_MARK = 0x3f;
 const HASH = 0x23;
 const TILDE = 0x7e;
+const UPPER_A = 0x41;
+const UPPER_Z = 0x5a;
 
 /**
  * Returns the normalised target (query included), or `undefined` when it must be answered with 400: it does not begin
- * with `/`, or the path holds a broken escape, NUL, a fragment, bytes beyond ASCII that some servers take for their
- * escapes (HTTP/2 carries them), or dots and separators in a spelling that some servers read as `..` and others as data
- * (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of `OPTIONS *` passes as it is.
+ * with `/`, or the path holds a broken escape, NUL, a fragment, an overlong UTF-8 sequence, bytes beyond ASCII that some
+ * servers take for their escapes (HTTP/2 carries them), a spelling that `rules` rejects, or dots and separators in a
+ * spelling that some servers read as `..` and others as data (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of
+ * `OPTIONS *` passes as it is.
  */
-export function normalizePath(target: string): string | undefined {
-  if (isPlain(target)) return target;
+export function normalizePath(target: string, rules: PathRules = defaultPathRules): string | undefined {
+  if (isPlain(target, rules.pathCase === "lower")) return target;
   if (target.charCodeAt(0) !== SLASH) return target === "*" ? target : undefined;
-  const queryStart = target.indexOf("?");
-  const path = queryStart === -1 ? target : target.slice(0, queryStart);
-  const query = queryStart === -1 ? "" : target.slice(queryStart);
-
-  const decoded = decodeUnreserved(path);
+  const [path, query] = splitTarget(target);
+  const decoded = decodeSafe(path);
   if (decoded === undefined || isAmbiguous(decoded)) return undefined;
-  return removeDotSegments(decoded) + query;
+  const chosen = applyRules(decoded, rules);
+  return chosen === undefined ? undefined : chosen + query;
+}
+
+/**
+ * The paths, normalised and without the query, that servers could read a normalised target as, where `rules` asks that
+ * all of them lead to the same rule. Empty for nearly every request. The target's own reading is not among them.
+ */
+export function otherReadings(target: string, rules: PathRules): readonly string[] {
+  const decodes = rules.escapedSlashes === "consistent" && (target.includes("%2F") || target.includes("%5C"));
+  const strips = rules.pathParameters === "consistent" && (target.includes(";") || target.includes("%3B"));
+  if (!decodes && !strips) return [];
+  const [path] = splitTarget(target);
+  const readings = new Set<string>();
+  const read = (reading: string): void => {
+    readings.add(withoutDotSegments(reading, rules.repeatedSlashes));
+  };
+  if (decodes) read(withPlainSlashes(path));
+  if (strips) {
+    read(withoutParameters(path));
+    read(withoutParameters(path.replaceAll("%3B", ";")));
+  }
+  if (decodes && strips) {
+    read(withoutParameters(withPlainSlashes(path.replaceAll("%3B", ";"))));
+    read(withPlainSlashes(withoutParameters(path)));
+  }
+  readings.delete(path);
+  return [...readings];
 }
 
 /** True for the paths that nearly all requests have, found in one pass that allocates nothing. */
-function isPlain(target: string): boolean {
+function isPlain(target: string, isLowered: boolean): boolean {
   if (target.charCodeAt(0) !== SLASH) return false;
   let previous = 0;
   for (let at = 0; at < target.length; at++) {
     const char = target.charCodeAt(at);
     if (char === QUESTION_MARK) return true;
-    if (char === PERCENT || char === BACKSLASH || char === HASH || char > TILDE) return false;
+    if (char === PERCENT || char === BACKSLASH || char === HASH || char === SEMICOLON || char > TILDE) return false;
     if (previous === SLASH && (char === SLASH || char === DOT)) return false;
+    if (isLowered && char >= UPPER_A && char <= UPPER_Z) return false;
     previous = char;
   }
   return true;
 }
 
+/** The path and the query, which begins with its question mark or is empty. */
+function splitTarget(target: string): readonly [path: string, query: string] {
+  const queryStart = target.indexOf("?");
+  return queryStart === -1 ? [target, ""] : [target.slice(0, queryStart), target.slice(queryStart)];
+}
+
 const ESCAPE = /%[0-9A-Fa-f]{2}/g;
 const BROKEN_ESCAPE = /%(?![0-9A-Fa-f]{2})/;
-const UNRESERVED = /[A-Za-z0-9\-._~]/;
+/**
+ * Unreserved characters, and the delimiters that a segment may hold (RFC 3986 §3.3). Without `;`, which begins a path
+ * parameter for some servers, and `+`, which some read as a space and others as itself.
+ */
+const SAFE = /[A-Za-z0-9\-._~!$&'()*,=:@]/;
 
-/** RFC 3986 §6.2.2.1 and §6.2.2.2; `undefined` when a `%` is not followed by two hexadecimal digits. */
-function decodeUnreserved(path: string): string | undefined {
+/** `undefined` when a `%` is not followed by two hexadecimal digits. */
+function decodeSafe(path: string): string | undefined {
   // A lone `%` is refused and not kept: `%%32e` would become `%2e`, which the backend would decode to a dot.
   if (BROKEN_ESCAPE.test(path)) return undefined;
   return path.replace(ESCAPE, (escape) => {
     const char = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return UNRESERVED.test(char) ? char : escape.toUpperCase();
+    return SAFE.test(char) ? char : escape.toUpperCase();
   });
+}
+
+/** RFC 3986 has no place for them but in escapes. */
+const BEYOND_TILDE = /[^\0-~]/;
+/** More bytes than the character needs (RFC 3629 §3): lenient decoders read `%C0%AF` as a slash. */
+const OVERLONG = /%C[01]%[89AB]|%E0%[89]|%F0%8/;
+
+function isAmbiguous(path: string): boolean {
+  return path.includes("#") || BEYOND_TILDE.test(path) || path.includes("%00") || OVERLONG.test(path);
 }
 
 /** A dot segment with a separator of another server on one of its sides, `/..;x/` (servlet path parameters) included. */
 const FOREIGN_DOT_SEGMENT =
   /(?:^|\/|\\|%2F|%5C)\.{1,2}(?:\\|%2F|%5C|;|%3B)|(?:\\|%2F|%5C)\.{1,2}(?:$|\/|\\|%2F|%5C|;|%3B)/;
 
-/** RFC 3986 has no place for them but in escapes. */
-const BEYOND_TILDE = /[^\0-~]/;
+function applyRules(decoded: string, rules: PathRules): string | undefined {
+  let path = decoded;
+  if (rules.escapedSlashes === "reject" && /%2F|%5C/.test(path)) return undefined;
+  if (rules.escapedSlashes === "decode") path = path.replaceAll("%2F", "/").replaceAll("%5C", "\\");
+  if (rules.backslashes === "convert") path = path.replaceAll("\\", "/");
+  else if (rules.backslashes === "reject" && path.includes("\\")) return undefined;
+  if (rules.pathParameters === "reject" && /;|%3B/.test(path)) return undefined;
+  if (FOREIGN_DOT_SEGMENT.test(path)) return undefined;
+  if (rules.pathParameters === "strip") path = withoutParameters(path);
+  if (rules.repeatedSlashes !== "merge" && path.includes("//")) {
+    // Whether `..` takes an empty segment away is read in two ways.
+    if (rules.repeatedSlashes === "reject" || /\/\.{1,2}(?:\/|$)/.test(path)) return undefined;
+  }
+  if (rules.pathCase === "lower") path = path.toLowerCase().replace(ESCAPE, (escape) => escape.toUpperCase());
+  return withoutDotSegments(path, rules.repeatedSlashes);
+}
 
-function isAmbiguous(path: string): boolean {
-  return path.includes("#") || BEYOND_TILDE.test(path) || path.includes("%00") || FOREIGN_DOT_SEGMENT.test(path);
+function withPlainSlashes(path: string): string {
+  return path.replace(/%2F|%5C|\\/g, "/");
+}
+
+function withoutParameters(path: string): string {
+  return path.replace(/;[^/]*/g, "");
 }
 
 /** RFC 3986 §5.2.4 over a path whose empty segments are dropped first, so that `/a//../b` is `/b` for everybody. */
-function removeDotSegments(path: string): string {
+function withoutDotSegments(path: string, repeatedSlashes: PathRules["repeatedSlashes"]): string {
+  // What is left of them stands beside no dot segment.
+  if (repeatedSlashes === "keep" && path.includes("//")) return path;
   const kept: string[] = [];
   const segments = path.split("/");
   const last = segments[segments.length - 1] ?? "";

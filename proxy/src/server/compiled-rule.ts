@@ -1,6 +1,6 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
 import { isIP } from "node:net";
-import { queryRead } from "../cel/expression.ts";
+import { targetReads } from "../cel/expression.ts";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
 import type { Cors, Mirror } from "../ir/filter.ts";
 import type {
@@ -38,6 +38,8 @@ export interface CompiledRule {
   readonly cors: Cors | undefined;
   /** Query parameters that some expression of the limits reads. */
   readonly queryNames: ParameterNames;
+  /** Whether some expression of the limits reads the path. */
+  readonly readsPath: boolean;
   readonly timeouts: Timeouts | undefined;
   readonly retry: RetryPolicy | undefined;
   /** Of the rule, where it redirects; then no target is picked. */
@@ -88,7 +90,7 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),
     cors: filters.cors,
-    queryNames: queryNamesOf(rule),
+    ...readsOf(rule),
     timeouts: rule.timeouts,
     retry: rule.retry,
     redirect: redirectOf(filters),
@@ -96,19 +98,21 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
   };
 }
 
-function queryNamesOf({ limits, globalLimits = [] }: RouteRule): ParameterNames {
+/** What the expressions of a rule's limits read of the request target. */
+function readsOf({ limits, globalLimits = [] }: RouteRule): Pick<CompiledRule, "queryNames" | "readsPath"> {
   const descriptors = globalLimits.flatMap((limit) => limit.descriptors);
   const sources = [
     ...[...limits, ...globalLimits.flatMap(({ fallback }) => fallback)].map(({ key }) => key),
     ...descriptors.flatMap(({ entries, cost }) => [cost, ...entries.map(({ expression }) => expression)]),
   ];
+  const reads = sources.flatMap((source) => (source === undefined ? [] : targetReads(source)));
   const names = new Set<string>();
-  for (const source of sources) {
-    const read = source === undefined ? [] : queryRead(source);
-    if (read === "all") return "all";
-    for (const name of read) names.add(name);
+  let readsWholeQuery = false;
+  for (const { query } of reads) {
+    if (query === "all") readsWholeQuery = true;
+    else for (const name of query) names.add(name);
   }
-  return names;
+  return { queryNames: readsWholeQuery ? "all" : names, readsPath: reads.some(({ path }) => path) };
 }
 
 function redirectOf(filters: CompiledFilters): RedirectTarget | undefined {

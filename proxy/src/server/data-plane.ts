@@ -20,6 +20,8 @@ import { readPreflight } from "../filters/cors.ts";
 import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { patternsOf } from "../routing/route-patterns.ts";
 import { BudgetExceeded } from "../regex/work-budget.ts";
+import { otherReadings } from "../routing/normalize-path.ts";
+import type { PathRules } from "../routing/path-rules.ts";
 import { Rotations } from "../routing/weighted.ts";
 import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
@@ -35,7 +37,7 @@ import { LinkedSet } from "./linked-set.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import { defaultRequestRules, type RequestHead, type RequestRules } from "./request-head.ts";
-import { matchTooCostly, misdirected } from "./own-answers.ts";
+import { ambiguousPath, matchTooCostly, misdirected } from "./own-answers.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
@@ -98,6 +100,7 @@ interface OpenBind {
   readonly server: BindServer;
   readonly services: ExchangeServices;
   routes: RouteIndex<CompiledRule>;
+  readonly rules: RequestRules;
 }
 
 /** New connections to a backend, and silence on it, are given up after these. */
@@ -106,6 +109,7 @@ const idleTimeoutMs = 300_000;
 
 export class DataPlane {
   readonly #options: DataPlaneOptions;
+  readonly #requestRules: RequestRules;
   /** Takes watches of operators. */
   readonly tracer: Tracer;
   readonly #backends: Backends;
@@ -119,6 +123,7 @@ export class DataPlane {
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
+    this.#requestRules = options.requestRules ?? defaultRequestRules;
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
@@ -158,7 +163,11 @@ export class DataPlane {
     for (const bind of snapshot.binds) {
       const context = { ...shared, listenerPort: bind.port };
       await preparePatterns(bind);
-      const routes = compileRoutes(bind, (listener, route, rule) => compileRule(context, listener, route, rule));
+      const routes = compileRoutes(
+        bind,
+        (listener, route, rule) => compileRule(context, listener, route, rule),
+        this.#requestRules.path,
+      );
       const open = this.#binds.get(bindName(bind));
       try {
         if (open === undefined) await this.#open(bind, routes);
@@ -224,7 +233,7 @@ export class DataPlane {
   }
 
   async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
-    const { observer, portOf, listenAddress, reusePort, expectsProxyHeader, requestRules } = this.#options;
+    const { observer, portOf, listenAddress, reusePort, expectsProxyHeader } = this.#options;
     const name = bindName(bind);
     const options = {
       host: bind.address ?? listenAddress,
@@ -233,14 +242,14 @@ export class DataPlane {
       clock: this.#options.clock,
       expectsProxyHeader,
       upgradeProtocols: this.#upgradeProtocols,
-      rules: requestRules ?? defaultRequestRules,
+      rules: this.#requestRules,
       onRequest: (downstream: Downstream) => serve(open, downstream),
       onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),
     };
     const server = await BindServer.open(options, tlsListeners(bind));
-    const open: OpenBind = { name, server, routes, services: this.#servicesOf(name) };
+    const open: OpenBind = { name, server, routes, rules: this.#requestRules, services: this.#servicesOf(name) };
     this.#binds.set(name, open);
   }
 
@@ -282,7 +291,7 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   );
 }
 
-function serve({ routes, services }: OpenBind, downstream: Downstream): DownstreamEvents {
+function serve({ routes, rules, services }: OpenBind, downstream: Downstream): DownstreamEvents {
   const exchange = new Exchange(services, downstream);
   const { head, connection } = downstream;
   const match = findRule(routes, head);
@@ -290,8 +299,28 @@ function serve({ routes, services }: OpenBind, downstream: Downstream): Downstre
   const listener = known === undefined ? routes.findListener(head.authority) : known.listener;
   if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener);
   else if (match === "tooCostly") exchange.refuse(matchTooCostly, listener);
+  else if (match !== undefined && isReadOtherwise(routes, head, match, rules.path))
+    exchange.refuse(ambiguousPath, listener);
   else exchange.serve(match, listener);
   return exchange;
+}
+
+/** Whether a server could read the path in a way that belongs to another rule, or counts differently for a limit. */
+function isReadOtherwise(
+  routes: RouteIndex<CompiledRule>,
+  head: RequestHead,
+  { compiled }: RouteMatch<CompiledRule>,
+  rules: PathRules,
+): boolean {
+  const readings = otherReadings(head.path, rules);
+  if (readings.length === 0) return false;
+  if (compiled.readsPath) return true;
+  const queryStart = head.path.indexOf("?");
+  const query = queryStart === -1 ? "" : head.path.slice(queryStart);
+  return readings.some((path) => {
+    const found = findRule(routes, { ...head, path: path + query });
+    return found === undefined || found === "tooCostly" || found.compiled !== compiled;
+  });
 }
 
 /** Compiling so much, by the size of patterns, takes some milliseconds; then requests have their turn. */

@@ -49,6 +49,12 @@ export const requestTimeout: OwnAnswer = {
 };
 /** Gateway API `HTTPCORSFilter.allowOrigins` */
 export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllowed", body: "origin not allowed" };
+/** Servers read the path in several ways, which belong to different rules or limits. */
+export const ambiguousPath: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "the path can be read in more than one way",
+};
 /** A query parameter that a match or a limit reads comes twice with different values, and servers disagree which counts. */
 export const conflictingParameter: OwnAnswer = {
   status: 400,

@@ -6,6 +6,7 @@
 import { isProtocolName } from "../upstream/upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/conditions.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
+import { defaultPathRules, type PathRules } from "../routing/path-rules.ts";
 import { type IrregularNameAction, requestFields } from "./request-fields.ts";
 
 /** What policies and the upstream need of a request beyond what routing does. */
@@ -19,9 +20,10 @@ export type Scheme = "http" | "https";
 /** How requests are read, as the settings say. */
 export interface RequestRules {
   readonly irregularNames: IrregularNameAction;
+  readonly path: PathRules;
 }
 
-export const defaultRequestRules: RequestRules = { irregularNames: "drop" };
+export const defaultRequestRules: RequestRules = { irregularNames: "drop", path: defaultPathRules };
 
 /** Why a request is refused before anything looks at it. */
 export interface HeadFault {
@@ -167,7 +169,7 @@ function checked(
   if (authority.length > 262 || !authorityPattern.test(authority))
     return { status: 400, message: "Host is not a host name or address with an optional port" };
   if (path.includes("#")) return { status: 400, message: "request target with a fragment" };
-  const normalized = normalizePath(path);
+  const normalized = normalizePath(path, rules.path);
   if (normalized === undefined) return { status: 400, message: "request target is not a valid path" };
   const fields = requestFields(rawHeaders, rules.irregularNames);
   if ("message" in fields) return fields;
