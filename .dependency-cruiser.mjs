@@ -27,8 +27,12 @@ const proxy = {
   // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
   // buffer: whether a text is UTF-8.
   llm: { layers: ["ir"], packages: [], core: ["zlib", "stream", "buffer"] },
-  // How servers are trusted is one thing, whoever calls them.
-  policy: { layers: ["ir", "cel", "upstream/client-tls.ts"], packages: ["node-cache"], core: ["crypto", "net", "tls"] },
+  // How servers are trusted, and which addresses are connected to, is one thing, whoever calls them.
+  policy: {
+    layers: ["ir", "cel", "upstream/client-tls.ts", "upstream/guarded-lookup.ts"],
+    packages: ["node-cache"],
+    core: ["crypto", "net", "tls"],
+  },
   upstream: { layers: ["ir"], packages: ["undici"] },
   telemetry: { layers: ["ir", "cel/request-view.ts"], packages: ["pino", "prom-client"] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.

@@ -106,5 +106,6 @@ function proxyDefaults(settings: ControllerSettings) {
     serviceType: settings.proxyServiceType,
     clusterRole: settings.proxyClusterRole,
     hasNetworkPolicy: settings.proxyNetworkPolicy === "on",
+    allowedAddresses: settings.proxyAllowBackendAddress ?? [],
   };
 }

@@ -1,4 +1,5 @@
 /** The kinds of values that settings have. Each reads one text and says what it accepts when it cannot. */
+import { isIP } from "node:net";
 
 export interface SettingKind<T> {
   /** Stands for the value in help texts: `N`, `HOST:PORT`. Empty for a switch, whose flag takes no value. */
@@ -74,6 +75,11 @@ export interface SocketAddress {
   readonly port: number;
 }
 
+/** `host:port`, with brackets around an IPv6 address. */
+export function renderSocketAddress({ host, port }: SocketAddress): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
 /** `HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address of the machine. */
 export const socketAddress: SettingKind<SocketAddress> = {
   placeholder: "HOST:PORT",
@@ -82,6 +88,18 @@ export const socketAddress: SettingKind<SocketAddress> = {
     const [, ipv6, name = "", port] = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/]*)):(\d{1,5})$/.exec(value) ?? [];
     if (port === undefined || Number(port) > 65_535) return undefined;
     return { host: ipv6 ?? (name === "" ? "::" : name), port: Number(port) };
+  },
+};
+
+/** IP addresses with ports, separated by commas: `127.0.0.1:8081,[::1]:8081`. */
+export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
+  placeholder: "IP:PORT,…",
+  accepted: "IP:PORT or [IPV6]:PORT, separated by commas",
+  parse(value) {
+    const addresses = value.split(",").map((each) => socketAddress.parse(each.trim()));
+    const isSound = (each: SocketAddress | undefined): each is SocketAddress =>
+      each !== undefined && isIP(each.host) !== 0 && each.port > 0;
+    return addresses.every(isSound) ? addresses : undefined;
   },
 };
 

@@ -1,6 +1,7 @@
 /** HTTP/2 endpoints that leave (GOAWAY) or refuse streams: what they have taken is finished, all else goes elsewhere, once. */
 import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
+import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, onTestFinished, test } from "vitest";
 import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
@@ -134,7 +135,11 @@ test("the end of the proxy amid a call to it harms nothing", async () => {
   const owner = { load: { inFlight: 0, waiting: 0 }, onFailed: () => undefined };
   const endpoint = { host: "127.0.0.1", port, name: "e" };
   const timeouts = { connectTimeoutMs: 5_000, idleTimeoutMs: 5_000, maxWaitMs: 5_000, maxConnections: 8 };
-  const pool = new EndpointPool({ endpoint, protocol: "h2" }, owner, { ...timeouts, clock });
+  const pool = new EndpointPool({ endpoint, protocol: "h2" }, owner, {
+    ...timeouts,
+    clock,
+    addresses: new AddressGuard(unrestricted),
+  });
   const send = (path: string) =>
     new Promise<string>((resolve) => {
       const sink = {

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { describeCluster, eventually } from "./support/cluster.ts";
-import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { type ControllerProcess, type ControllerSetup, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
 
 const namespace = "last-good";
@@ -19,6 +19,7 @@ describeCluster("what was good", (cluster) => {
   let directory: string;
   let first: Certificate;
   let second: Certificate;
+  let setup: ControllerSetup;
   let controller: ControllerProcess | undefined;
   let proxy: GatewayProcess | undefined;
   let backend: Server;
@@ -93,8 +94,15 @@ spec:
     - {name: http, port: ${http}, protocol: HTTP}
     - {name: https, port: ${https}, protocol: HTTPS, tls: {certificateRefs: [{name: cert}]}}
 ---${[certificate(first.cert, first.key), apiKey("sk-1"), llm(port), route(`{${to}}`)].join("---")}`);
-    controller = await startController({ kubeconfig: cluster.kubeconfig, namespace });
-    proxy = await startGatewayProcess(cluster.kubeconfig, `${namespace}/web`);
+    setup = {
+      ...{ kubeconfig: cluster.kubeconfig, namespace },
+      args: ["--proxy-allow-backend-address", `127.0.0.1:${port}`],
+    };
+    controller = await startController(setup);
+    proxy = await startGatewayProcess(cluster.kubeconfig, `${namespace}/web`, [
+      "--allow-backend-address",
+      `127.0.0.1:${port}`,
+    ]);
     await eventually(
       () => getStatus(http, "a.test"),
       (status) => status === 200,
@@ -158,7 +166,7 @@ spec:
   test("a replica that takes the lead knows what was sound while another led", async () => {
     await cluster.apply(certificate(first.cert, first.key));
     await listenerCondition("ResolvedRefs", "ResolvedRefs");
-    const standby = await startController({ kubeconfig: cluster.kubeconfig, namespace, identity: "two" });
+    const standby = await startController({ ...setup, identity: "two" });
     try {
       await expect.poll(() => standby.log.some(({ msg }) => msg === "ready")).toBe(true);
       await cluster.apply(certificate(second.cert, first.key));
@@ -172,7 +180,7 @@ spec:
     } finally {
       await standby.stop();
     }
-    controller = await startController({ kubeconfig: cluster.kubeconfig, namespace });
+    controller = await startController(setup);
   });
 
   test("a provider's key is sent on while its Secret is empty", async () => {

@@ -41,9 +41,12 @@ spec: {controllerName: ${controllerName}}
     controller = await startController({
       kubeconfig: cluster.kubeconfig,
       namespace,
-      args: ["--proxy-service-type", "ClusterIP"],
+      args: ["--proxy-service-type", "ClusterIP", "--proxy-allow-backend-address", `127.0.0.1:${backendPort}`],
     });
-    proxy = await startGatewayProcess(cluster.kubeconfig, `${namespace}/web`);
+    proxy = await startGatewayProcess(cluster.kubeconfig, `${namespace}/web`, [
+      "--allow-backend-address",
+      `127.0.0.1:${backendPort}`,
+    ]);
     await eventually(
       () => getStatus(port, "plain.open.test"),
       (status) => status === 200,

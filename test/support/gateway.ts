@@ -12,7 +12,7 @@ import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts"
 import { DataPlane, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { noCredentials } from "../../proxy/src/translate/credentials.ts";
-import { type Translation, translate } from "../../proxy/src/translate/translate.ts";
+import { type TranslateOptions, type Translation, translate } from "../../proxy/src/translate/translate.ts";
 
 export interface TestGateway {
   readonly clock: FakeClock;
@@ -33,13 +33,15 @@ export interface TestGatewayOptions
   extends Partial<
     Pick<
       DataPlaneOptions,
-      "upstream" | "resolveName" | "random" | "streamIdleTimeoutMs" | "upgradeProtocols" | "requestRules"
+      "upstream" | "resolveName" | "addresses" | "random" | "streamIdleTimeoutMs" | "upgradeProtocols" | "requestRules"
     >
   > {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
   /** Serves what is sound of manifests with faults in their text. Default false. */
   readonly expectsFaults?: boolean;
+  /** Absent: manifests may name every address. */
+  readonly refuseAddress?: NonNullable<TranslateOptions["refuseAddress"]>;
 }
 
 /** Parses and translates `manifests`, which must be without a fault unless one is expected, and serves them. */
@@ -50,7 +52,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
   let credentials = noCredentials;
-  const { expectsProxyHeader = false, expectsFaults = false, ...upstream } = options;
+  const { expectsProxyHeader = false, expectsFaults = false, refuseAddress, ...upstream } = options;
   const dataPlane = new DataPlane({
     clock,
     random: () => 0,
@@ -78,7 +80,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   async function apply(text: string): Promise<Translation> {
     const parsed = parseManifests([{ path: "test.yaml", text }]);
     if (parsed.problems.length > 0 && !expectsFaults) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
-    const translation = translate(parsed.resources, { before: credentials });
+    const translation = translate(parsed.resources, { before: credentials, ...(refuseAddress && { refuseAddress }) });
     credentials = translation.credentials;
     const failures = await dataPlane.apply({ generation: ++generation, ...translation });
     if (failures.length > 0) throw new Error(JSON.stringify(failures));

@@ -76,7 +76,7 @@ export type NotAcceptedReason =
 export type InvalidRuleReason = "UnsupportedValue" | "IncompatibleFilters";
 
 /** Why a rule's backend cannot be used; its share of the traffic is answered with 500. */
-export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound";
+export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound" | "ForbiddenAddress";
 
 export type RouteCondition = ConditionsOf<{
   Accepted: "Accepted" | NotAcceptedReason;
@@ -101,7 +101,9 @@ export type PolicyCondition = ConditionsOf<{
   Attached: "Attached" | "TargetNotFound" | "Pending";
 }>;
 
-export type BackendCondition = ConditionsOf<{ Accepted: "Accepted" | "Invalid" | "InvalidSecretRef" }>;
+export type BackendCondition = ConditionsOf<{
+  Accepted: "Accepted" | "Invalid" | "InvalidSecretRef" | "ForbiddenAddress";
+}>;
 
 export interface GatewayClassStatus {
   readonly name: string;

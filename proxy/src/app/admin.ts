@@ -12,6 +12,7 @@ import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
+import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { decisionCapacity } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
@@ -106,8 +107,9 @@ function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
 }
 
 function renderObject(value: Extract<ProxySettings[keyof ProxySettings], object>): string {
-  if ("join" in value) return value.join(",");
-  return "host" in value ? `${value.host}:${value.port}` : `${value.namespace}/${value.name}`;
+  if ("namespace" in value) return `${value.namespace}/${value.name}`;
+  if ("host" in value) return renderSocketAddress(value);
+  return value.map((each) => (typeof each === "string" ? each : renderSocketAddress(each))).join(",");
 }
 
 function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpoint>[0] {

@@ -32,7 +32,7 @@ export interface SourcedResources {
   readonly rejected?: readonly RejectedResource[];
   /** Where they came from, as far as that can be told. */
   readonly inForce: InForceByKey;
-  readonly options?: Omit<TranslateOptions, "before">;
+  readonly options?: Omit<TranslateOptions, "before" | "refuseAddress">;
 }
 
 export interface ConfigurationOptions {
@@ -45,6 +45,8 @@ export interface ConfigurationOptions {
    * cluster that changes all the time.
    */
   readonly repeatsProblems: boolean;
+  /** As `TranslateOptions.refuseAddress`; absent: nothing is refused. */
+  readonly refuseAddress?: TranslateOptions["refuseAddress"];
   /** Serves a snapshot; resolves with the binds that could not be opened. */
   readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
   /** Called when an attempt to open what is to be served is over. */
@@ -122,8 +124,12 @@ export class Configuration {
   }
 
   async #take(sourced: SourcedResources): Promise<Taken> {
-    const { log, clock, onServed, onTaken } = this.#options;
-    const translation = translate(sourced.resources, { ...sourced.options, before: this.#credentials });
+    const { log, clock, refuseAddress, onServed, onTaken } = this.#options;
+    const translation = translate(sourced.resources, {
+      ...sourced.options,
+      ...(refuseAddress && { refuseAddress }),
+      before: this.#credentials,
+    });
     const { binds, backends, problems: found } = translation;
     const statuses = withRejected(translation.statuses, sourced.rejected ?? []);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];

@@ -3,6 +3,7 @@ import type { LearnedLimit } from "@gatewayproxy/admin-api/limits";
 import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { ThreadTasks } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import type { AddressRules } from "@gatewayproxy/runtime/address-rules";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
@@ -22,6 +23,8 @@ export interface WorkerStart {
   readonly trustedHops: number;
   readonly streamIdleTimeoutMs: number;
   readonly upstream: UpstreamSettings;
+  /** Where nothing connects to. */
+  readonly addresses: AddressRules;
   /** False for a worker alone. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;

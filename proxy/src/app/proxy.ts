@@ -3,6 +3,7 @@
  * readiness, and the way down. Everything that knows everything is here.
  */
 import { fileURLToPath } from "node:url";
+import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
@@ -54,6 +55,10 @@ export class Proxy {
   readonly #counterBytes: number;
   readonly #configuration: Configuration;
   #hasServed = false;
+  /** Where the servers for operators listen. */
+  readonly #own: SocketAddress[] = [];
+  /** Judges backends; knows all when those servers have opened. */
+  #addresses = new AddressGuard(unrestricted);
   /** How to undo what has been started, the last first. */
   readonly #undo: ShutdownStep[] = [];
 
@@ -93,6 +98,7 @@ export class Proxy {
       log: logs.logger("proxy::config"),
       clock,
       random: Math.random,
+      refuseAddress: (host, port) => this.#addresses.refusalOfHost(host, port),
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onServed: (served) => this.#takeServed(served),
@@ -109,7 +115,7 @@ export class Proxy {
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
     const taken = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
-    const problems = taken.length > 0 ? taken : await proxy.#openSource();
+    const problems = taken.length > 0 ? taken : await proxy.#serve();
     if (problems.length === 0) return { ok: true, value: proxy };
     await proxy.stop();
     return { ok: false, problems };
@@ -179,15 +185,24 @@ export class Proxy {
   async #openServer(
     setting: string,
     name: string,
-    open: () => Promise<{ close(): Promise<void> }>,
+    open: () => Promise<{ readonly address: SocketAddress; close(): Promise<void> }>,
   ): Promise<readonly Problem[]> {
     try {
       const server = await open();
+      this.#own.push(server.address);
       this.#undo.unshift({ name: `close ${name}`, run: () => server.close() });
       return [];
     } catch (error) {
       return [{ path: setting, message: describeListenFault(error) }];
     }
+  }
+
+  /** Starts the workers, which must know where they may not connect to before they serve anything. */
+  async #serve(): Promise<readonly Problem[]> {
+    const rules = addressRules(this.#options.settings, this.#own);
+    this.#addresses = new AddressGuard(rules);
+    this.#pool.open(rules);
+    return await this.#openSource();
   }
 
   async #openSource(): Promise<readonly Problem[]> {
@@ -268,6 +283,11 @@ function requestRules(settings: ProxySettings): RequestRules {
       pathCase: settings.pathCase,
     },
   };
+}
+
+/** A folder of manifests is the operator's own; what a cluster's tenants write must not reach this machine. */
+function addressRules({ kubernetes, allowBackendAddress }: ProxySettings, own: readonly SocketAddress[]): AddressRules {
+  return { own, refusesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
 }
 
 /** What the settings say of backends. */

@@ -1,9 +1,11 @@
 /** Every setting of the proxy. `docs/settings.md` and `--help` are made from this table. */
 import { availableParallelism } from "node:os";
+import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { pageSettings } from "@gatewayproxy/runtime/page-settings";
 import {
   duration,
   integer,
+  ipSocketAddresses,
   oneOf,
   optional,
   orOff,
@@ -100,6 +102,13 @@ export const proxySettings = {
     help: "Further hosts by which the admin server may be asked for, so that no name of a web page's can be turned against it.",
   },
   ...pageSettings,
+  allowBackendAddress: {
+    kind: optional(ipSocketAddresses),
+    flag: "allow-backend-address",
+    env: "ALLOW_BACKEND_ADDRESS",
+    defaultText: "none",
+    help: "Special addresses (loopback, link-local, metadata) that backends and rate limit services of a cluster may have all the same, such as 127.0.0.1:8081 of a sidecar. The proxy's own addresses cannot be allowed.",
+  },
   trustedHops: {
     kind: integer(0, 16),
     flag: "trusted-hops",
@@ -246,9 +255,17 @@ export const proxySettings = {
 export type ProxySettings = SettingValues<typeof proxySettings>;
 
 /** Settings that do not go together; empty when all is well. */
-export function settingConflicts({ configDir, kubernetes, gateway }: ProxySettings): readonly Problem[] {
+export function settingConflicts(settings: ProxySettings): readonly Problem[] {
+  const { configDir, kubernetes, gateway, allowBackendAddress, adminAddress, statsAddress, readinessAddress } =
+    settings;
+  const ownAddresses = [adminAddress, statsAddress, readinessAddress].filter((address) => address !== "off");
+  const own = new AddressGuard({ own: ownAddresses, refusesSpecial: false, allowed: [] });
   if (kubernetes && configDir !== undefined) {
     return [{ message: "--kubernetes and --config-dir are both set, accepted is one of them" }];
+  }
+  const [ownAddress] = (allowBackendAddress ?? []).flatMap(({ host, port }) => own.refusal(host, port) ?? []);
+  if (ownAddress !== undefined) {
+    return [{ path: "--allow-backend-address", message: `one of the addresses ${ownAddress}; no backend may have it` }];
   }
   if (!kubernetes && gateway !== undefined) {
     return [{ path: "--gateway", message: "accepted together with --kubernetes only" }];

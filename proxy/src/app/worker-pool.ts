@@ -5,6 +5,7 @@
  */
 import { Worker } from "node:worker_threads";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy/runtime/metrics";
@@ -27,8 +28,8 @@ import type {
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
-  /** What each worker starts with, but for its number. */
-  readonly start: Omit<WorkerStart, "worker" | "reusePort">;
+  /** What each worker starts with, but for its number and what is known only when the pool opens. */
+  readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
   readonly counters: CounterTable;
   readonly clock: Clock;
   readonly log: Logger;
@@ -64,11 +65,17 @@ export class WorkerPool {
   #snapshot: Snapshot | undefined;
   #isDraining = false;
   #logFilter: string;
+  #addresses = unrestricted;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
     this.#logFilter = options.start.logFilter;
-    for (let worker = 1; worker <= options.workers; worker++) this.#start(worker);
+  }
+
+  /** Starts the workers; to be called once, before `apply`. @param addresses where nothing connects to. */
+  open(addresses: AddressRules): void {
+    this.#addresses = addresses;
+    for (let worker = 1; worker <= this.#options.workers; worker++) this.#start(worker);
   }
 
   /** Resolves when every worker serves `snapshot`, with the binds that some worker could not open, each once. */
@@ -151,7 +158,7 @@ export class WorkerPool {
 
   #startOf(worker: number): WorkerStart {
     const { start, workers } = this.#options;
-    return { ...start, worker, logFilter: this.#logFilter, reusePort: workers > 1 };
+    return { ...start, worker, addresses: this.#addresses, logFilter: this.#logFilter, reusePort: workers > 1 };
   }
 }
 

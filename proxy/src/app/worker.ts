@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -60,6 +61,7 @@ const dataPlane = new DataPlane({
   trustedHops: start.trustedHops,
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,
   upstream: start.upstream,
+  addresses: new AddressGuard(start.addresses),
   globalLimits: globalLimitMetrics,
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,

@@ -22,6 +22,7 @@ const defaults: ProxyDefaults = {
   serviceType: "ClusterIP",
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: true,
+  allowedAddresses: [],
 };
 
 const gatewayGroup = "gateway.networking.k8s.io";

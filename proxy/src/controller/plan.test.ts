@@ -16,6 +16,7 @@ const defaults: ProxyDefaults = {
   serviceType: "ClusterIP",
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: false,
+  allowedAddresses: [],
 };
 
 const gatewayClass = `

@@ -2,6 +2,7 @@
  * From resources to what is to be: the objects of each Gateway and, once they are seen, every status. Pure; the
  * translation is the proxies' own, so what a status says is what they serve.
  */
+import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
@@ -55,7 +56,9 @@ export function planFor(
     const read = parametersOf(owner, resources.ConfigMap);
     return read.kind === "fault" ? read.message : undefined;
   };
+  const addresses = new AddressGuard({ own: [], refusesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: judged, credentials } = translate(resources, {
+    refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
     environment: clusterEnvironment(judgeParameters),
     unreadable,
     before,

@@ -1,7 +1,7 @@
 /** Every setting of the controller. `--help` is made from this table. */
 import { hostname } from "node:os";
 import { pageSettings } from "@gatewayproxy/runtime/page-settings";
-import { integer, oneOf, text } from "@gatewayproxy/runtime/setting-kinds";
+import { integer, ipSocketAddresses, oneOf, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 
 export const controllerSettings = {
@@ -45,6 +45,13 @@ export const controllerSettings = {
     env: "PROXY_NETWORK_POLICY",
     default: "off",
     help: "Whether each Gateway gets a NetworkPolicy that opens its listeners, readiness and metrics, and nothing else.",
+  },
+  proxyAllowBackendAddress: {
+    kind: optional(ipSocketAddresses),
+    flag: "proxy-allow-backend-address",
+    env: "PROXY_ALLOW_BACKEND_ADDRESS",
+    defaultText: "none",
+    help: "Special addresses (loopback, link-local, metadata) that backends and rate limit services may have all the same, in every proxy that is made, such as 127.0.0.1:8081 of a sidecar.",
   },
   identity: {
     kind: text("NAME", "a name that no other replica has"),

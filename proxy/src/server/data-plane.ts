@@ -4,6 +4,7 @@
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
+import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -68,6 +69,8 @@ export interface DataPlaneOptions
   readonly streamIdleTimeoutMs?: number;
   /** Absent: the defaults. */
   readonly upstream?: UpstreamSettings;
+  /** Where nothing connects to; absent: everything is permitted. */
+  readonly addresses?: AddressGuard;
   /** Absent: by the machine's name servers. */
   readonly resolveName?: BackendOptions["resolveName"];
   /** Hears of rate limit services; absent: nobody does. */
@@ -127,7 +130,7 @@ export class DataPlane {
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
-    const { streamIdleTimeoutMs: timeoutMs = 0 } = options;
+    const { streamIdleTimeoutMs: timeoutMs = 0, addresses = new AddressGuard(unrestricted) } = options;
     this.#stallWatch =
       timeoutMs === 0 ? undefined : new StallWatch({ clock, timeoutMs, requests: () => this.#exchanges() });
     const resolve = options.resolveName ?? resolveName;
@@ -136,10 +139,11 @@ export class DataPlane {
       clock,
       random,
       resolveName: resolve,
+      addresses,
       connectTimeoutMs,
       idleTimeoutMs,
     });
-    const openClient = () => new Http2UnaryClient({ clock, random });
+    const openClient = () => new Http2UnaryClient({ clock, random, addresses });
     this.#globalLimiter = new GlobalLimiter({ clock, openClient, counters, observer: globalLimits });
   }
 

@@ -153,8 +153,9 @@ export class Forwarding implements RelayOwner {
       this.#wasRefused ||= failure.kind === "refused";
       this.#callOnce();
     }
-    // Who has waited in vain does not stand in line again.
-    else if (failure.kind === "overloaded" || !this.#tryAgain()) this.#answer(failureAnswer(failure));
+    // Who has waited in vain does not stand in line again; a forbidden address stays forbidden.
+    else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain())
+      this.#answer(failureAnswer(failure));
   }
 
   #callOnce(): void {

@@ -28,6 +28,8 @@ export const invalidBackend: OwnAnswer = { status: 500, reason: "InvalidBackend"
 export const noReadyEndpoint: OwnAnswer = { status: 503, reason: "NoReadyEndpoint", body: "no ready endpoint" };
 /** It has as much under way, or waiting, as the settings allow, or the request has waited as long as they allow. */
 export const backendOverloaded: OwnAnswer = { status: 503, reason: "BackendOverloaded", body: "backend overloaded" };
+/** The log says why; the client learns no more than of a backend that configuration got wrong. */
+const forbiddenAddress: OwnAnswer = { status: 500, reason: "ForbiddenAddress", body: invalidBackend.body };
 const connectFailure: OwnAnswer = {
   status: 503,
   reason: "UpstreamConnectFailure",
@@ -99,5 +101,7 @@ export function failureAnswer(failure: UpstreamFailure): OwnAnswer {
       return upstreamReset;
     case "overloaded":
       return backendOverloaded;
+    case "forbidden":
+      return forbiddenAddress;
   }
 }

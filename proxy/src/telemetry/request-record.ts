@@ -18,6 +18,8 @@ export type FailureReason =
   | "Misdirected"
   /** The rule names no backend, or one that does not exist or may not be referred to (500). */
   | "InvalidBackend"
+  /** The backend's address is one that the proxy does not connect to, such as its own admin server's (500). */
+  | "ForbiddenAddress"
   /** The backend has no ready endpoint (503). */
   | "NoReadyEndpoint"
   /** The backend has as many requests under way, or waiting, as the settings allow, or this one waited too long (503). */

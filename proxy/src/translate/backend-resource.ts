@@ -8,7 +8,8 @@ import type {
 import type { Secret } from "../api/secret.ts";
 import type { AiBackend, Backend, ClientCertificate, UpstreamTls } from "../ir/snapshot.ts";
 import type { Held } from "./credentials.ts";
-import { namedSecrets, type ReadableResources } from "./named-objects.ts";
+import type { Finding } from "./finding.ts";
+import { namedSecrets, type ReadableResources, type RefuseAddress } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 import type { Resolution } from "./service-backend.ts";
 
@@ -26,6 +27,8 @@ export interface BackendState {
   readonly resolution: Resolution;
   /** Tells of each Secret that is malformed, while what it held before is in force. */
   readonly malformed: readonly string[];
+  /** Its address is one that nothing may connect to. */
+  readonly forbidden?: Finding<"ForbiddenAddress">;
 }
 
 /** Judges Backends, each by itself. */
@@ -33,6 +36,11 @@ export function backendJudge(resources: ReadableResources): (resource: BackendRe
   const secrets = namedSecrets(resources);
   const { keyPair, authorities, apiKey } = resources.credentials;
   return (resource) => {
+    const forbidden = findForbidden(resource, resources.refuseAddress);
+    if (forbidden !== undefined) {
+      const { reason, message } = forbidden;
+      return { resource, resolution: { kind: "unresolved", reason, message }, malformed: [], forbidden };
+    }
     const missing: string[] = [];
     const malformed: string[] = [];
     /** What a Secret of the Backend's namespace holds; undefined, and told, where it cannot be used. */
@@ -57,6 +65,20 @@ export function backendJudge(resources: ReadableResources): (resource: BackendRe
     if (fault === undefined) return { resource, resolution: { kind: "resolved", backend }, malformed };
     return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message: fault }, malformed };
   };
+}
+
+/** The fault of a Backend whose host is known, without a name server, to be one that nothing may connect to. */
+function findForbidden(
+  resource: BackendResource,
+  refuseAddress: RefuseAddress,
+): Finding<"ForbiddenAddress"> | undefined {
+  const { spec } = resource;
+  const kind = spec.ai === undefined ? "static" : "ai";
+  const { host, port = httpsPort } = spec[kind] ?? {};
+  const refusal = host === undefined ? undefined : refuseAddress(host, port);
+  if (refusal === undefined) return undefined;
+  const message = `Backend ${nameKey(resource)} is at ${host} port ${port}, which ${refusal}`;
+  return { reason: "ForbiddenAddress", message, path: ["spec", kind, "host"] };
 }
 
 /** Reads Secrets by their names. */

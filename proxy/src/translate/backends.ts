@@ -41,7 +41,7 @@ export function referenceResolver(
     if (group === "" && kind === "Service") {
       const service = services.get(key);
       if (service === undefined || port === undefined) return missing(`Service ${key}`);
-      return resolveService(service, port, slices.get(key) ?? [], tlsPolicies);
+      return resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress);
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);

@@ -33,7 +33,11 @@ export function globalTranslator(resources: ReadableResources, tlsPolicies: Judg
   const resolve = referenceResolver(resources, tlsPolicies);
 
   function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
-    if (address !== undefined) return serviceAt(policy, address);
+    if (address !== undefined) {
+      const service = serviceAt(policy, address);
+      const refusal = service.endpoints.flatMap(({ host, port }) => resources.refuseAddress(host, port) ?? []);
+      return refusal[0] === undefined ? service : `${address} ${refusal[0]}`;
+    }
     // The parser let exactly one of them through.
     if (backendRef === undefined) return "names no service";
     const from = { group: proxyGroup, kind: policy.kind, namespace: policy.metadata.namespace };
@@ -48,7 +52,11 @@ export function globalTranslator(resources: ReadableResources, tlsPolicies: Judg
     const found = findService(policy, global);
     if (typeof found === "string") {
       const message = `${found}; until that changes, failureMode ${global.failureMode} decides`;
-      findings.push({ reason: "Invalid", message, path: [...globalPath, "backendRef"] });
+      findings.push({
+        reason: "Invalid",
+        message,
+        path: [...globalPath, global.address === undefined ? "backendRef" : "address"],
+      });
     }
     const service = typeof found === "string" ? undefined : found;
     const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;

@@ -3,10 +3,17 @@ import { renderKey, type ResourceKey, type ResourceSet } from "../api/resource.t
 import type { Credentials } from "./credentials.ts";
 import { indexByName, type Named } from "./object-names.ts";
 
-/** What translation begins with: resources, those that are named and may not be read, and how credentials are read. */
+/** Why backends must not be at a host and port, to follow both in a sentence; undefined where they may. */
+export type RefuseAddress = (host: string, port: number) => string | undefined;
+
+/**
+ * What translation begins with: resources, those that are named and may not be read, how credentials are read, and which
+ * addresses backends may have.
+ */
 export interface ReadableResources extends ResourceSet {
   readonly unreadable: ReadonlySet<ResourceKey>;
   readonly credentials: Credentials;
+  readonly refuseAddress: RefuseAddress;
 }
 
 export interface NamedObjects<T> {

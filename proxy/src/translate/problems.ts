@@ -60,6 +60,7 @@ export function policyProblems({ policy, targets, global }: PolicyState): readon
 }
 
 /** A Secret that cannot be used at all is told by the routes that name the Backend. */
-export function backendProblems({ resource, malformed }: BackendState): readonly ResourceProblem[] {
-  return problemsFrom(resourceKey(resource), secretFindings(malformed));
+export function backendProblems({ resource, malformed, forbidden }: BackendState): readonly ResourceProblem[] {
+  const findings = [...(forbidden === undefined ? [] : [forbidden]), ...secretFindings(malformed)];
+  return problemsFrom(resourceKey(resource), findings);
 }

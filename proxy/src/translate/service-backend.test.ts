@@ -29,7 +29,7 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   const [resource] = Service;
   if (resource === undefined) throw new Error("there is no Service");
   const slices = indexSlices(EndpointSlice).get("default/b") ?? [];
-  const resolution = resolveService(resource, 80, slices, { tlsOf: () => ({ kind: "none" }) });
+  const resolution = resolveService(resource, 80, slices, { tlsOf: () => ({ kind: "none" }) }, () => undefined);
   if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
   return resolution.backend.endpoints.map(({ host }) => host);
 }

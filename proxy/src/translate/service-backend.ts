@@ -4,6 +4,7 @@ import type { Service, ServicePort } from "../api/service.ts";
 import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import type { RefuseAddress } from "./named-objects.ts";
 import { compareText, nameKey, sortByName } from "./object-names.ts";
 
 /** A backend, or why there is none. */
@@ -25,6 +26,7 @@ export function resolveService(
   port: number,
   slices: readonly EndpointSlice[],
   { tlsOf }: Pick<JudgedTlsPolicies, "tlsOf">,
+  refuseAddress: RefuseAddress,
 ): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
@@ -42,7 +44,15 @@ export function resolveService(
   const key = `Service/${namespace}/${serviceName}:${port}`;
   const tls = tlsOf(service, servicePort.name);
   if (tls.kind === "refused") return tls;
-  const endpoints = usableEndpoints(servicePort, slices);
+  const found = usableEndpoints(servicePort, slices);
+  // Whoever may write an EndpointSlice may write any address into it (CVE-2021-25740).
+  const endpoints = found.filter(({ host, port: at }) => refuseAddress(host, at) === undefined);
+  const [forbidden] = found;
+  if (endpoints.length === 0 && forbidden !== undefined) {
+    const refusal = refuseAddress(forbidden.host, forbidden.port) ?? "";
+    const message = `${name} has no endpoint that may be called: ${forbidden.host} port ${forbidden.port} ${refusal}`;
+    return { kind: "unresolved", reason: "ForbiddenAddress", message };
+  }
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",

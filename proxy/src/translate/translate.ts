@@ -18,6 +18,7 @@ import { gatewayStatus } from "./gateway-status.ts";
 import { judgeGateways } from "./gateways.ts";
 import { globalTranslator } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
+import type { RefuseAddress } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
 import { attachPolicies } from "./policies.ts";
@@ -51,15 +52,18 @@ export interface TranslateOptions {
   readonly environment?: Environment;
   /** Secrets and ConfigMaps that are named and may not be read; without them a missing one does not exist. */
   readonly unreadable?: ReadonlySet<ResourceKey>;
+  /** Why backends must not be at a host and port, to follow both in a sentence. Default: every address is permitted. */
+  readonly refuseAddress?: RefuseAddress;
   /** What was sound of the credentials until now, and stays in force where they are malformed. Default: nothing. */
   readonly before?: SoundCredentials;
 }
 
 /** Never throws, and gives the same for the same resources in any order. */
 export function translate(known: ResourceSet, options: TranslateOptions = {}): Translation {
-  const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set(), before = noCredentials } = options;
+  const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() } = options;
+  const { before = noCredentials, refuseAddress = () => undefined } = options;
   const credentials = openCredentials(before);
-  const resources = { ...known, unreadable, credentials };
+  const resources = { ...known, unreadable, credentials, refuseAddress };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
   const tlsPolicies = judgeTlsPolicies(resources);

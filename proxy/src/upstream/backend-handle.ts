@@ -165,18 +165,24 @@ export class BackendHandle implements PoolOwner {
 
   #newMember(target: ConnectionTarget): Member {
     const pool = new EndpointPool(target, this, this.#options);
-    const { healthChecks, clock, random } = this.#options;
+    const { healthChecks, clock, random, addresses } = this.#options;
     const checks =
       healthChecks === undefined || this.#backend.ai !== undefined
         ? undefined
-        : new HealthChecks({ ...healthChecks, target, clock, random, onChange: () => this.#choose() });
+        : new HealthChecks({ ...healthChecks, target, clock, random, addresses, onChange: () => this.#choose() });
     return { pool, checks, ejection: undefined };
   }
 
-  /** One per address. Until a name is resolved the first call has it resolved on its own, as it connects. */
+  /**
+   * One per address that is permitted; all where none is, so that calls fail with the reason. Until a name is resolved
+   * the first call has it resolved on its own, as it connects.
+   */
   #targetsOf(endpoint: Endpoint): readonly ConnectionTarget[] {
     const { tls, protocol } = this.#backend;
-    const addresses = this.#names.get(endpoint.host)?.addresses ?? [];
+    const guard = this.#options.addresses;
+    const resolved = this.#names.get(endpoint.host)?.addresses ?? [];
+    const permitted = resolved.filter((address) => guard.refusal(address, endpoint.port) === undefined);
+    const addresses = permitted.length === 0 ? resolved : permitted;
     const shared = {
       ...(tls !== undefined && { tls: withHostname(tls, endpoint.host) }),
       ...(protocol && { protocol }),

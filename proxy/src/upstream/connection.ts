@@ -2,11 +2,13 @@
  * One connection to an endpoint: an undici `Client`, which opens its socket with its first request, closes it when it has
  * been idle, and opens it again on use.
  */
-import { isIP, type Socket } from "node:net";
+import { isIP, type LookupFunction, type Socket } from "node:net";
+import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { buildConnector, Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "./client-tls.ts";
 import { refusedByEndpoint } from "./failure.ts";
+import { findForbidden, guardedLookup } from "./guarded-lookup.ts";
 import { watchStreams } from "./http2-streams.ts";
 
 watchStreams();
@@ -24,6 +26,11 @@ export interface ConnectionTimeouts {
   readonly connectTimeoutMs: number;
   /** Longest wait for the head of an answer, and between two pieces of a body; 0 waits for ever. */
   readonly idleTimeoutMs: number;
+}
+
+export interface ConnectionOptions extends ConnectionTimeouts {
+  /** Judges every address before it is connected to. */
+  readonly addresses: AddressGuard;
 }
 
 /** A connection and how many calls it carries. */
@@ -57,17 +64,17 @@ export function addressOf({ host, port }: Endpoint): string {
  */
 export function openConnection(
   target: ConnectionTarget,
-  timeouts: ConnectionTimeouts,
+  options: ConnectionOptions,
   onLeaving?: (connection: Connection) => void,
 ): Connection {
   const { protocol, tls, endpoint } = target;
   const streams = callsPerConnection(target);
-  const connect = connectorOf(target, timeouts.connectTimeoutMs);
+  const connect = connectorOf(target, options);
   let socket: Socket | undefined;
   const client = new Client(`${tls === undefined ? "http" : "https"}://${addressOf(endpoint)}`, {
     pipelining: streams,
-    headersTimeout: timeouts.idleTimeoutMs,
-    bodyTimeout: timeouts.idleTimeoutMs,
+    headersTimeout: options.idleTimeoutMs,
+    bodyTimeout: options.idleTimeoutMs,
     maxHeaderSize: 64 * 1024,
     allowH2: protocol === "h2",
     connect: (asked, callback) =>
@@ -88,20 +95,30 @@ export function openConnection(
   return connection;
 }
 
-/** undici would take the server's name from each request's `host`, which is the client's to choose. */
-function connectorOf({ protocol, tls, endpoint }: ConnectionTarget, timeout: number): buildConnector.connector {
+/**
+ * Connects to permitted addresses only. undici would take the server's name from each request's `host`, which is the
+ * client's to choose.
+ */
+function connectorOf(
+  { protocol, tls, endpoint }: ConnectionTarget,
+  { addresses, connectTimeoutMs: timeout }: ConnectionOptions,
+): buildConnector.connector {
   const isHttp2 = protocol === "h2";
   const secure = tls === undefined ? undefined : clientTls(endpoint.host, tls);
   // `useH2c` is undici's; its types know it for a Client only.
-  const options: buildConnector.BuildOptions & { readonly useH2c: boolean } = {
+  const options: buildConnector.BuildOptions & { readonly useH2c: boolean; readonly lookup: LookupFunction } = {
     ...secure,
     timeout,
+    lookup: guardedLookup(addresses, endpoint.port),
     allowH2: isHttp2,
     preferH2: isHttp2,
     useH2c: isHttp2 && tls === undefined,
   };
   const connect = buildConnector(options);
-  if (secure === undefined) return connect;
-  const { servername } = secure;
-  return (asked, callback) => connect({ ...asked, servername }, callback);
+  return (asked, callback) => {
+    // As undici has it, which rewrites some hosts: 2130706433 is 127.0.0.1.
+    const forbidden = findForbidden(addresses, asked.hostname, endpoint.port);
+    if (forbidden !== undefined) process.nextTick(callback, forbidden, null);
+    else connect(secure === undefined ? asked : { ...asked, servername: secure.servername }, callback);
+  };
 }

@@ -10,8 +10,8 @@ import {
   addressOf,
   callsPerConnection,
   type Connection,
+  type ConnectionOptions,
   type ConnectionTarget,
-  type ConnectionTimeouts,
   openConnection,
 } from "./connection.ts";
 import { serverName } from "./client-tls.ts";
@@ -20,7 +20,7 @@ import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
-export interface PoolOptions extends ConnectionTimeouts, Pick<UpstreamSettings, "maxConnections" | "maxWaitMs"> {
+export interface PoolOptions extends ConnectionOptions, Pick<UpstreamSettings, "maxConnections" | "maxWaitMs"> {
   readonly clock: Clock;
 }
 
@@ -198,5 +198,5 @@ export class EndpointPool implements CallOwner {
 
 /** Not where we gave up ourselves, or never got as far as to ask, nor where it only leaves. */
 function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
-  return kind !== "aborted" && kind !== "overloaded" && kind !== "refused";
+  return kind !== "aborted" && kind !== "overloaded" && kind !== "refused" && kind !== "forbidden";
 }

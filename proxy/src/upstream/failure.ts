@@ -2,6 +2,7 @@
  * Why a call to a backend did not end well, told apart by what a caller may do about it: a connection that was never
  * made can be tried elsewhere, an answer that broke off can not.
  */
+import { forbiddenAddress } from "./guarded-lookup.ts";
 
 export interface UpstreamFailure {
   readonly kind: /** No connection: refused, unreachable, name not found, TLS refused. Nothing was sent. */
@@ -16,6 +17,8 @@ export interface UpstreamFailure {
     | "refused"
     /** No connection became free in time: nothing was sent. */
     | "overloaded"
+    /** The address is one that nothing may connect to, or the name resolves to no other: nothing was sent. */
+    | "forbidden"
     /** It cannot be written as HTTP (a method or a field that would be taken for something else): nothing was sent. */
     | "unsendable";
   /** For the log; never shown to clients. */
@@ -37,7 +40,11 @@ const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
   UND_ERR_INVALID_ARG: "unsendable",
   [uploadBrokenOff]: "aborted",
   [refusedByEndpoint]: "refused",
+  [forbiddenAddress]: "forbidden",
 };
+
+/** Kinds that say all, whether or not there was a connection. */
+const needsNoConnection: ReadonlySet<UpstreamFailure["kind"]> = new Set(["unsendable", "refused", "forbidden"]);
 
 /**
  * Sorts an error of the transport.
@@ -50,7 +57,7 @@ export function toUpstreamFailure(error: unknown, started: boolean): UpstreamFai
     error instanceof Error ? (code === undefined ? error.message : `${code}: ${error.message}`) : String(error);
   const kind = code === undefined ? undefined : kindByCode[code];
   // Before a connection is there, a timeout is one of connecting too.
-  if (!started && kind !== "unsendable" && kind !== "refused") return { kind: "connect", message };
+  if (!started && (kind === undefined || !needsNoConnection.has(kind))) return { kind: "connect", message };
   return { kind: kind ?? "reset", message };
 }
 

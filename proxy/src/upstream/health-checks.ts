@@ -3,6 +3,7 @@
  * in a row make an endpoint one that fails; one good answer makes it well again.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { UpstreamCall } from "./call.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
 import { serverName } from "./client-tls.ts";
@@ -44,6 +45,7 @@ export class HealthChecks {
 
 interface CheckedEndpoint {
   readonly target: ConnectionTarget;
+  readonly addresses: AddressGuard;
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -52,8 +54,9 @@ interface CheckedEndpoint {
 }
 
 /** One check on a connection of its own. Never rejects. */
-function askEndpoint({ target, clock, timeoutMs, path }: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
-  const { client } = openConnection(target, { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs });
+function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
+  const { target, addresses, clock, timeoutMs, path } = options;
+  const { client } = openConnection(target, { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs, addresses });
   return new Promise((resolve) => {
     const conclude = (isGood: boolean): void => {
       timer.cancel();

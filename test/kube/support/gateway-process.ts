@@ -14,11 +14,15 @@ export interface GatewayProcess {
 }
 
 /** Starts a proxy for `gateway`, as `namespace/name`; does not wait for it. */
-export async function startGatewayProcess(kubeconfig: string, gateway: string): Promise<GatewayProcess> {
+export async function startGatewayProcess(
+  kubeconfig: string,
+  gateway: string,
+  more: readonly string[] = [],
+): Promise<GatewayProcess> {
   const [stats, readiness] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
   const pages = ["--stats-address", stats, "--readiness-address", readiness, "--admin-address", "127.0.0.1:0"];
   const args = [mainFile, "--kubernetes", "--gateway", gateway, "--workers", "1", "--listen-address", "127.0.0.1"];
-  const child = spawn(process.execPath, [...args, ...pages], {
+  const child = spawn(process.execPath, [...args, ...pages, ...more], {
     stdio: ["ignore", "ignore", "inherit"],
     env: { ...process.env, KUBECONFIG: kubeconfig },
   });

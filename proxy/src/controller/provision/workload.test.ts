@@ -13,6 +13,7 @@ const defaults: ProxyDefaults = {
   serviceType: "LoadBalancer",
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: true,
+  allowedAddresses: [{ host: "127.0.0.1", port: 8081 }],
 };
 
 function gatewayWith(fields = "", name = "web"): Gateway {

@@ -4,6 +4,7 @@
  * Standard "restricted".
  */
 import { isIP } from "node:net";
+import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway-label.ts";
@@ -21,6 +22,8 @@ export interface ProxyDefaults {
   /** By which they read everything but Secrets and ConfigMaps. */
   readonly clusterRole: string;
   readonly hasNetworkPolicy: boolean;
+  /** Special addresses that backends may have, as the proxy's own setting. */
+  readonly allowedAddresses: readonly SocketAddress[];
 }
 
 /** A Gateway to be served. */
@@ -189,6 +192,7 @@ function podSpec({ gateway, defaults }: Tenant): KubeObject {
 }
 
 function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObject {
+  const allowed = defaults.allowedAddresses.map(renderSocketAddress).join(",");
   const field = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } });
   return {
     name: "proxy",
@@ -200,6 +204,8 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       field("POD_NAME", "metadata.name"),
       field("POD_NAMESPACE", "metadata.namespace"),
       field("POD_IP", "status.podIP"),
+      // A variable rather than an argument, so that the parameters of a class can say otherwise.
+      ...(allowed === "" ? [] : [{ name: "ALLOW_BACKEND_ADDRESS", value: allowed }]),
     ],
     // Listeners come and go without new pods, so they are not named here.
     ports: [

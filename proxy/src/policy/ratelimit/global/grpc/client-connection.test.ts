@@ -1,3 +1,4 @@
+import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/runtime/http2/frame";
 import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
@@ -196,7 +197,11 @@ describe("a connection", () => {
     const service = await RawService.start();
     await fc.assert(
       fc.asyncProperty(fc.array(junk, { maxLength: 12 }), async (parts) => {
-        const client = new Http2UnaryClient({ clock: systemClock, random: () => 0 });
+        const client = new Http2UnaryClient({
+          clock: systemClock,
+          random: () => 0,
+          addresses: new AddressGuard(unrestricted),
+        });
         client.update({ endpoints: [{ name: "raw", host: "127.0.0.1", port: service.port }] });
         const ends: CallOutcome[] = [];
         client.call(path, Buffer.from("ask"), 10_000, (outcome) => ends.push(outcome));

@@ -7,6 +7,7 @@
  * may have been counted.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
 import { Call, type Ending, type PendingCall } from "./call.ts";
 import { ClientConnection } from "./client-connection.ts";
@@ -18,6 +19,7 @@ export interface ConnectionOptions {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
+  readonly addresses: AddressGuard;
   readonly limits?: ClientLimits;
 }
 
@@ -98,12 +100,15 @@ export class EndpointConnection {
   };
 
   #connect(): void {
-    const { clock, limits = defaultClientLimits } = this.#options;
-    const socket = openSocket(this.#endpoint, this.#tls, {
-      onConnect: () => connection.greet(),
-      onStranger: () => connection.destroy("TLS without HTTP/2 (ALPN h2)"),
-      onRead: (chunk) => connection.receive(chunk),
-    });
+    const { clock, addresses, limits = defaultClientLimits } = this.#options;
+    const socket = openSocket(
+      { endpoint: this.#endpoint, tls: this.#tls, addresses },
+      {
+        onConnect: () => connection.greet(),
+        onStranger: () => connection.destroy("TLS without HTTP/2 (ALPN h2)"),
+        onRead: (chunk) => connection.receive(chunk),
+      },
+    );
     const connection: ClientConnection = new ClientConnection({
       socket,
       scheme: this.#tls === undefined ? "http" : "https",

@@ -1,8 +1,10 @@
 /** The TCP or TLS connection to an endpoint of a service. */
-import { connect as connectTcp, type OnReadOpts, type Socket, type TcpNetConnectOpts } from "node:net";
+import { connect as connectTcp, type OnReadOpts, Socket, type TcpNetConnectOpts } from "node:net";
 import { connect as connectTls } from "node:tls";
+import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
 import { clientTls } from "../../../../upstream/client-tls.ts";
+import { findForbidden, guardedLookup } from "../../../../upstream/guarded-lookup.ts";
 
 export interface SocketListener {
   /** Connected, over TLS as well. */
@@ -16,8 +18,20 @@ export interface SocketListener {
 /** All that a socket reads goes through one buffer of this size. */
 const readBytes = 65_536;
 
+/** How an endpoint is reached. */
+export interface SocketTarget {
+  readonly endpoint: Endpoint;
+  /** Absent: plain text. */
+  readonly tls: UpstreamTls | undefined;
+  /** Judges every address before it is connected to. */
+  readonly addresses: AddressGuard;
+}
+
 /** Begins to connect; errors and the end come as events of the socket. */
-export function openSocket(endpoint: Endpoint, tls: UpstreamTls | undefined, listener: SocketListener): Socket {
+export function openSocket({ endpoint, tls, addresses }: SocketTarget, listener: SocketListener): Socket {
+  const { host, port } = endpoint;
+  const forbidden = findForbidden(addresses, host, port);
+  if (forbidden !== undefined) return new Socket().destroy(forbidden);
   const buffer = Buffer.allocUnsafeSlow(readBytes);
   const onread: OnReadOpts = {
     buffer,
@@ -27,8 +41,9 @@ export function openSocket(endpoint: Endpoint, tls: UpstreamTls | undefined, lis
     },
   };
   const address: TcpNetConnectOpts & { onread: OnReadOpts } = {
-    host: endpoint.host,
-    port: endpoint.port,
+    host,
+    port,
+    lookup: guardedLookup(addresses, port),
     noDelay: true,
     onread,
   };
@@ -37,7 +52,7 @@ export function openSocket(endpoint: Endpoint, tls: UpstreamTls | undefined, lis
     socket.once("connect", listener.onConnect);
     return socket;
   }
-  const socket = connectTls({ ...address, ...clientTls(endpoint.host, tls), ALPNProtocols: ["h2"] });
+  const socket = connectTls({ ...address, ...clientTls(host, tls), ALPNProtocols: ["h2"] });
   socket.once("secureConnect", () => {
     if (socket.alpnProtocol === "h2") listener.onConnect();
     else listener.onStranger();

@@ -1,4 +1,5 @@
 /** A client under test, and the frames that a scripted service answers it with. */
+import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Flag, FrameType } from "@gatewayproxy/runtime/http2/frame";
 import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
@@ -25,7 +26,12 @@ export const settings = (...entries: readonly (readonly [number, number])[]): Bu
 
 /** A client of these ports until the test ends, and calls on it. */
 export function clientOf(ports: readonly number[], options: Partial<ConnectionOptions> = {}) {
-  const client = new Http2UnaryClient({ clock: systemClock, random: () => 0.5, ...options });
+  const client = new Http2UnaryClient({
+    clock: systemClock,
+    random: () => 0.5,
+    addresses: new AddressGuard(unrestricted),
+    ...options,
+  });
   const endpointsOf = (list: readonly number[]) => ({
     endpoints: list.map((port) => ({ name: String(port), host: "127.0.0.1", port })),
   });

@@ -1,0 +1,144 @@
+/**
+ * IP addresses in one spelling, and the kinds of addresses that lead to the machine itself or to its neighbours on the
+ * link rather than to a server (RFC 6890).
+ */
+import { BlockList, isIP, isIPv4 } from "node:net";
+
+export type SpecialKind =
+  | "an unspecified"
+  | "a loopback"
+  | "a link-local"
+  | "a cloud metadata"
+  | "a multicast"
+  | "a broadcast";
+
+/** Checked in this order. */
+const specialRanges: readonly (readonly [SpecialKind, ...ranges: readonly string[]])[] = [
+  ["an unspecified", "0.0.0.0/8", "::/128"],
+  ["a loopback", "127.0.0.0/8", "::1/128"],
+  ["a link-local", "169.254.0.0/16", "fe80::/10"],
+  // Instance metadata outside of the link-local range: Amazon EC2, Google Cloud, Alibaba Cloud, Azure, Oracle Cloud.
+  [
+    "a cloud metadata",
+    ...["fd00:ec2::/32", "fd20:ce::/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"],
+  ],
+  ["a multicast", "224.0.0.0/4", "ff00::/8"],
+  ["a broadcast", "255.255.255.255/32"],
+];
+
+const special = specialRanges.map(([kind, ...ranges]) => {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [network = "", prefix] = range.split("/");
+    list.addSubnet(network, Number(prefix), isIPv4(network) ? "ipv4" : "ipv6");
+  }
+  return { kind, list };
+});
+
+/**
+ * An IP address in its one spelling: IPv4 in dotted decimals, also where it is mapped into IPv6 (RFC 4291 §2.5.5.2);
+ * IPv6 as eight groups without leading zeros. Without a zone. Undefined for anything else.
+ */
+export function canonicalAddress(text: string): string | undefined {
+  if (isIPv4(text)) return text;
+  const groups = ipv6Groups(text);
+  if (groups === undefined) return undefined;
+  return isMapped(groups) ? ipv4Of(groups, 6) : groups.map((group) => group.toString(16)).join(":");
+}
+
+/**
+ * The special kind of an IP address, or of the IPv4 address that a translator or a tunnel would take out of an IPv6
+ * address. Undefined for an address of no special kind, and for a text that is no IP address.
+ */
+export function specialKind(text: string): SpecialKind | undefined {
+  if (isIPv4(text)) return kindOf(text, "ipv4");
+  const groups = ipv6Groups(text);
+  if (groups === undefined) return undefined;
+  const own = isMapped(groups) ? undefined : kindOf(text.replace(/%.*$/, ""), "ipv6");
+  if (own !== undefined) return own;
+  for (const embedded of embeddedAddresses(groups)) {
+    const kind = kindOf(embedded, "ipv4");
+    if (kind !== undefined) return kind;
+  }
+  return undefined;
+}
+
+/**
+ * The IP address that a host stands for without a name server: an IP address in any spelling that a resolver takes
+ * (`2130706433`, `0x7f.1`), and `localhost` with its subdomains (RFC 6761 §6.3). Undefined for every other name.
+ */
+export function literalAddress(host: string): string | undefined {
+  const canonical = canonicalAddress(host.replace(/^\[(.*)\]$/, "$1"));
+  if (canonical !== undefined) return canonical;
+  const name = host.toLowerCase().replace(/\.$/, "");
+  if (name === "localhost" || name.endsWith(".localhost")) return "127.0.0.1";
+  // The WHATWG URL parser reads numbers as inet_aton does: in decimal, octal and hexadecimal, of one to four parts.
+  if (!/^(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}$/.test(name) || !URL.canParse(`http://${name}/`)) {
+    return undefined;
+  }
+  return canonicalAddress(new URL(`http://${name}/`).hostname);
+}
+
+function kindOf(address: string, family: "ipv4" | "ipv6"): SpecialKind | undefined {
+  return special.find(({ list }) => list.check(address, family))?.kind;
+}
+
+/** Where the IPv6 formats that carry an IPv4 address have it. */
+function embeddedAddresses(groups: readonly number[]): readonly string[] {
+  const [a, b, c, d, e, f] = groups;
+  const startsWith = (...prefix: readonly number[]): boolean => prefix.every((group, at) => groups[at] === group);
+  const tail = ipv4Of(groups, 6);
+  return [
+    // Mapped, compatible (RFC 4291 §2.5.5), translated (RFC 7915).
+    ...(isMapped(groups) || startsWith(0, 0, 0, 0, 0, 0) || startsWith(0, 0, 0, 0, 0xffff, 0) ? [tail] : []),
+    // NAT64: the well-known prefix (RFC 6052 §2.1) and the one for local use (RFC 8215), with a prefix of 96 bits.
+    ...(startsWith(0x64, 0xff9b, 0, 0, 0, 0) || (a === 0x64 && b === 0xff9b && c === 1) ? [tail] : []),
+    // 6to4 (RFC 3056 §2).
+    ...(a === 0x2002 ? [ipv4Of(groups, 1)] : []),
+    // Teredo (RFC 4380 §4): the server, and the client with its bits inverted.
+    ...(a === 0x2001 && b === 0
+      ? [
+          ipv4Of(groups, 2),
+          ipv4Of(
+            groups.map((group) => group ^ 0xffff),
+            6,
+          ),
+        ]
+      : []),
+    // ISATAP (RFC 5214 §6.1).
+    ...((e === 0 || e === 0x200) && f === 0x5efe && d !== undefined ? [tail] : []),
+  ];
+}
+
+function isMapped(groups: readonly number[]): boolean {
+  return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
+}
+
+/** The IPv4 address in two groups, the first of them at `at`. */
+function ipv4Of(groups: readonly number[], at: number): string {
+  const [high = 0, low = 0] = groups.slice(at);
+  return [high >> 8, high & 255, low >> 8, low & 255].join(".");
+}
+
+/** The eight groups of an IPv6 address; undefined for anything else. */
+function ipv6Groups(text: string): readonly number[] | undefined {
+  if (isIP(text) !== 6) return undefined;
+  const withoutZone = text.replace(/%.*$/, "");
+  const hex = withoutZone.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets: readonly string[]) => {
+    const [w, x, y, z] = octets.slice(0, 4).map(Number);
+    return `${pair(w, x)}:${pair(y, z)}`;
+  });
+  const [head = "", tail] = hex.split("::");
+  const before = groupsOf(head);
+  const after = groupsOf(tail ?? "");
+  const gap = tail === undefined ? 0 : 8 - before.length - after.length;
+  return [...before, ...Array.from({ length: gap }, () => 0), ...after];
+}
+
+function pair(high = 0, low = 0): string {
+  return ((high << 8) | low).toString(16);
+}
+
+function groupsOf(text: string): readonly number[] {
+  return text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16));
+}
