@@ -1,6 +1,7 @@
 /** From the first moment of a process to its last: readiness, metrics, the access log, and going down in order. */
+import { once } from "node:events";
 import { connect } from "node:net";
-import { expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -10,6 +11,8 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
+import { endHeaders, endStream, frame, framesOf, frameType, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
 import { freePort, type ProxyProcess, spawnProxy, startProxy } from "../support/proxy-process.ts";
 
 interface Running {
@@ -104,6 +107,55 @@ test("SIGTERM: not ready, no new connections, what is under way finishes, exit 0
   finish(undefined);
   expect(await stream.text()).toBe("data: first\n\ndata: last\n\n");
   expect(await proxy.exited).toBe(0);
+});
+
+describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is turned away", () => {
+  // Longer than any test takes; the second signal ends it.
+  const delay = ["--drain-delay", "1h", "--drain-timeout", "1h"];
+
+  test("HTTP/1.1: kept connections and new ones are served, each a last time", async () => {
+    const { proxy, url } = await start((await startBackend(answering(200, "ok"))).port, "", delay);
+    const { hostname, port } = new URL(url);
+    const kept = connect(Number(port), hostname);
+    onTestFinished(() => void kept.destroy());
+    const ask = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    kept.write(ask);
+    const [first] = (await once(kept, "data")) as [Buffer];
+    expect(first.toString()).not.toMatch(/^connection: close/im);
+    proxy.kill("SIGTERM");
+    await expect.poll(async () => (await fetch(url)).headers.get("connection")).toBe("close");
+    kept.write(ask);
+    const [last] = (await once(kept, "data")) as [Buffer];
+    expect(last.toString()).toMatch(/^HTTP\/1.1 200 [^]*^connection: close/im);
+    await once(kept, "close");
+    // The proxy closes, unasked.
+    expect(await rawHttp(url, ask)).toMatchObject({ status: 200, body: "ok" });
+  });
+
+  test("HTTP/2: streams that begin after GOAWAY are served", async () => {
+    const { proxy, url } = await start((await startBackend(answering(200, "ok"))).port, "", delay);
+    const { socket, received } = openRawHttp2(url);
+    const ask = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, rootRequest);
+    const answered = (stream: number) =>
+      framesOf(received()).some((it) => it.type === frameType.headers && it.stream === stream);
+    const acknowledgement = frame(frameType.settings, 1, 0);
+    socket.write(Buffer.concat([acknowledgement, ask(1)]));
+    await expect.poll(() => answered(1)).toBe(true);
+    proxy.kill("SIGTERM");
+    const goaway = () =>
+      framesOf(received())
+        .find(({ type }) => type === frameType.goaway)
+        ?.payload.toString("hex");
+    await expect.poll(goaway).toBe("7fffffff00000000");
+    socket.write(ask(3));
+    await expect.poll(() => answered(3)).toBe(true);
+
+    const late = openRawHttp2(url);
+    const lateTypes = () => framesOf(late.received()).map(({ type }) => type);
+    late.socket.write(Buffer.concat([acknowledgement, ask(1)]));
+    await expect.poll(lateTypes).toEqual(expect.arrayContaining([frameType.headers, frameType.goaway]));
+    expect(lateTypes()[0]).toBe(frameType.settings);
+  });
 });
 
 test("SIGTERM: a stream that does not end is cut at the deadline", async () => {

@@ -94,6 +94,8 @@ export function answerQuery<Name extends QueryName>(
 export type ToWorker =
   | { readonly kind: "apply"; readonly id: number; readonly snapshot: Snapshot }
   | QueryMessage
+  /** Ask clients to leave, and go on serving. */
+  | { readonly kind: "leave" }
   /** Finish what is under way, then exit. */
   | { readonly kind: "drain" };
 

@@ -117,17 +117,34 @@ export class Proxy {
     const taken = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
     const problems = taken.length > 0 ? taken : await proxy.#serve();
     if (problems.length === 0) return { ok: true, value: proxy };
-    await proxy.stop();
+    await proxy.#shutDown([]);
     return { ok: false, problems };
   }
 
-  /** Not ready, no new connections, then the end of what is under way, within the drain timeout. */
+  /**
+   * Not ready and asking clients to leave, for the drain delay; then no new connections, and the end of what is under way.
+   * All within the drain timeout.
+   */
   stop(): Promise<ShutdownOutcome> {
+    this.#readiness.withdraw("shutting down");
+    return this.#shutDown([{ name: "ask clients to leave", run: (signal) => this.#leave(signal) }]);
+  }
+
+  #leave(signal: AbortSignal): Promise<void> {
+    const { settings, clock } = this.#options;
+    this.#pool.leave();
+    return new Promise((resolve) => {
+      const timer = clock.setTimer(settings.drainDelay, resolve);
+      signal.addEventListener("abort", () => (timer.cancel(), resolve()), { once: true });
+    });
+  }
+
+  /** @param before what comes ahead of undoing the start. */
+  #shutDown(before: readonly ShutdownStep[]): Promise<ShutdownOutcome> {
     const { settings, clock, logs } = this.#options;
     const log = logs.logger("proxy::lifecycle");
-    this.#readiness.withdraw("shutting down");
     return shutDown({
-      steps: this.#undo.toReversed(),
+      steps: [...before, ...this.#undo.toReversed()],
       deadlineMs: settings.drainTimeout,
       clock,
       onError: (step, error) => log.error({ step, err: error }, "a step of the shutdown failed"),

@@ -222,12 +222,19 @@ export const proxySettings = {
     default: "1s",
     help: "How long one health check may take, connecting included.",
   },
+  drainDelay: {
+    kind: duration(0, 3_600_000),
+    flag: "drain-delay",
+    env: "DRAIN_DELAY",
+    default: "1s",
+    help: "How long after SIGTERM connections are still accepted and kept, while readiness already fails and clients are asked to leave (Connection: close, GOAWAY). Longer than load balancers take to notice. It is part of the drain timeout.",
+  },
   drainTimeout: {
     kind: duration(0, 3_600_000),
     flag: "drain-timeout",
     env: "DRAIN_TIMEOUT",
     default: "30s",
-    help: "How long requests and streams under way may take to finish after SIGTERM.",
+    help: "How long requests and streams under way may take to finish after SIGTERM, the drain delay included.",
   },
   maxCounters: {
     kind: integer(16, 2 ** 24),

@@ -63,6 +63,7 @@ export class WorkerPool {
   readonly #deaths = new Map<number, WorkerDeaths>();
   readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), metricTable));
   #snapshot: Snapshot | undefined;
+  #isLeaving = false;
   #isDraining = false;
   #logFilter: string;
   #addresses = unrestricted;
@@ -123,6 +124,12 @@ export class WorkerPool {
     return this.#workers.size;
   }
 
+  /** Has every worker ask its clients to leave; all go on serving. */
+  leave(): void {
+    this.#isLeaving = true;
+    for (const worker of this.#workers.values()) worker.leave();
+  }
+
   /** Resolves when every worker has finished what was under way; at `signal` they are stopped instead. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
@@ -148,6 +155,7 @@ export class WorkerPool {
     };
     const thread = new WorkerThread(this.#startOf(number), { onDeath, onTraced });
     this.#workers.set(number, thread);
+    if (this.#isLeaving) thread.leave();
     // Before it serves, so that none of its requests is missed.
     for (const order of waiting()) void thread.query("watch", order);
     if (this.#snapshot === undefined) return;
@@ -219,6 +227,10 @@ class WorkerThread {
     return message.kind === "answer" ? (message.answer as AnswerOf<Name>) : gone;
   }
 
+  leave(): void {
+    this.#post({ kind: "leave" });
+  }
+
   async drain(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#answerAll();
     signal.addEventListener("abort", stop, { once: true });
@@ -231,9 +243,13 @@ class WorkerThread {
   #ask(answer: string, message: ToWorker): Promise<FromWorker> {
     return new Promise((resolve) => {
       this.#awaited.set(answer, resolve);
-      this.thread.postMessage(message);
+      this.#post(message);
       if (this.#isGone) this.#answerAll();
     });
+  }
+
+  #post(message: ToWorker): void {
+    this.thread.postMessage(message);
   }
 
   #receive(message: FromWorker): void {

@@ -138,6 +138,9 @@ async function carryOut(order: Order): Promise<void> {
       say({ kind: "applied", id: order.id, failures });
       return;
     }
+    case "leave":
+      dataPlane.leave();
+      return;
     case "drain":
       await dataPlane.drain();
       await accessLines.flush();

@@ -10,7 +10,7 @@ import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
-import type { Connection, TlsSession } from "./connection.ts";
+import type { Connection, DrainPhase, TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
 import type { Http1Connection } from "./http1.ts";
@@ -67,7 +67,7 @@ export class BindServer {
   readonly #toldAddresses = new Map<string, string>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
-  #isDraining = false;
+  #phase: DrainPhase = "serving";
 
   private constructor(options: BindOptions) {
     const { onRequest, onRefused, rules, upgradeProtocols } = options;
@@ -75,7 +75,7 @@ export class BindServer {
     this.#http2 = new Http2Sessions({ onRequest, onRefused, rules }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
-      isDraining: () => this.#isDraining,
+      phase: () => this.#phase,
       upgradeProtocols,
       onRequest,
       onRefused,
@@ -133,9 +133,18 @@ export class BindServer {
     return Array.from(this.#sockets, ([socket, sinceMs]) => ({ peer: peerOf(socket), sinceMs }));
   }
 
-  /** Takes no new connection, lets idle ones go, asks the others to leave; resolves when the last one has. */
+  /**
+   * Asks clients to leave: with the next answer over HTTP/1.1, at once over HTTP/2. Connections and requests are still
+   * taken, and idle connections stay, because a request may be on its way on any of them.
+   */
+  leave(): void {
+    this.#phase = "leaving";
+    this.#http2.leave();
+  }
+
+  /** Takes no new connection, closes idle ones, asks the others to leave; resolves when the last one has. */
   drain(): Promise<void> {
-    this.#isDraining = true;
+    this.#phase = "closing";
     const closed = new Promise<void>((resolve) => this.#http1.close(() => resolve()));
     this.#http2.drain();
     return closed;

@@ -11,6 +11,12 @@ export interface Connection {
   readonly tls: TlsSession | undefined;
 }
 
+/**
+ * How far a server is on its way down. While it is `leaving` it still takes connections and requests, and asks clients to
+ * go elsewhere; once it is `closing` it takes none, and what is under way ends.
+ */
+export type DrainPhase = "serving" | "leaving" | "closing";
+
 /** What a TLS handshake settled. */
 export interface TlsSession {
   /** The name the client asked for (SNI), lower case; empty when it named none. */

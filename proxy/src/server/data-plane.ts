@@ -123,6 +123,7 @@ export class DataPlane {
   readonly #retired = new Map<OpenBind, Promise<void>>();
   readonly #stallWatch: StallWatch | undefined;
   readonly #upgradeProtocols: UpgradeProtocols;
+  #isLeaving = false;
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
@@ -186,6 +187,12 @@ export class DataPlane {
   /** The port that a bind listens on; tells what port 0 became. */
   portOf(address: string | undefined, port: number): number | undefined {
     return this.#binds.get(bindName({ address, port }))?.server.port;
+  }
+
+  /** Asks every client to leave and goes on serving: what comes before `drain`. Binds that open later ask too. */
+  leave(): void {
+    this.#isLeaving = true;
+    for (const { server } of this.#binds.values()) server.leave();
   }
 
   /** Takes no new connection and resolves when every request has been answered and every connection is closed. */
@@ -253,6 +260,7 @@ export class DataPlane {
       onConnectionClosed: () => observer.connectionClosed(name),
     };
     const server = await BindServer.open(options, tlsListeners(bind));
+    if (this.#isLeaving) server.leave();
     const open: OpenBind = { name, server, routes, rules: this.#requestRules, services: this.#servicesOf(name) };
     this.#binds.set(name, open);
   }

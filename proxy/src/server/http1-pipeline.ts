@@ -29,6 +29,11 @@ export class Http1Pipeline {
     return this.#isClosed || (this.#isCut && this.#waiting.length === 0);
   }
 
+  /** Whether requests have come that are still to begin. */
+  get hasWaiting(): boolean {
+    return this.#waiting.length > 0;
+  }
+
   /** Whether nothing should be read of the client for now. */
   get isFull(): boolean {
     return this.#isClosed || this.#isCut || this.#waiting.length >= waitingToPauseAt;

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
-import { schemeOf } from "./connection.ts";
+import { type DrainPhase, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
@@ -12,7 +12,7 @@ import { type HeadFault, maxHeaderFields, readHttp1Head, type RequestRules } fro
 export interface Http1ServerOptions extends RequestReceiver {
   /** What is known of the connection behind a socket that the server was given. */
   readonly connectionOf: (socket: Socket) => Http1Connection | undefined;
-  readonly isDraining: () => boolean;
+  readonly phase: () => DrainPhase;
   readonly upgradeProtocols: UpgradeProtocols;
   readonly rules: RequestRules;
 }
@@ -106,7 +106,7 @@ function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
 }
 
 function serveRequest(
-  { isDraining, onRequest, onRefused, rules }: Http1ServerOptions,
+  { phase, onRequest, onRefused, rules }: Http1ServerOptions,
   connection: Http1Connection,
   request: IncomingMessage,
   response: ServerResponse,
@@ -121,7 +121,7 @@ function serveRequest(
     return;
   }
   const { awaitsContinue, upgrade } = kind;
-  const downstream = new Http1Downstream(request, response, { head, connection, awaitsContinue, upgrade, isDraining });
+  const downstream = new Http1Downstream(request, response, { head, connection, awaitsContinue, upgrade, phase });
   downstream.listen(onRequest(downstream));
 }
 

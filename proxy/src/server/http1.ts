@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fieldOf, removeField } from "./fields.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, DrainPhase } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -26,8 +26,8 @@ export interface Http1Options {
   readonly awaitsContinue: boolean;
   /** The client asks for this protocol; `response` then has been given the socket, which node:http has let go. */
   readonly upgrade: string | undefined;
-  /** When true, answers ask the client to leave the connection. */
-  readonly isDraining: () => boolean;
+  /** Unless the server is `serving`, answers ask the client to leave the connection. */
+  readonly phase: () => DrainPhase;
 }
 
 export class Http1Downstream implements Downstream {
@@ -37,7 +37,7 @@ export class Http1Downstream implements Downstream {
   readonly upgrade: string | undefined;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #isDraining: () => boolean;
+  readonly #phase: () => DrainPhase;
   #awaitsContinue: boolean;
   #bodyTaken = false;
   #isSwitched = false;
@@ -50,7 +50,7 @@ export class Http1Downstream implements Downstream {
     this.#request = request;
     this.#response = response;
     this.#awaitsContinue = options.awaitsContinue;
-    this.#isDraining = options.isDraining;
+    this.#phase = options.phase;
   }
 
   listen(events: DownstreamEvents): void {
@@ -90,9 +90,7 @@ export class Http1Downstream implements Downstream {
   }
 
   start(status: number, headers: string[]): void {
-    // 408 says that the rest of the request is not waited for (RFC 9110 §15.5.9).
-    const mustClose = this.#isDraining() || this.#leavesBodyUnsent() || this.upgrade !== undefined || status === 408;
-    if (mustClose || this.connection.pipeline.isLast) {
+    if (this.#mustClose(status)) {
       headers.push("connection", "close");
       this.connection.pipeline.close();
     }
@@ -136,7 +134,7 @@ export class Http1Downstream implements Downstream {
     if (!socket.writable) pipeline.close();
     pipeline.next();
     // An answer whose head left before the drain began has not asked the client to leave.
-    if (this.#isDraining() && !pipeline.isBusy) socket.end();
+    if (this.#phase() === "closing" && !pipeline.isBusy) socket.end();
   }
 
   /** What node:http does for other requests: tells the end, and takes a client that ends its side early for gone. */
@@ -146,6 +144,16 @@ export class Http1Downstream implements Downstream {
       if (!this.#isSwitched) socket.destroy();
     });
     socket.once("close", (hadError) => events.onClose(this.#isSwitched ? !hadError : response.writableFinished));
+  }
+
+  #mustClose(status: number): boolean {
+    const { pipeline } = this.connection;
+    if (pipeline.isLast || this.#leavesBodyUnsent() || this.upgrade !== undefined) return true;
+    // While the server is leaving, what has come already is still answered.
+    const phase = this.#phase();
+    if (phase === "closing" || (phase === "leaving" && !pipeline.hasWaiting)) return true;
+    // The rest of the request is not waited for (RFC 9110 §15.5.9).
+    return status === 408;
   }
 
   /** The length of what a GET would have brought is not known to HEAD; 204 and 304 have no body (RFC 9110 §6.4.1). */

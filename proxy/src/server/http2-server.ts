@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import { allowedConnectProtocol, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
-import { type Connection, schemeOf } from "./connection.ts";
+import { type Connection, type DrainPhase, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
 import {
@@ -56,16 +56,24 @@ export interface Http2SessionsOptions extends RequestReceiver {
   readonly rules?: RequestRules;
 }
 
+interface OpenSession {
+  readonly session: ServerHttp2Session;
+  /** That `session` reads from. */
+  readonly socket: Socket;
+  /** Our SETTINGS have been sent, which must come first (RFC 9113 §3.4). */
+  isGreeted: boolean;
+}
+
 export class Http2Sessions {
   readonly #server: Http2Server = createServer(serverOptions);
-  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #sessions = new Set<OpenSession>();
   readonly #receiver: RequestReceiver;
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #rules: RequestRules;
   readonly #idleTimeoutMs: number;
   /** What is being handed over. */
   #handedOver: { readonly socket: Socket; readonly connection: Connection } | undefined;
-  #isDraining = false;
+  #phase: DrainPhase = "serving";
 
   constructor(options: Http2SessionsOptions, upgradeProtocols: UpgradeProtocols, idleTimeoutMs = defaultIdleTimeoutMs) {
     this.#receiver = options;
@@ -86,22 +94,36 @@ export class Http2Sessions {
     this.#handedOver = undefined;
   }
 
-  /** Asks clients to leave (GOAWAY): streams finish, new ones are refused. */
+  /** Asks clients to leave (GOAWAY without a last stream, RFC 9113 §6.8): new streams are still served. */
+  leave(): void {
+    this.#phase = "leaving";
+    for (const open of this.#sessions) announceEnd(open);
+  }
+
+  /** Closes every connection (GOAWAY with the last stream): streams finish, new ones are refused. */
   drain(): void {
-    this.#isDraining = true;
-    for (const session of this.#sessions) session.close();
+    this.#phase = "closing";
+    for (const { session } of this.#sessions) session.close();
   }
 
   #open(session: ServerHttp2Session, socket: Socket, connection: Connection): void {
-    this.#sessions.add(session);
+    const open = { session, socket, isGreeted: false };
+    this.#sessions.add(open);
     session.on("error", ignore);
-    session.once("close", () => this.#sessions.delete(session));
+    session.once("close", () => this.#sessions.delete(open));
     session.on("stream", (stream: ServerHttp2Stream, _headers, flags, rawHeaders) =>
       this.#serveStream(connection, stream, flags, rawHeaders),
     );
     // GOAWAY: the client makes another connection when it needs one.
     session.setTimeout(this.#idleTimeoutMs, () => session.close());
-    if (this.#isDraining) session.close();
+    // Node sends ours at the end of the read that brings the client's.
+    session.once("remoteSettings", () =>
+      setImmediate(() => {
+        open.isGreeted = true;
+        if (this.#phase === "leaving") announceEnd(open);
+      }),
+    );
+    if (this.#phase === "closing") session.close();
     destroyWithSession(socket, session, Math.min(this.#idleTimeoutMs, lastReadTimeoutMs));
   }
 
@@ -123,6 +145,17 @@ export class Http2Sessions {
     const downstream = new Http2Downstream(stream, { ...request, connection, isEnded });
     downstream.listen(this.#receiver.onRequest(downstream));
   }
+}
+
+/**
+ * GOAWAY with the greatest stream identifier and NO_ERROR (RFC 9113 §6.8): the connection will end, and every stream that
+ * is on its way is still served. Bytes of our own, because nghttp2 ignores new streams after `session.goaway()`; they
+ * stand between whole frames, because Node hands nghttp2's frames to the socket whole.
+ */
+const endAnnouncement = Buffer.from([0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+
+function announceEnd({ session, socket, isGreeted }: OpenSession): void {
+  if (isGreeted && !session.closed && !session.destroyed) socket.write(endAnnouncement);
 }
 
 /** Closes a socket whose session has been over for `ms`: Node would wait for ever for a client that does not read. */

@@ -45,8 +45,8 @@ export const readinessPort = 15_021;
 /** Connections get this long to end; the proxy's own drain timeout is shorter. */
 const graceSeconds = 60;
 
-/** How long a pod that is to end goes on taking connections. */
-const lameDuckSeconds = 5;
+/** How long a pod that is to end goes on serving, so that everybody who sends traffic learns of it. */
+const drainDelay = "5s";
 
 /** Nobody's number; any but 0 would do. */
 const userId = 65_532;
@@ -204,6 +204,7 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       field("POD_NAME", "metadata.name"),
       field("POD_NAMESPACE", "metadata.namespace"),
       field("POD_IP", "status.podIP"),
+      { name: "DRAIN_DELAY", value: drainDelay },
       // A variable rather than an argument, so that the parameters of a class can say otherwise.
       ...(allowed === "" ? [] : [{ name: "ALLOW_BACKEND_ADDRESS", value: allowed }]),
     ],
@@ -212,8 +213,6 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       { name: "metrics", containerPort: statsPort, protocol: "TCP" },
       { name: "readiness", containerPort: readinessPort, protocol: "TCP" },
     ],
-    // Time for everybody who sends traffic to learn that this pod takes no more of it.
-    lifecycle: { preStop: { sleep: { seconds: lameDuckSeconds } } },
     readinessProbe: { httpGet: { path: "/healthz/ready", port: "readiness" }, periodSeconds: 5 },
     resources: { requests: { cpu: "100m", memory: "256Mi" } },
     securityContext: {
