@@ -13,7 +13,7 @@ import type {
   Expr_Comprehension,
   Expr_Select,
 } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
-import { patternFault } from "../regex/pattern.ts";
+import { patternFault, patternSize } from "../regex/pattern.ts";
 import { environment } from "./environment.ts";
 import { claimsByName, type Phase, phases, textByName, type Variable, variables } from "./variables.ts";
 
@@ -57,6 +57,9 @@ interface Locals {
 /** Each level multiplies the work by the number of headers or parameters, which a client chooses. */
 const maxMacroDepth = 2;
 
+/** Of all patterns of an expression: they are compiled by the first request that meets them. */
+const maxPatternSize = 250;
+
 /** A header name (RFC 9110 §5.6.2) as the map of headers has it. */
 const lowerCaseToken = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
@@ -75,6 +78,7 @@ class Checker {
   readonly #phase: Phase;
   readonly #queryNames = new Set<string>();
   #readsWholeQuery = false;
+  #patternSize = 0;
 
   get query(): QueryNames {
     return this.#readsWholeQuery ? "all" : [...this.#queryNames];
@@ -269,6 +273,12 @@ class Checker {
   #pattern(expr: Expr | undefined): void {
     const source = expr === undefined ? undefined : textConstant(expr);
     if (expr === undefined || source === undefined) return;
+    this.#patternSize += patternSize(source);
+    if (this.#patternSize > maxPatternSize) {
+      const found = `the patterns of an expression have a size of ${this.#patternSize}`;
+      this.#find(expr, `${found}, accepted is at most ${maxPatternSize}; counted repetitions multiply`);
+      return;
+    }
     const fault = patternFault(source);
     if (fault !== undefined) this.#find(expr, fault);
   }

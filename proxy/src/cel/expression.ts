@@ -6,8 +6,11 @@
 import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from "@bufbuild/cel";
 import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
 import type { Result } from "@gatewayproxy/runtime/problem";
+import { BudgetExceeded } from "../regex/work-budget.ts";
 import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
+import { costOfReading, evaluationBudget, maxEvaluationUnits, unitsPerNode } from "./cost.ts";
 import { environment } from "./environment.ts";
+import { callsAny, countNodes, instrument } from "./instrument.ts";
 import type { RequestView } from "./request-view.ts";
 import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 
@@ -189,19 +192,47 @@ function headerName(expr: Expr): string | undefined {
   return map?.exprKind.case === "selectExpr" && key !== undefined ? textConstant(key) : undefined;
 }
 
-/** Runs the planned expression over the variables that it reads. */
+/** Runs the planned expression over the variables that it reads, within the budget of one evaluation. */
 function evaluation(expr: Expr, used: readonly Variable[]): Expression["tryEvaluate"] {
-  const run = plan(environment, expr);
-  return (view) => {
+  const run = plan(environment, instrument(expr));
+  loadLocales(expr);
+  const ownUnits = unitsPerNode * countNodes(expr);
+  const evaluate = (view: RequestView): string | undefined | typeof failed => {
     const bindings: Record<string, CelInput> = {};
     for (const variable of used) {
+      evaluationBudget.spend(costOfReading(variable, view));
       const value = variable.read(view);
       if (value !== undefined) bindings[variable.name] = value;
     }
     const value = run(bindings);
+    if (evaluationBudget.isExceeded) return failed;
     if (isCelError(value)) return isAbsence(value.message) ? undefined : failed;
     return asText(value) ?? failed;
   };
+  return (view) => {
+    evaluationBudget.left = maxEvaluationUnits - ownUnits;
+    // An expression may come upon an error in each round of a macro, and nobody reads where.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    try {
+      return evaluate(view);
+    } catch (error) {
+      if (error instanceof BudgetExceeded) return failed;
+      throw error;
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  };
+}
+
+let hasLoadedLocales = false;
+
+/** What time zones and decimals need of ICU is loaded at their first use, which takes far longer than an evaluation may. */
+function loadLocales(expr: Expr): void {
+  if (hasLoadedLocales || !callsAny(expr, (name) => name === "format" || /^get[A-Z]/.test(name))) return;
+  hasLoadedLocales = true;
+  new Intl.DateTimeFormat("en-US", { timeZone: "Asia/Tokyo", hour: "2-digit" }).formatToParts(0);
+  new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 }).format(1.5);
 }
 
 /** The library tells a map without the name asked for by its message alone. */

@@ -1,0 +1,87 @@
+import { celEnv, parse, plan } from "@bufbuild/cel";
+import { strings } from "@bufbuild/cel/ext";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { evaluationBudget, maxEvaluationUnits } from "./cost.ts";
+import { environment } from "./environment.ts";
+import { type Expression, failed, parseExpression } from "./expression.ts";
+import { costlyExpressions, largeRequests } from "./testing/costly.ts";
+
+function parsed(source: string): Expression {
+  const result = parseExpression(source, { phase: "response", gives: "text" });
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  return result.value;
+}
+
+describe("an expression that would take long has no value, for some large request", () => {
+  test.each(costlyExpressions)("%s", (source) => {
+    const { tryEvaluate, evaluate } = parsed(source);
+    const beyond = largeRequests.filter((view) => {
+      const value = tryEvaluate(view);
+      // What is asked for in one step is refused before it is done.
+      return value === failed && evaluationBudget.isExceeded;
+    });
+    expect(beyond).not.toEqual([]);
+    expect(beyond.map(evaluate).every((value) => value === undefined)).toBe(true);
+  });
+});
+
+test.each([
+  ['request.headers["x"].split(",").map(v, v.trim().lowerAscii()).filter(v, v != "").join("|")'],
+  ['request.query["p7"] + request.query["p8"]'],
+  ['request.headers["x"].matches("^v[0-9]+,")'],
+  ['["^v0,", "^w0,"].exists(p, request.headers["x"].matches(p))'],
+  ["size(request.headers) > 3 && request.query.exists(name, name == 'p7')"],
+])("an expression that people write has a value: %s", (source) => {
+  const names = (count: number, prefix: string) => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
+  const [view] = largeRequests;
+  if (view === undefined) throw new Error("there is no request");
+  const path = `/?${names(60, "p")
+    .map((name) => `${name}=1`)
+    .join("&")}`;
+  const rawHeaders = ["x", names(40, "v").join(","), ...names(30, "h").flatMap((name) => [name, "value"])];
+  expect(parsed(source).evaluate({ ...view, path, rawHeaders })).toBeDefined();
+});
+
+test("what an evaluation costs leaves nothing behind for the next one", () => {
+  const { evaluate } = parsed("size(request.path) + 0");
+  for (const view of largeRequests) {
+    parsed(costlyExpressions[0] ?? "").evaluate(view);
+    expect(evaluate(view)).toBeDefined();
+    expect(evaluationBudget.left).toBeGreaterThan(0);
+  }
+});
+
+test("patterns of an expression are bounded together", () => {
+  const source = '"a".matches("x{200}") || "a".matches("x{200}")';
+  const result = parseExpression(source, { phase: "head", gives: "condition" });
+  expect(result).toMatchObject({
+    problems: [
+      { message: expect.stringMatching(/column 38: the patterns of an expression have a size of 4\d\d/) as string },
+    ],
+  });
+});
+
+const text = fc.string({ unit: fc.constantFrom(...["a", "b", ",", "é", "☃", "😀"]), maxLength: 8 });
+const literal = (value: string): string => JSON.stringify(value);
+
+test("functions of our own give what the library's give", () => {
+  const library = celEnv({ funcs: strings });
+  fc.assert(
+    fc.property(text, fc.string({ unit: fc.constantFrom("a", ","), maxLength: 2 }), text, fc.nat(4), (a, b, c, n) => {
+      const [whole, part, by] = [a, b, c].map(literal);
+      for (const source of [
+        `${whole}.replace(${part}, ${by})`,
+        `${whole}.replace(${part}, ${by}, ${n})`,
+        `string(size(${whole})) + string(${by}.size())`,
+        `${whole}.split(${part}).map(x, x + ${by}).filter(x, x != "a").join(${by}) + [${whole}].join()`,
+        `string(([${whole}] + [${by}, ${part}])[1] in [${part}])`,
+      ]) {
+        const expr = parse(source);
+        evaluationBudget.left = maxEvaluationUnits;
+        expect(plan(environment, expr)(), source).toEqual(plan(library, expr)());
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
