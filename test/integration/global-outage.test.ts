@@ -200,12 +200,13 @@ describe("failureMode: Local", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
   });
 
-  test("a failure of the backend tells of the fallback's unit that is back", async () => {
-    const gateway = await serveUnder(
-      await startBackend(answering(503)),
-      globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`),
-    );
-    expect((await ask(gateway)).limit).toEqual(["3", "3", "60"]);
+  test.each([
+    ["by default keeps the fallback's unit", "", "2"],
+    ["gives the fallback's unit back where the policy says so", "\n      refundOn: [BackendError]", "3"],
+  ])("a failure of the backend %s", async (_, refundOn, remaining) => {
+    const limit = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`);
+    const gateway = await serveUnder(await startBackend(answering(503)), `${limit.trimEnd()}${refundOn}\n`);
+    expect((await ask(gateway)).limit).toEqual(["3", remaining, "60"]);
   });
 
   test("without a fallback the limits that the service last reported are kept, for the same values", async () => {

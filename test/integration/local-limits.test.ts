@@ -101,42 +101,6 @@ describe("requests", () => {
     gateway.clock.advance(1);
     expect(await statuses(gateway, 2)).toEqual([200, 429]);
   });
-
-  test("a request that the backend failed gets its unit back", async () => {
-    const { gateway } = await serve(
-      await startBackend(answering(503)),
-      policyManifest("p", toRoute, ["{ requests: 2, unit: Minutes }"]),
-    );
-    expect(await statuses(gateway, 5)).toEqual([503, 503, 503, 503, 503]);
-  });
-
-  const twoRequests = "{ requests: 2, unit: Minutes }";
-
-  test.each<[string, Parameters<typeof startBackend>[0], readonly string[]]>([
-    ["of the backend", answering(503), [twoRequests]],
-    ["of the backend, read for its usage,", answering(503), [twoRequests, "{ tokens: 9, unit: Hours }"]],
-    ["of the connection to it", (request) => void request.destroy(), [twoRequests]],
-  ])("a failure %s tells of the unit that is back", async (_failure, behave, limits) => {
-    const { gateway } = await serve(await startBackend(behave), policyManifest("p", toRoute, limits));
-    const { headers } = await get(gateway);
-    expect(headers.get("x-ratelimit-remaining")).toBe("2");
-  });
-
-  test("a failure that goes out before its end tells of the unit that is back", async () => {
-    const end = Promise.withResolvers<undefined>();
-    const slow: Parameters<typeof startBackend>[0] = (_request, response) => {
-      response.writeHead(503).write("sorry");
-      void end.promise.then(() => response.end());
-    };
-    const { gateway } = await serve(
-      await startBackend(slow),
-      policyManifest("p", toRoute, [twoRequests, "{ tokens: 9, unit: Hours }"]),
-    );
-    const response = await fetch(gateway.url());
-    expect(response.headers.get("x-ratelimit-remaining")).toBe("2");
-    end.resolve(undefined);
-    expect(await response.text()).toBe("sorry");
-  });
 });
 
 describe("tokens", () => {

@@ -8,7 +8,6 @@ import {
   backendRef,
   gatewayManifest,
   manifests,
-  policyManifest,
   routeManifest,
   startGateway,
   type TestGateway,
@@ -99,24 +98,6 @@ test("the request's time includes its upload", async () => {
   const [head] = (await socket.take(1).toArray()) as Buffer[];
   expect(String(head)).toMatch(/^HTTP\/1.1 504 /);
   socket.destroy();
-});
-
-test("a request that timed out gets its unit back, like every one that was not answered", async () => {
-  const backend = await slowBackend();
-  const gateway = await serve(
-    backend.port,
-    "request: 1s",
-    policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]),
-  );
-  const timedOut = fetch(gateway.url());
-  await backend.asked;
-  gateway.clock.advance(1_000);
-  const answer = await timedOut;
-  expect([answer.status, answer.headers.get("x-ratelimit-limit")]).toEqual([504, "1"]);
-  const next = fetch(gateway.url());
-  await vi.waitFor(() => expect(backend.requests).toHaveLength(2));
-  gateway.clock.advance(1_000);
-  expect((await next).status).toBe(504);
 });
 
 test("timeouts apply on HTTP/1 connections one request after the other", async () => {

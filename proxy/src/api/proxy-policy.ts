@@ -110,6 +110,8 @@ const fallbackEntry = strictObject({
   .superRefine(checkAmount)
   .meta(amountRules);
 
+const refundCause = z.enum(["ConnectFailure", "Overload", "Reset", "Timeout", "BackendError"]);
+
 const rateLimit = strictObject({
   local: list(localEntry, { min: 1, max: 16 })
     .optional()
@@ -119,12 +121,17 @@ const rateLimit = strictObject({
   global: globalRateLimit(fallbackEntry)
     .optional()
     .describe("Limits that a rate limit service counts for all replicas."),
+  refundOn: list(refundCause, { min: 0, max: 5 })
+    .optional()
+    .describe(
+      "Failures that give a request's unit back, in local and fallback. ConnectFailure: there is no endpoint, or no connection to it. Overload: no connection became free. In these no backend has seen the request, and they are the default. Reset: the backend broke off before its answer. Timeout: a timeout ended. BackendError: the backend answered with a 5xx. A client that can cause one of the last three has no limit while they are listed. A rate limit service keeps what it has counted.",
+    ),
 })
   .refine(({ local, global }) => local !== undefined || global !== undefined, {
     error: "found neither, required is local or global",
   })
   .meta(publishRules({ rule: "has(self.local) || has(self.global)", message: "required is local or global" }))
-  .transform(({ local = [], global }) => ({ local, global }));
+  .transform(({ local = [], global, refundOn }) => ({ local, global, refundOn }));
 
 export const proxyPolicySchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],

@@ -1,5 +1,5 @@
 /** A limit that a rate limit service counts for all replicas (ProxyPolicy `spec.traffic.rateLimit.global`). */
-import type { LocalLimit } from "./limit.ts";
+import type { LocalLimit, RefundCause } from "./limit.ts";
 
 export interface GlobalLimit {
   /** Policy and target: `default/chat HTTPRoute/default/chat`. What is learned or remembered for it survives edits. */
@@ -21,6 +21,8 @@ export interface GlobalLimit {
   /** `Always`: we say `x-envoy-ratelimited` on a refusal if the service does not. */
   readonly envoyRatelimitedHeader: "FromService" | "Always";
   readonly hitsMode: HitsMode;
+  /** As `LocalLimit.refundOn`, for the counters that stand in for the service; a service keeps what it has counted. */
+  readonly refundOn?: readonly RefundCause[];
   /** At least one. */
   readonly descriptors: readonly GlobalDescriptor[];
   /** Under `failureMode: Local`; empty: the limits last seen in answers of the service. */

@@ -27,7 +27,25 @@ export interface LocalLimit {
   readonly key?: string;
   /** `Shadow` counts, logs and shows, and never refuses. */
   readonly mode: "Enforce" | "Shadow";
+  /** Failures that give a request's unit back; absent: `defaultRefundOn`. */
+  readonly refundOn?: readonly RefundCause[];
 }
+
+/** A failure for which a policy may give a request's unit back (ProxyPolicy `spec.traffic.rateLimit.refundOn`). */
+export type RefundCause =
+  /** No endpoint got the request: there is none, or no connection to it, or it closed before it looked at the request. */
+  | "ConnectFailure"
+  /** No connection became free, so no endpoint got the request. */
+  | "Overload"
+  /** The endpoint got the request and broke off before its answer. */
+  | "Reset"
+  /** A timeout of the rule ended, or the endpoint kept silent. */
+  | "Timeout"
+  /** The backend answered with a 5xx. */
+  | "BackendError";
+
+/** Those in which no backend has seen the request: a client cannot spend a backend's work without its own budget. */
+export const defaultRefundOn: readonly RefundCause[] = ["ConnectFailure", "Overload"];
 
 /** How one limit entry saw a request. */
 export interface LimitDecision {

@@ -1,6 +1,7 @@
 /** What an admitted request holds of the limits that it is under, and what they tell the client. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { replaceFields } from "../filters/header-edits.ts";
+import type { RefundCause } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import type { GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
@@ -49,9 +50,13 @@ export class Admitted {
     this.#global?.charge(usage);
   }
 
-  /** Gives back what this replica has counted, headers included; what a rate limit service has counted stays counted. */
-  refund(): void {
-    this.#state = this.#local?.lease.refund(this.#clock.monotonicMs());
-    this.#global?.refund();
+  /**
+   * Gives back what this replica has counted, headers included; what a rate limit service has counted stays counted.
+   *
+   * @param cause as for `Lease.refund`.
+   */
+  refund(cause?: RefundCause): void {
+    this.#state = this.#local?.lease.refund(this.#clock.monotonicMs(), cause);
+    this.#global?.refund(cause);
   }
 }

@@ -246,6 +246,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   #decline(verdict: Exclude<LimitVerdict, { kind: "admitted" }>): void {
     if (verdict.denial !== undefined) this.#services.denied(this.#record, verdict.denial);
     if (verdict.kind === "undecided") {
+      // The service was to decide, so no limit has admitted the request.
+      if (verdict.denial !== undefined) this.#limitCheck?.admitted?.refund();
       this.#answer(verdict.answer);
       return;
     }
@@ -374,7 +376,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   #answer(answer: OwnAnswer): void {
     this.#record.reason = answer.reason;
     const admitted = this.#limitCheck?.admitted;
-    admitted?.refund();
+    const refund = this.#forwarding === undefined ? answer.refund : this.#forwarding.refundCause(answer);
+    if (refund !== undefined) admitted?.refund(refund);
     const headers = ["content-type", "text/plain"];
     admitted?.setHeaders(headers);
     this.#respondWithCors(answer.status, headers, answer.body);

@@ -9,6 +9,7 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
+import type { RefundCause } from "../ir/limit.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
 import { shownHeaders } from "../telemetry/redaction.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -68,6 +69,8 @@ export class Forwarding implements RelayOwner {
   #callTimer: Timer | undefined;
   #isOver = false;
   #wasRefused = false;
+  /** What became of an earlier call that an endpoint got. */
+  #earlier: RefundCause | "none" | undefined;
   /** When the call under way began, of a request that is watched. */
   #callMs = 0;
 
@@ -89,6 +92,14 @@ export class Forwarding implements RelayOwner {
     const { target, retry, clock } = this.#options;
     if (retry !== undefined) target.backend.retries.countRequest(clock.monotonicMs());
     this.#callOnce();
+  }
+
+  /**
+   * For what a policy may give the unit of a request back that ends with `answer`. What happened to an earlier call
+   * decides where an endpoint got it: a backend that saw the request is not forgotten because the next one was away.
+   */
+  refundCause(answer: OwnAnswer): RefundCause | undefined {
+    return this.#earlier === "none" ? undefined : (this.#earlier ?? answer.refund);
   }
 
   /** Since when the call under way is; monotonic. Undefined between calls. */
@@ -133,7 +144,9 @@ export class Forwarding implements RelayOwner {
       severityOfStatus(status),
       this.#callMs,
     );
-    return this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain();
+    if (this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain()) return true;
+    this.#earlier = "BackendError";
+    return false;
   }
 
   onFault(error: unknown): void {
@@ -149,6 +162,8 @@ export class Forwarding implements RelayOwner {
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#isOver) return;
     this.#options.trace?.emit({ ...this.#callResult(), error: failure.message }, "error", this.#callMs);
+    const { refund = "none" } = failureAnswer(failure);
+    if (refund !== "ConnectFailure" && refund !== "Overload") this.#earlier = refund;
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
       this.#wasRefused ||= failure.kind === "refused";
       this.#callOnce();

@@ -1,4 +1,5 @@
 /** The answers that the proxy gives itself, each with the reason that the log and the metrics show. */
+import type { RefundCause } from "../ir/limit.ts";
 import type { FailureReason } from "../telemetry/request-record.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 
@@ -7,6 +8,8 @@ export interface OwnAnswer {
   readonly reason: FailureReason;
   /** Short and fixed: nothing of the request, nothing of the inside. */
   readonly body: string;
+  /** What happened, where a policy may give the request's unit back for it. */
+  readonly refund?: RefundCause;
 }
 
 /** Gateway API: no listener or no rule matches. */
@@ -23,31 +26,52 @@ export const matchTooCostly: OwnAnswer = {
 /** The connection was made for another listener; the client may ask again by one of its own (RFC 9110 §15.5.20). */
 export const misdirected: OwnAnswer = { status: 421, reason: "Misdirected", body: "misdirected request" };
 /** Gateway API `HTTPRouteRule.backendRefs`: none, or one that is invalid. */
-export const invalidBackend: OwnAnswer = { status: 500, reason: "InvalidBackend", body: "no valid backend" };
-/** Gateway API `HTTPRouteRule.backendRefs`: a Service without ready endpoints. */
-export const noReadyEndpoint: OwnAnswer = { status: 503, reason: "NoReadyEndpoint", body: "no ready endpoint" };
-/** It has as much under way, or waiting, as the settings allow, or the request has waited as long as they allow. */
-export const backendOverloaded: OwnAnswer = { status: 503, reason: "BackendOverloaded", body: "backend overloaded" };
-/** The log says why; the client learns no more than of a backend that configuration got wrong. */
-const forbiddenAddress: OwnAnswer = { status: 500, reason: "ForbiddenAddress", body: invalidBackend.body };
-const connectFailure: OwnAnswer = {
-  status: 503,
-  reason: "UpstreamConnectFailure",
-  body: "no connection to the backend",
+export const invalidBackend: OwnAnswer = {
+  status: 500,
+  reason: "InvalidBackend",
+  body: "no valid backend",
+  refund: "ConnectFailure",
 };
-const upstreamReset: OwnAnswer = { status: 502, reason: "UpstreamReset", body: "the backend broke off" };
+/** Gateway API `HTTPRouteRule.backendRefs`: a Service without ready endpoints. */
+export const noReadyEndpoint: OwnAnswer = {
+  status: 503,
+  reason: "NoReadyEndpoint",
+  body: "no ready endpoint",
+  refund: "ConnectFailure",
+};
+/** It has as much under way, or waiting, as the settings allow, or the request has waited as long as they allow. */
+export const backendOverloaded: OwnAnswer = {
+  status: 503,
+  reason: "BackendOverloaded",
+  body: "backend overloaded",
+  refund: "Overload",
+};
+/** The log says why; the client learns no more than of a backend that configuration got wrong. */
+const forbiddenAddress: OwnAnswer = { ...invalidBackend, reason: "ForbiddenAddress" };
+const unsendable: OwnAnswer = { status: 503, reason: "UpstreamConnectFailure", body: "no connection to the backend" };
+const connectFailure: OwnAnswer = { ...unsendable, refund: "ConnectFailure" };
+const aborted: OwnAnswer = { status: 502, reason: "UpstreamReset", body: "the backend broke off" };
+const upstreamReset: OwnAnswer = { ...aborted, refund: "Reset" };
+/** The endpoint closed the stream without a look at the request. */
+const upstreamRefused: OwnAnswer = { ...aborted, refund: "ConnectFailure" };
 /** The upload has come to a standstill, and the client is what it waits for. */
 export const uploadStalled: OwnAnswer = {
   status: 408,
   reason: "StreamIdleTimeout",
   body: "the request body took too long",
 };
-export const upstreamTimeout: OwnAnswer = { status: 504, reason: "UpstreamTimeout", body: "the backend took too long" };
+export const upstreamTimeout: OwnAnswer = {
+  status: 504,
+  reason: "UpstreamTimeout",
+  body: "the backend took too long",
+  refund: "Timeout",
+};
 /** Gateway API `HTTPRouteTimeouts.request` */
 export const requestTimeout: OwnAnswer = {
   status: 504,
   reason: "RequestTimeout",
   body: "the request took too long",
+  refund: "Timeout",
 };
 /** Gateway API `HTTPCORSFilter.allowOrigins` */
 export const originNotAllowed: OwnAnswer = { status: 403, reason: "OriginNotAllowed", body: "origin not allowed" };
@@ -91,14 +115,17 @@ export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body:
 export function failureAnswer(failure: UpstreamFailure): OwnAnswer {
   switch (failure.kind) {
     case "connect":
-    case "unsendable":
       return connectFailure;
+    case "unsendable":
+      return unsendable;
     case "timeout":
       return upstreamTimeout;
     case "refused":
+      return upstreamRefused;
     case "reset":
-    case "aborted":
       return upstreamReset;
+    case "aborted":
+      return aborted;
     case "overloaded":
       return backendOverloaded;
     case "forbidden":

@@ -122,8 +122,8 @@ export class ResponseRelay implements ResponseSink {
   /** Makes a head ours when it leaves. A failed call that is made again has not been refunded until then. */
   #finishHead(headers: string[]): void {
     const { record, admission, editResponse } = this.#options;
-    // Before the headers, so that the client is told of the unit that it has back.
-    if (record.status >= 500) admission?.refund();
+    // Before the headers, so that they tell of a unit that the policy gives back.
+    if (record.status >= 500) admission?.refund("BackendError");
     admission?.setHeaders(headers);
     editResponse?.(headers);
   }

@@ -46,7 +46,7 @@ export function globalTranslator(resources: ReadableResources, tlsPolicies: Judg
   }
 
   return (policy) => {
-    const { global } = policy.spec.traffic.rateLimit;
+    const { global, refundOn } = policy.spec.traffic.rateLimit;
     if (global === undefined) return undefined;
     const { descriptors, findings } = soundDescriptors(global);
     const found = findService(policy, global);
@@ -60,7 +60,10 @@ export function globalTranslator(resources: ReadableResources, tlsPolicies: Judg
     }
     const service = typeof found === "string" ? undefined : found;
     const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;
-    const settings = { mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode };
+    const settings = {
+      ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
+      ...(refundOn === undefined ? {} : { refundOn }),
+    };
     const key = service?.key ?? missingKey(policy, global);
     const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
     const decides = service !== undefined || standsIn(global);
@@ -140,7 +143,7 @@ export function globalLimitAt(
 function fallbackLimit(
   { requests, tokens, unit, burst = 0, shareAcrossReplicas }: FallbackEntry,
   entry: number,
-  { policy, mode }: Pick<GlobalLimit, "policy" | "mode">,
+  { policy, mode, refundOn }: Pick<GlobalLimit, "policy" | "mode" | "refundOn">,
   target: string,
   readyReplicas: number,
 ): LocalLimit {
@@ -158,5 +161,6 @@ function fallbackLimit(
     burst: Math.floor(burst / share),
     unit,
     mode,
+    ...(refundOn === undefined ? {} : { refundOn }),
   };
 }

@@ -18,7 +18,8 @@ import { nameKey } from "./object-names.ts";
 export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
   const name = nameKey(policy);
   const timesSeen = new Map<string, number>();
-  return policy.spec.traffic.rateLimit.local.map((localEntry, entry): LocalLimit => {
+  const { local, refundOn } = policy.spec.traffic.rateLimit;
+  return local.map((localEntry, entry): LocalLimit => {
     const { requests, tokens, burst = 0, unit, key, mode } = localEntry;
     const counts = tokens === undefined ? "requests" : "tokens";
     // The parser let exactly one of them through.
@@ -39,6 +40,7 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
       unit,
       ...(key === undefined ? {} : { key }),
       mode,
+      ...(refundOn === undefined ? {} : { refundOn }),
     };
   });
 }

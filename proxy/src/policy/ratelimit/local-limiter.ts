@@ -6,7 +6,7 @@
  * entry never refuses: it counts what it would have admitted, so that its figures are those it would have if it were
  * enforced alone, and reports the rest as `shadowDenied`. It does not show in headers.
  */
-import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
+import { defaultRefundOn, type LimitDecision, type LocalLimit, type RefundCause } from "../../ir/limit.ts";
 import { type Expression, parseExpression } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
@@ -73,9 +73,11 @@ export interface Lease {
   /**
    * Gives the request's units back, as far as their windows are still open. Later calls give nothing.
    *
+   * @param cause of which entries the units: those whose `refundOn` has it; absent: all, since the request was not
+   *   admitted after all.
    * @returns the state of the enforced entry nearest to exhaustion now; undefined when no entry is enforced.
    */
-  refund(nowMs: number): LimitState | undefined;
+  refund(nowMs: number, cause?: RefundCause): LimitState | undefined;
 }
 
 /**
@@ -343,13 +345,14 @@ class CounterLease implements Lease {
     this.#update(entry, id, nowMs, () => count(entry, tokens, nowMs));
   }
 
-  refund(nowMs: number): LimitState | undefined {
+  refund(nowMs: number, cause?: RefundCause): LimitState | undefined {
     for (let at = 0; at < this.#ids.length; at++) {
       const entry = this.#entries[at];
       const id = this.#ids[at];
       const startMs = this.#startsMs[at] ?? notCounted;
       if (entry === undefined || id === undefined) continue;
-      const gives = entry.countsRequests && startMs !== notCounted && !this.#isRefunded;
+      const isMeant = cause === undefined || (entry.limit.refundOn ?? defaultRefundOn).includes(cause);
+      const gives = isMeant && entry.countsRequests && startMs !== notCounted && !this.#isRefunded;
       this.#update(entry, id, nowMs, () => {
         if (gives) uncount(entry, entry.units, startMs);
       });

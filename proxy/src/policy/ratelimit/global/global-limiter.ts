@@ -5,6 +5,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
+import type { RefundCause } from "../../../ir/limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
@@ -275,9 +276,11 @@ export class GlobalPass {
     for (const { gate, verdict } of this.#passes) gate.charge(verdict, view, usage);
   }
 
-  /** Gives back what in-process counters have counted; a service keeps what it has. */
-  refund(): void {
+  /** Gives back what in-process counters have counted, as `Lease.refund`; a service keeps what it has. */
+  refund(cause?: RefundCause): void {
     const nowMs = this.#clock.monotonicMs();
-    this.#told = this.#nearest(({ lease, view }) => (lease === undefined ? view : viewOfState(lease.refund(nowMs))));
+    this.#told = this.#nearest(({ lease, view }) => {
+      return lease === undefined ? view : viewOfState(lease.refund(nowMs, cause));
+    });
   }
 }

@@ -83,7 +83,7 @@ function beginningOf(value: string): string {
 
 /** The counter is by what the service counts by, so that all policies that ask it about the same share it as they do there. */
 function localLimit(
-  { policy, target, mode, service }: GlobalLimit,
+  { policy, target, mode, service, refundOn }: GlobalLimit,
   { compiled: { descriptor }, hits }: RequestDescriptor,
   key: string,
   { requestsPerUnit, windowSeconds }: Learned,
@@ -99,6 +99,7 @@ function localLimit(
     ...windowOf(Math.min(windowSeconds, longestWindowSeconds)),
     ...(descriptor.counts === "requests" && { units: hits }),
     mode,
+    ...(refundOn === undefined ? {} : { refundOn }),
   };
 }
 
