@@ -83,6 +83,24 @@ describe.each([
       undefined,
     ],
     ["has a status that is none", `HTTP/1.1 099 Odd\r\n${withBody}`, 502, undefined],
+    [
+      "is coded below its chunks",
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
+      502,
+      undefined,
+    ],
+    [
+      "says so in two fields",
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
+      502,
+      undefined,
+    ],
+    [
+      "spells its chunks otherwise",
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
+      200,
+      "ok",
+    ],
     ["has two framings", `HTTP/1.1 200 OK\r\ncontent-length: 1\r\n${chunked}\r\n`, 502, undefined],
   ])("an answer that %s", async (_case, answer, status, body) => {
     const gateway = await gatewayFor(answer);

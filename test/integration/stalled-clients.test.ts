@@ -169,6 +169,15 @@ describe("a client that stops sending its request", () => {
     };
     socket.on("drain", pump);
     pump();
+    let written = 0;
+    // Until the buffers on the way are full.
+    await expect
+      .poll(() => {
+        const isFull = socket.bytesWritten > 0 && socket.bytesWritten === written;
+        written = socket.bytesWritten;
+        return isFull && backend.requests.length === 1;
+      })
+      .toBe(true);
     expect(await nextEnded(gateway)).toMatchObject({ status: 504, reason: "UpstreamTimeout" });
     await expect.poll(() => gateway.dataPlane.endpoints().map(({ pending }) => pending)).toEqual([0]);
   });

@@ -31,6 +31,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       trustedHops: 0,
       requestRules: defaultRequestRules,
       streamIdleTimeoutMs: 0,
+      contendedStreamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
       expectsProxyHeader: false,
       upgradeProtocols: [],

@@ -33,7 +33,14 @@ export interface TestGatewayOptions
   extends Partial<
     Pick<
       DataPlaneOptions,
-      "upstream" | "resolveName" | "addresses" | "random" | "streamIdleTimeoutMs" | "upgradeProtocols" | "requestRules"
+      | "upstream"
+      | "resolveName"
+      | "addresses"
+      | "random"
+      | "requestRules"
+      | "streamIdleTimeoutMs"
+      | "contendedStreamIdleTimeoutMs"
+      | "upgradeProtocols"
     >
   > {
   /** Default false. */

@@ -22,6 +22,7 @@ export interface WorkerStart {
   readonly listenAddress: string | undefined;
   readonly trustedHops: number;
   readonly streamIdleTimeoutMs: number;
+  readonly contendedStreamIdleTimeoutMs: number;
   readonly upstream: UpstreamSettings;
   /** Where nothing connects to. */
   readonly addresses: AddressRules;

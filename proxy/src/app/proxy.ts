@@ -78,6 +78,7 @@ export class Proxy {
         requestRules: requestRules(settings),
         trustedHops: settings.trustedHops,
         streamIdleTimeoutMs: settings.streamIdleTimeout,
+        contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
         upstream: upstreamSettings(settings),
         logFilter: settings.logLevel,
         accessLog: settings.accessLog,

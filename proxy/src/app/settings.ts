@@ -172,6 +172,13 @@ export const proxySettings = {
     default: "5m",
     help: "How long nothing may pass, either way, while a request waits for its client to read the answer or to send the rest of its body; then it is ended (StreamIdleTimeout). 0ms waits for ever.",
   },
+  contendedStreamIdleTimeout: {
+    kind: duration(0, 3_600_000),
+    flag: "contended-stream-idle-timeout",
+    env: "CONTENDED_STREAM_IDLE_TIMEOUT",
+    default: "3s",
+    help: "While requests wait for a connection to an endpoint: how long a request that holds one may wait for its client at less than 500 bytes a second, times the number of such requests of the client's address; then it is ended (StreamIdleTimeout). 0ms leaves it to --stream-idle-timeout.",
+  },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),
     flag: "max-connections-per-endpoint",

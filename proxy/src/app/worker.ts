@@ -60,6 +60,7 @@ const dataPlane = new DataPlane({
   listenAddress: start.listenAddress,
   trustedHops: start.trustedHops,
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,
+  contendedStreamIdleTimeoutMs: start.contendedStreamIdleTimeoutMs,
   upstream: start.upstream,
   addresses: new AddressGuard(start.addresses),
   globalLimits: globalLimitMetrics,

@@ -67,6 +67,8 @@ export interface DataPlaneOptions
   readonly trustedHops?: number;
   /** How long nothing may pass while a request waits for its client; 0 or absent: for ever. */
   readonly streamIdleTimeoutMs?: number;
+  /** As `streamIdleTimeoutMs`, while other requests wait for the connection that one holds; 0 or absent: no such rule. */
+  readonly contendedStreamIdleTimeoutMs?: number;
   /** Absent: the defaults. */
   readonly upstream?: UpstreamSettings;
   /** Where nothing connects to; absent: everything is permitted. */
@@ -131,9 +133,14 @@ export class DataPlane {
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
-    const { streamIdleTimeoutMs: timeoutMs = 0, addresses = new AddressGuard(unrestricted) } = options;
+    const { addresses = new AddressGuard(unrestricted) } = options;
+    const { streamIdleTimeoutMs: timeoutMs = 0, contendedStreamIdleTimeoutMs: contendedTimeoutMs = 0 } = options;
+    const isContended = (): boolean => this.#backends.isContended;
+    const requests = (): Iterable<Exchange> => this.#exchanges();
     this.#stallWatch =
-      timeoutMs === 0 ? undefined : new StallWatch({ clock, timeoutMs, requests: () => this.#exchanges() });
+      timeoutMs === 0 && contendedTimeoutMs === 0
+        ? undefined
+        : new StallWatch({ clock, timeoutMs, contendedTimeoutMs, isContended, requests });
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
       ...upstream,

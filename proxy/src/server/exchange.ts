@@ -168,6 +168,15 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     else this.#forwarding.giveUp(answer);
   }
 
+  get client(): string {
+    const { head, connection } = this.#downstream;
+    return clientAddress(head.rawHeaders, connection.sourceAddress, this.#services.trustedHops);
+  }
+
+  get delaysOthers(): boolean {
+    return this.#forwarding?.delaysOthers === true;
+  }
+
   progress(): number | undefined {
     const { status, requestBytes, responseBytes } = this.#record;
     const { untakenBytes } = this.#downstream;
@@ -268,15 +277,14 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
 
   /** @param rule absent where none matches. */
   #viewOf(rule: CompiledRule | undefined): RequestView {
-    const { head, connection } = this.#downstream;
-    const { method, path, authority, scheme, rawHeaders } = head;
+    const { method, path, authority, scheme, rawHeaders } = this.#downstream.head;
     return {
       method,
       path,
       authority,
       scheme,
       rawHeaders,
-      sourceAddress: clientAddress(rawHeaders, connection.sourceAddress, this.#services.trustedHops),
+      sourceAddress: this.client,
       route: rule?.route ?? "",
       gateway: rule?.gateway ?? "",
     };
@@ -314,6 +322,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       clock,
       random,
       downstream: this.#downstream,
+      client: this.client,
       record: this.#record,
       trace: this.#trace,
       startMs: this.#startMs,

@@ -31,6 +31,8 @@ export interface ForwardingOptions {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly downstream: Downstream;
+  /** Address of the client. */
+  readonly client: string;
   readonly record: RequestRecord;
   /** Of a request that someone watches. */
   readonly trace: RequestTrace | undefined;
@@ -107,6 +109,11 @@ export class Forwarding implements RelayOwner {
     return this.#call === undefined || this.#call.isOver ? undefined : this.#relay?.sentMs;
   }
 
+  /** Whether the call under way holds a connection for which others wait. */
+  get delaysOthers(): boolean {
+    return this.#call?.connection !== undefined && this.#tried.at(-1)?.hasWaiting === true;
+  }
+
   /** Answers in place of a call that must not be made. */
   refuse(answer: OwnAnswer): void {
     if (!this.#isOver) this.#answer(answer);
@@ -174,10 +181,10 @@ export class Forwarding implements RelayOwner {
   }
 
   #callOnce(): void {
-    const { target, timeouts, record, clock } = this.#options;
+    const { target, client, timeouts, record, clock } = this.#options;
     const request = this.#request;
     if (request === undefined) return;
-    const pool = target.backend.pick(this.#tried);
+    const pool = target.backend.pick(this.#tried, client);
     if (pool === "none" || pool === "overloaded") {
       this.#answer(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
@@ -193,6 +200,7 @@ export class Forwarding implements RelayOwner {
       {
         ...head,
         body: body instanceof RequestBody ? body.open() : body,
+        client,
         ...(this.#idleTimeoutMs !== undefined && { idleTimeoutMs: this.#idleTimeoutMs }),
       },
       relay,

@@ -1,7 +1,13 @@
 /**
- * Ends requests on which nothing passes while their client is what they wait for: it does not read its answer, or does not
- * send the rest of what it began to upload. Such a client would hold its request, a connection to the backend and the
- * buffers of both for as long as it likes.
+ * Ends requests whose client is what they wait for and does not get on: it does not read its answer, or does not send the
+ * rest of what it began to upload. Such a client would hold its request, a connection to the backend and the buffers of
+ * both for as long as it likes.
+ *
+ * Two rules apply. A request on which nothing passes is ended after a long time. While requests of others wait for a
+ * connection to the same endpoint, a request that holds one of them must get on at a minimum rate, and is ended soon
+ * otherwise. That rate grows with the number of such requests of one client address, so that many slow requests of one
+ * address go before a few of others. It applies to slow requests only: clients behind one address that read and send
+ * promptly do not wait for themselves, and are never counted.
  *
  * All requests are looked at together, from time to time, so that none pays for a timer of its own; a stall is noticed that
  * much later. Not watched here is the backend's silence: pools have a limit for it, and rules have timeouts.
@@ -10,71 +16,120 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
 /** A request as the watch sees it. */
 export interface Stallable {
+  /** Address of the client. */
+  readonly client: string;
+  /** Whether it holds a connection to a backend for which other requests wait. */
+  readonly delaysOthers: boolean;
   /**
-   * Another figure whenever a byte has passed since, either way; undefined while the request does not wait for its client,
+   * Bytes that have passed either way, which never become fewer; undefined while the request does not wait for its client,
    * which is most of the time.
    */
   progress(): number | undefined;
-  /** Ends the request: nothing has passed for too long. */
+  /** Ends the request. */
   endStalled(): void;
 }
 
 export interface StallWatchOptions {
   readonly clock: Clock;
-  /** Above 0. */
+  /** After so long without a byte a request is ended; 0: never. */
   readonly timeoutMs: number;
+  /** As `timeoutMs`, of one that delays others and stays below the minimum rate; 0: no such rule. */
+  readonly contendedTimeoutMs: number;
+  /** Whether any request waits for a connection to a backend; asked often. */
+  readonly isContended: () => boolean;
   /** All that are under way now. */
   readonly requests: () => Iterable<Stallable>;
 }
 
 /** A stall is ended at most this part of the timeout late. */
 const looksPerTimeout = 8;
+/** Bytes per second of a request that delays others, times the requests of its client that do so too. */
+const minBytesPerSecond = 500;
 
-interface Standstill {
+interface Watched {
+  /** At the last look. */
   readonly progress: number;
   /** Monotonic; when that figure was first seen. */
   readonly sinceMs: number;
+  /** Where the minimum rate is counted from, and since when. */
+  readonly paidProgress: number;
+  readonly paidMs: number;
 }
 
 export class StallWatch {
   readonly #options: StallWatchOptions;
   /** Those that waited for their clients at the last look. */
-  #waiting = new Map<Stallable, Standstill>();
+  #watched = new Map<Stallable, Watched>();
   #timer: Timer;
+  /** Monotonic; when all are looked at, even if no request waits. */
+  #nextLookMs = 0;
 
   constructor(options: StallWatchOptions) {
     this.#options = options;
-    this.#timer = this.#lookLater();
+    this.#timer = this.#tickLater();
   }
 
   close(): void {
     this.#timer.cancel();
-    this.#waiting.clear();
+    this.#watched.clear();
   }
 
-  #lookLater(): Timer {
-    const { clock, timeoutMs } = this.#options;
-    return clock.setTimer(timeoutMs / looksPerTimeout, () => {
-      this.#timer = this.#lookLater();
-      this.#look();
+  #tickLater(): Timer {
+    const { clock, timeoutMs, contendedTimeoutMs } = this.#options;
+    return clock.setTimer(Math.min(orNever(timeoutMs), orNever(contendedTimeoutMs)) / looksPerTimeout, () => {
+      this.#timer = this.#tickLater();
+      this.#tick();
     });
   }
 
-  #look(): void {
-    const { clock, timeoutMs, requests } = this.#options;
+  #tick(): void {
+    const { clock, timeoutMs, contendedTimeoutMs, isContended } = this.#options;
     const nowMs = clock.monotonicMs();
-    const waiting = new Map<Stallable, Standstill>();
-    const stalled: Stallable[] = [];
+    const isBusy = contendedTimeoutMs > 0 && isContended();
+    if (!isBusy && nowMs < this.#nextLookMs) return;
+    this.#nextLookMs = nowMs + orNever(timeoutMs) / looksPerTimeout;
+    this.#look(nowMs);
+  }
+
+  #look(nowMs: number): void {
+    const { timeoutMs, contendedTimeoutMs, requests } = this.#options;
+    const waiting = new Map<Stallable, number>();
+    /** Of requests that delay others, by client. */
+    const counts = new Map<string, number>();
     for (const request of requests()) {
       const progress = request.progress();
       if (progress === undefined) continue;
-      const before = this.#waiting.get(request);
-      const standstill = before?.progress === progress ? before : { progress, sinceMs: nowMs };
-      if (nowMs - standstill.sinceMs >= timeoutMs) stalled.push(request);
-      else waiting.set(request, standstill);
+      waiting.set(request, progress);
+      if (request.delaysOthers) counts.set(request.client, (counts.get(request.client) ?? 0) + 1);
     }
-    this.#waiting = waiting;
+    const watched = new Map<Stallable, Watched>();
+    const stalled: Stallable[] = [];
+    for (const [request, progress] of waiting) {
+      const dueBytes = ((minBytesPerSecond * contendedTimeoutMs) / 1_000) * (counts.get(request.client) ?? 1);
+      const next = advance(this.#watched.get(request), progress, nowMs, dueBytes);
+      const isStill = nowMs - next.sinceMs >= orNever(timeoutMs);
+      const isTooSlow = request.delaysOthers && nowMs - next.paidMs >= orNever(contendedTimeoutMs);
+      if (isStill || isTooSlow) stalled.push(request);
+      else watched.set(request, next);
+    }
+    this.#watched = watched;
     // Those that end leave the list that was just gone through.
     for (const request of stalled) request.endStalled();
   }
+}
+
+/** @param dueBytes that must have passed since `paidProgress` for the time to be counted anew. */
+function advance(before: Watched | undefined, progress: number, nowMs: number, dueBytes: number): Watched {
+  if (before === undefined) return { progress, sinceMs: nowMs, paidProgress: progress, paidMs: nowMs };
+  const isPaid = progress - before.paidProgress >= dueBytes;
+  return {
+    progress,
+    sinceMs: before.progress === progress ? before.sinceMs : nowMs,
+    paidProgress: isPaid ? progress : before.paidProgress,
+    paidMs: isPaid ? nowMs : before.paidMs,
+  };
+}
+
+function orNever(ms: number): number {
+  return ms === 0 ? Number.POSITIVE_INFINITY : ms;
 }

@@ -30,6 +30,12 @@ export class Backends {
     return [...this.#handles.values()].flatMap((handle) => handle.endpoints());
   }
 
+  /** Whether any call waits for a connection. */
+  get isContended(): boolean {
+    for (const { load } of this.#handles.values()) if (load.waiting > 0) return true;
+    return false;
+  }
+
   /** Closes every connection now. */
   destroy(): void {
     for (const handle of this.#handles.values()) handle.destroy();

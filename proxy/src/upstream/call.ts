@@ -22,6 +22,8 @@ export interface UpstreamRequest {
   readonly body: Buffer | Readable | undefined;
   /** Longest silence of the endpoint, before and within its answer; 0 waits for ever, absent is the pool's own. */
   readonly idleTimeoutMs?: number;
+  /** Address of the client, among whom a full endpoint is shared; absent: the proxy itself. */
+  readonly client?: string;
   /** A protocol to ask the endpoint to switch to (RFC 9110 §7.8); any answer but 101 is an ordinary one. */
   readonly upgrade: string | undefined;
 }
@@ -45,6 +47,8 @@ export interface ResponseSink {
 
 /** Whoever lent a connection to a call. */
 export interface CallOwner {
+  /** The call has been handed to a live connection. */
+  begun(call: UpstreamCall): void;
   /** The head of an answer has come, or the endpoint has switched protocols; called at most once per call. */
   answered(call: UpstreamCall): void;
   /** Called exactly once per call, before the sink hears of the end. */
@@ -100,6 +104,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     if (this.#switched === undefined) this.#controller?.resume();
   }
 
+  /** Whether the call has been handed to a live connection. */
+  get hasBegun(): boolean {
+    return this.#controller !== undefined;
+  }
+
   /** Gives up: the connection is closed and the sink hears nothing more. Harmless after the end. */
   abort(): void {
     if (this.#done || this.#aborted) return;
@@ -122,8 +131,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#owner.begun(this);
     // undici begins some calls again; none may be whose answer has begun.
-    if (this.#aborted || this.status !== 0) controller.abort(abortReason);
+    if (this.isOver || this.status !== 0) controller.abort(abortReason);
     else if (this.connection?.isHttp2 === true) beginStream(this);
   }
 
@@ -157,6 +167,14 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     // The real answer follows a 1xx. RFC 9110 §15.2 has proxies pass these on, 103 (Early Hints) for one; we do not, and
     // clients lose no more than the hint.
     if (status < 200 || this.#aborted) return;
+    const codings = headers["transfer-encoding"];
+    if (codings !== undefined && !isChunkedAlone(codings)) {
+      // The chunks are taken off and the other codings stay, which the client would not be told of (RFC 9112 §7.4).
+      this.fail({ kind: "reset", message: "the endpoint has answered with a transfer coding that nobody asked for" });
+      this.#aborted = true;
+      this.#controller?.abort(abortReason);
+      return;
+    }
     this.status = status;
     this.#owner.answered(this);
     this.#sink.onHead(status, endToEndHeaders(headers), this);
@@ -211,6 +229,10 @@ function endToEndHeaders(headers: ResponseHeaders): string[] {
     else if (value !== undefined) for (const item of value) flat.push(name, item);
   }
   return flat;
+}
+
+function isChunkedAlone(codings: string | string[]): boolean {
+  return typeof codings === "string" && codings.toLowerCase() === "chunked";
 }
 
 const hopByHop: ReadonlySet<string> = new Set([

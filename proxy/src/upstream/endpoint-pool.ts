@@ -54,6 +54,8 @@ export class EndpointPool implements CallOwner {
   /** Those with room for a call. */
   readonly #free: Connection[] = [];
   readonly #line: WaitingLine;
+  /** Calls whose HTTP/2 connection is being made, or accepts no stream for now (SETTINGS_MAX_CONCURRENT_STREAMS). */
+  readonly #starting: WaitingLine;
   #closing = false;
   /** Calls that are on a connection or wait for one. */
   inFlight = 0;
@@ -64,7 +66,19 @@ export class EndpointPool implements CallOwner {
     this.target = target;
     this.#owner = owner;
     this.#options = options;
-    this.#line = new WaitingLine({ clock: options.clock, maxWaitMs: options.maxWaitMs, load: owner.load });
+    const { clock, maxWaitMs, connectTimeoutMs } = options;
+    this.#line = new WaitingLine({
+      clock,
+      maxWaitMs,
+      load: owner.load,
+      failure: `no connection has become free within ${maxWaitMs} ms`,
+    });
+    this.#starting = new WaitingLine({
+      clock,
+      maxWaitMs: connectTimeoutMs + maxWaitMs,
+      load: { waiting: 0 },
+      failure: `the endpoint has accepted no HTTP/2 stream within ${maxWaitMs} ms`,
+    });
     this.#callsPerConnection = callsPerConnection(target);
     this.#servername = target.tls === undefined ? null : serverName(target.endpoint.host, target.tls);
   }
@@ -72,6 +86,20 @@ export class EndpointPool implements CallOwner {
   /** Whether a call would have to wait in line. */
   get isBusy(): boolean {
     return this.#free.length === 0 && this.#connections.size >= this.#options.maxConnections;
+  }
+
+  /** Whether calls wait for a connection. */
+  get hasWaiting(): boolean {
+    return this.#line.first !== undefined;
+  }
+
+  /**
+   * Fails a call that waits, of the client with the most of them, so that one of `client` can wait in its place.
+   *
+   * @returns false, and fails none, where `client` itself has as many.
+   */
+  makeRoomFor(client: string | undefined): boolean {
+    return this.#line.makeRoomFor(client);
   }
 
   /** Sends `request` as soon as there is a connection with room; `sink` hears of the answer. */
@@ -99,6 +127,10 @@ export class EndpointPool implements CallOwner {
     for (const connection of this.#leaving) connection.breakOff();
   }
 
+  begun(call: UpstreamCall): void {
+    this.#starting.leave(call);
+  }
+
   answered(call: UpstreamCall): void {
     const nowMs = this.#options.clock.monotonicMs();
     const isGood = call.status < 500;
@@ -120,9 +152,15 @@ export class EndpointPool implements CallOwner {
       return;
     }
     call.connection = undefined;
+    this.#starting.leave(call);
+    // It accepts no streams, and other connections may: what it carries is finished, and nothing more is sent over it.
+    if (failure?.kind === "overloaded") this.#leave(connection);
     if (this.#leaving.has(connection)) {
       connection.calls--;
-      if (connection.calls === 0) this.#leaving.delete(connection);
+      if (connection.calls === 0) {
+        this.#leaving.delete(connection);
+        if (!connection.client.destroyed) void connection.client.destroy();
+      }
     } else this.#takeBack(connection, failure !== undefined);
     this.#serveNext();
     if (this.#closing && connection.calls === 0) this.#discard(connection);
@@ -193,6 +231,7 @@ export class EndpointPool implements CallOwner {
       // A request that undici refuses to write (a method or a header that it finds unsafe): nothing was sent.
       call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
     }
+    if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#starting.join(call, request);
   }
 }
 

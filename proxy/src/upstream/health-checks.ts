@@ -70,7 +70,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
       onEnd: () => undefined,
       onFailure: () => conclude(false),
     };
-    const owner = { answered: () => undefined, release: () => undefined };
+    const owner = { begun: () => undefined, answered: () => undefined, release: () => undefined };
     const { endpoint, tls } = target;
     const headers = ["host", addressOf(endpoint), "user-agent", "gateway-proxy-health-check"];
     client.dispatch(

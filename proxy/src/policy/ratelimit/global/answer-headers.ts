@@ -100,13 +100,20 @@ function statusHeaders(
   let limit = String(picked.limit?.requestsPerUnit ?? 0);
   for (const { limit: each } of statuses) {
     if (each?.windowSeconds === undefined) continue;
-    limit += `, ${each.requestsPerUnit};w=${each.windowSeconds}`;
-    if (each.name !== "") limit += `;name="${each.name.replaceAll(/[^\x20-\x7e]|["\\]/g, "")}"`;
+    let entry = `, ${each.requestsPerUnit};w=${each.windowSeconds}`;
+    if (each.name !== "") entry += `;name="${each.name.replaceAll(/[^\x20-\x7e]|["\\]/g, "")}"`;
+    if (limit.length + entry.length > maxLimitLength) break;
+    limit += entry;
   }
   const headers = ["x-ratelimit-limit", limit, "x-ratelimit-remaining", String(picked.remaining)];
   if (resetMs !== undefined) headers.push("x-ratelimit-reset", String(wholeSeconds(resetMs, 0)));
   return headers;
 }
+
+/** Characters of `x-ratelimit-limit`; the limit in question is always among them. */
+const maxLimitLength = 1_024;
+/** Characters of all fields that a service adds to a request or a response; clients and backends refuse long heads. */
+const maxAddedLength = 8 * 1_024;
 
 function shareOf({ remaining, limit }: DescriptorStatus): number {
   return remaining / Math.max(1, limit?.requestsPerUnit ?? 1);
@@ -162,7 +169,7 @@ export function backendHeaders({ requestHeaders }: RateLimitAnswer): readonly st
 const none: readonly string[] = [];
 const nothing = { limitHeaders: none, otherHeaders: none };
 
-/** Names are lower case already. What would break a message is left out, and so is what says nothing new. */
+/** Names are lower case already. What would break a message is left out, and so is what says nothing new or is too much. */
 function splitHeaders(
   headers: readonly HeaderValue[],
   isDropped: (name: string) => boolean,
@@ -170,10 +177,13 @@ function splitHeaders(
   if (headers.length === 0) return nothing;
   const limitHeaders: string[] = [];
   const otherHeaders: string[] = [];
+  let left = maxAddedLength;
   for (const { name, value } of headers) {
     if (isDropped(name) || !tokenPattern.test(name) || !valuePattern.test(value)) continue;
     const list = limitFamily.has(name) ? limitHeaders : otherHeaders;
-    if (!says(list, name, value)) list.push(name, value);
+    if (left < name.length + value.length || says(list, name, value)) continue;
+    left -= name.length + value.length;
+    list.push(name, value);
   }
   return { limitHeaders, otherHeaders };
 }

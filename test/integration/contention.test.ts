@@ -1,0 +1,215 @@
+/** Who gets on, and who has to make room, while more is asked of an endpoint than it has connections. */
+import type { ServerResponse } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
+import { connect, type Socket } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  serviceManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
+
+const contendedMs = 3_000;
+/** By when a request that delays others has been noticed. */
+const noticedMs = contendedMs * 1.25;
+const maxConnections = 4;
+
+/** A backend that answers `/hold…` when told to, all else when it has come whole, behind few connections. */
+async function start(upstream = {}) {
+  const held: ServerResponse[] = [];
+  const { port, requests } = await startBackend((request, response) => {
+    if (request.url?.startsWith("/hold") === true) held.push(response);
+    else request.resume().on("end", () => response.end(request.url));
+  });
+  const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
+  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), {
+    expectsProxyHeader: true,
+    streamIdleTimeoutMs: 300_000,
+    contendedStreamIdleTimeoutMs: contendedMs,
+    upstream: { maxConnections, maxRequests: 100, maxWaiting: 100, maxWaitMs: 60_000, ...upstream },
+  });
+  return { gateway, held, paths: () => requests.map(({ url }) => url) };
+}
+
+interface Client {
+  readonly socket: Socket;
+  readonly text: () => string;
+}
+
+/** Sends `text` on a connection of its own from `address`. */
+function open(gateway: TestGateway, address: string, text: string): Client {
+  const { hostname, port } = new URL(gateway.url());
+  const socket = connect(Number(port), hostname);
+  let received = "";
+  socket.on("error", () => undefined).on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
+  onTestFinished(() => void socket.destroy());
+  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n${text}`);
+  return { socket, text: () => received };
+}
+
+/** As `open`, and waits until the request has a connection to the backend or waits for one. */
+async function send(gateway: TestGateway, address: string, text: string): Promise<Client> {
+  const before = begun(gateway);
+  const client = open(gateway, address, text);
+  await expect.poll(() => begun(gateway)).toBe(before + 1);
+  return client;
+}
+
+/** Requests that were ever made of the backend, those that wait included. */
+function begun(gateway: TestGateway): number {
+  return gateway.dataPlane.endpoints().reduce((sum, { requests }) => sum + requests, 0);
+}
+
+const upload = "POST /slow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
+const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
+
+/** Moves the clock on in steps; before each, `act` may send, and the gateway reads it. */
+async function pass(gateway: TestGateway, ms: number, act: (step: number) => void = () => undefined): Promise<void> {
+  const steps = 16;
+  for (let i = 0; i < steps; i++) {
+    act(i);
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    gateway.clock.advance(ms / steps);
+  }
+}
+
+describe("uploads that stand still and hold every connection", () => {
+  test("are ended soon once others wait, who are then served", async () => {
+    const { gateway } = await start();
+    const slow: Client[] = [];
+    for (let i = 0; i < maxConnections; i++) slow.push(await send(gateway, "10.0.0.1", upload));
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await pass(gateway, noticedMs);
+    await expect.poll(() => other.text()).toContain("/other");
+    await expect.poll(() => slow.map(({ text }) => text().slice(0, 12))).toEqual(slow.map(() => "HTTP/1.1 408"));
+    expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
+  });
+
+  test("are left alone while nobody waits", async () => {
+    const { gateway } = await start();
+    for (let i = 0; i < maxConnections; i++) await send(gateway, "10.0.0.1", upload);
+    await pass(gateway, 10 * noticedMs);
+    expect(gateway.records).toEqual([]);
+  });
+});
+
+test("answers that nobody reads make room too, over HTTP/2 with a window of nothing", async () => {
+  const { gateway, held } = await start();
+  const session = connectHttp2(gateway.url(), {
+    settings: { initialWindowSize: 0 },
+    createConnection: (url) => {
+      const socket = connect(Number(url.port), url.hostname);
+      socket.write("PROXY TCP4 10.0.0.1 10.9.9.9 1 2\r\n");
+      return socket;
+    },
+  });
+  session.on("error", () => undefined);
+  onTestFinished(() => session.destroy());
+  for (let i = 0; i < maxConnections; i++) {
+    session.request({ ":path": "/hold" }).on("error", () => undefined);
+  }
+  await expect.poll(() => held.length).toBe(maxConnections);
+  // More than what the buffers on the way hold, and without end.
+  for (const response of held) response.write(Buffer.alloc(2_000_000));
+  await pass(gateway, 1_000);
+  const other = await send(gateway, "10.0.0.2", get("/other"));
+  await pass(gateway, noticedMs);
+  await expect.poll(() => other.text()).toContain("/other");
+  expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
+});
+
+test("of uploads that get on alike, the many of one address make room, and the one of another goes on", async () => {
+  const { gateway, paths } = await start();
+  const many: Client[] = [];
+  for (let i = 0; i < maxConnections - 1; i++) many.push(await send(gateway, "10.0.0.1", upload));
+  const one = await send(gateway, "10.0.0.2", upload);
+  const other = await send(gateway, "10.0.0.3", get("/other"));
+  // 1,024 bytes a second each, which is enough for one, and not for three.
+  const chunk = `f0\r\n${"x".repeat(0xf0)}\r\n`;
+  await pass(gateway, noticedMs, () => {
+    for (const { socket } of [...many, one]) socket.write(chunk);
+  });
+  await expect.poll(() => other.text()).toContain("/other");
+  expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toMatchObject(
+    many.map(() => ({ sourceAddress: "10.0.0.1" })),
+  );
+  one.socket.write("0\r\n\r\n");
+  await expect.poll(() => one.text()).toMatch(/^HTTP\/1\.1 200 [^]*\/slow$/);
+  expect(paths()).toContain("/other");
+});
+
+describe("requests that wait for a connection", () => {
+  test("are served by turns of their clients' addresses", async () => {
+    const { gateway, held, paths } = await start({ maxConnections: 1 });
+    await send(gateway, "10.0.0.1", get("/hold/0"));
+    for (let i = 1; i <= 3; i++) await send(gateway, "10.0.0.1", get(`/hold/a${i}`));
+    await send(gateway, "10.0.0.2", get("/hold/b1"));
+    await send(gateway, "10.0.0.2", get("/hold/b2"));
+    await send(gateway, "10.0.0.3", get("/hold/c1"));
+    for (let i = 0; i < 7; i++) {
+      await expect.poll(() => held.length).toBe(i + 1);
+      held[i]?.end();
+    }
+    expect(paths()).toEqual(["0", "a1", "b1", "c1", "a2", "b2", "a3"].map((name) => `/hold/${name}`));
+  });
+
+  test("give their place to another client where one client has taken them all", async () => {
+    const { gateway, held } = await start({ maxConnections: 1, maxWaiting: 3 });
+    await send(gateway, "10.0.0.1", get("/hold/0"));
+    const waiting: Client[] = [];
+    for (let i = 1; i <= 3; i++) waiting.push(await send(gateway, "10.0.0.1", get(`/hold/${i}`)));
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await expect.poll(() => waiting[2]?.text()).toMatch(/^HTTP\/1\.1 503 /);
+    expect(gateway.records).toMatchObject([{ path: "/hold/3", reason: "BackendOverloaded" }]);
+    // The one who has the most is the one who is refused.
+    const more = open(gateway, "10.0.0.1", get("/more"));
+    await expect.poll(() => more.text()).toMatch(/^HTTP\/1\.1 503 /);
+    await expect.poll(() => held.length).toBe(1);
+    held[0]?.end();
+    await expect.poll(() => held.length).toBe(2);
+    held[1]?.end();
+    await expect.poll(() => other.text()).toContain("/other");
+  });
+});
+
+test("an HTTP/2 endpoint that accepts no stream is waited for as long as for a connection, and no longer", async () => {
+  let maxStreams = 0;
+  const port = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, flags, stream } of frames) {
+      if (type === frameType.settings && (flags & 1) === 0) {
+        // SETTINGS_MAX_CONCURRENT_STREAMS
+        socket.write(frame(frameType.settings, 0, 0, Buffer.from([0, 3, 0, 0, 0, maxStreams])));
+        socket.write(frame(frameType.settings, 1, 0));
+      }
+      // :status 200
+      if (type === frameType.headers) socket.write(frame(frameType.headers, 5, stream, Buffer.from([0x88])));
+    }
+  });
+  const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
+  const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
+  const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+    upstream: { maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 },
+  });
+  // The first may leave before the endpoint has said how many streams it takes.
+  const first = fetch(gateway.url());
+  await expect.poll(() => begun(gateway)).toBe(1);
+  await first;
+  const second = fetch(gateway.url());
+  await expect.poll(() => begun(gateway)).toBe(2);
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+  // Connecting may take 5 s.
+  gateway.clock.advance(6_000);
+  expect((await second).status).toBe(503);
+  expect(gateway.records.at(-1)).toMatchObject({ status: 503, reason: "BackendOverloaded" });
+  // Over a new connection it may be otherwise.
+  maxStreams = 10;
+  expect((await fetch(gateway.url())).status).toBe(200);
+  expect(gateway.dataPlane.endpoints()).toMatchObject([{ pending: 0 }]);
+});
