@@ -1,5 +1,4 @@
 /** Requests that a client sends ahead of the answers on one HTTP/1.1 connection: how many go on, and when none does. */
-import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import fc from "fast-check";
@@ -54,7 +53,8 @@ function openSocket(gateway: TestGateway): { readonly socket: Socket; readonly t
 
 /** Resolves when the gateway has closed the connection, by a reset too where it had bytes left to read. */
 async function ended(socket: Socket): Promise<void> {
-  if (!socket.readableEnded && !socket.closed) await Promise.race([once(socket, "end"), once(socket, "close")]);
+  if (socket.readableEnded || socket.closed) return;
+  await new Promise((resolve) => socket.once("end", resolve).once("close", resolve));
 }
 
 const request = (method: string, path: string, fields = "", body = ""): string =>
