@@ -48,6 +48,7 @@ FROM ${NODE_IMAGE} AS dependencies
 USER root
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY node/package.json node/
 COPY runtime/package.json runtime/
 COPY protos/package.json protos/
 COPY admin-api/package.json admin-api/

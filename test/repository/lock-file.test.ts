@@ -11,6 +11,7 @@ interface LockedPackage {
   readonly integrity?: string;
   readonly resolved?: string;
   readonly link?: boolean;
+  readonly bin?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
@@ -40,6 +41,13 @@ describe("the lock file", () => {
 
   test("has an exact version of every package", () => {
     expect(pathsWhere(({ version = "" }) => !/^\d+\.\d+\.\d+(?:-[\w.-]+)?$/.test(version))).toEqual([]);
+  });
+
+  test("has one package that provides the command node, so that npm 10 links it", () => {
+    // npm 10 links the commands of all packages, and then removes those of the packages of other platforms. `npm install`
+    // writes "bin" back when it updates Node: take it out again.
+    const providers = Object.entries(packages).filter(([, { bin }]) => bin?.["node"] !== undefined);
+    expect(providers.map(([path]) => path)).toEqual(["node"]);
   });
 
   test("names no place but the public registry", () => {

@@ -17,7 +17,7 @@ readonly kubernetes_version=v1.36.3
 readonly crds="$home/gateway-api-crds"
 readonly experimental_crds="$home/gateway-api-crds-experimental"
 # Go may come from scripts/install-test-programs.sh, where the machine has none or one that is too old.
-PATH="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy/bin:$PATH:/usr/local/go/bin"
+PATH="${XDG_CACHE_HOME:-${HOME-}/.cache}/gatewayproxy/bin:$PATH:/usr/local/go/bin"
 
 # group, binary, module, package
 readonly targets='

@@ -10,7 +10,7 @@ run=$rig_home/run
 logs=$rig_home/log
 mkdir -p "$bin" "$run" "$logs"
 # As scripts/install-test-programs.sh has it: what was installed there comes first.
-PATH="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy/bin:$PATH:/usr/sbin:/sbin:/usr/local/go/bin"
+PATH="${XDG_CACHE_HOME:-${HOME-}/.cache}/gatewayproxy/bin:$PATH:/usr/sbin:/sbin:/usr/local/go/bin"
 
 # The modules of ../modules and modules/ pin the same ones.
 kubernetes_version=v1.36.3
