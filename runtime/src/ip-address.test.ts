@@ -1,7 +1,7 @@
 import { isIP, SocketAddress } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { canonicalAddress, literalAddress, specialKind } from "./ip-address.ts";
+import { canonicalAddress, literalAddress, networkOf, shortAddress, specialKind } from "./ip-address.ts";
 
 /** An IPv4 address as its 32 bits. */
 const bits = fc.integer({ min: 0, max: 0xffff_ffff });
@@ -160,4 +160,30 @@ describe("a host without a name server", () => {
       expect(literalAddress(host)).toBeUndefined();
     },
   );
+});
+
+test.each([
+  ["2001:0DB8:0:0::1", "2001:db8::1"],
+  ["::ffff:192.0.2.1", "192.0.2.1"],
+  ["fe80::1%eth0", "fe80::1"],
+  ["192.0.2.1", "192.0.2.1"],
+  ["0:0:0:0:0:0:0:0", "::"],
+  ["example.com", undefined],
+])("%s is written %s", (text, short) => {
+  expect(shortAddress(text)).toBe(short);
+});
+
+test.each([
+  ["2001:db8:1:2:3:4:5:6", 64, "2001:db8:1:2::/64"],
+  ["2001:db8:1:2ff:3:4:5:6", 56, "2001:db8:1:200::/56"],
+  ["ffff::", 1, "8000::/1"],
+  ["2001:db8::1", 128, "2001:db8::1"],
+  ["::1", 64, "::/64"],
+  ["::ffff:192.0.2.1", 64, "192.0.2.1"],
+  ["64:ff9b::c000:201", 64, "192.0.2.1"],
+  ["192.0.2.1", 64, "192.0.2.1"],
+  ["", 64, ""],
+  ["no:address", 64, "no:address"],
+])("the network of %s by %i bits is %s", (address, bits, network) => {
+  expect(networkOf(address, bits)).toBe(network);
 });

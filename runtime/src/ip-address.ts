@@ -46,6 +46,39 @@ export function canonicalAddress(text: string): string | undefined {
   return isMapped(groups) ? ipv4Of(groups, 6) : groups.map((group) => group.toString(16)).join(":");
 }
 
+/** As `canonicalAddress`, with IPv6 in the form that people write (RFC 5952): `2001:db8::1`. */
+export function shortAddress(text: string): string | undefined {
+  const canonical = canonicalAddress(text);
+  if (canonical === undefined || !canonical.includes(":")) return canonical;
+  // A URL's host is written in that form.
+  return new URL(`http://[${canonical}]`).hostname.slice(1, -1);
+}
+
+/**
+ * The network of an IPv6 address, such as `2001:db8:1:2::/64`. An IPv4 address stands for itself, also where IPv6 carries
+ * it (mapped, or by the well-known prefix of NAT64, RFC 6052 §2.1). A text that is no address is returned as it is.
+ *
+ * @param prefixLength in bits, 1..128; an address for 128.
+ */
+export function networkOf(address: string, prefixLength: number): string {
+  if (!address.includes(":")) return address;
+  const groups = ipv6Groups(address);
+  if (groups === undefined) return address;
+  if (isMapped(groups) || isTranslated(groups)) return ipv4Of(groups, 6);
+  const kept = groups.map((group, at) => group & groupMask(prefixLength - at * 16));
+  const network = shortAddress(kept.map((group) => group.toString(16)).join(":")) ?? address;
+  return prefixLength === 128 ? network : `${network}/${prefixLength}`;
+}
+
+/** The first `bits` of a group, all for more than 16 and none for less than 1. */
+function groupMask(bits: number): number {
+  return (0xffff << (16 - Math.min(16, Math.max(0, bits)))) & 0xffff;
+}
+
+function isTranslated(groups: readonly number[]): boolean {
+  return groups[0] === 0x64 && groups[1] === 0xff9b && groups.slice(2, 6).every((group) => group === 0);
+}
+
 /**
  * The special kind of an IP address, or of the IPv4 address that a translator or a tunnel would take out of an IPv6
  * address. Undefined for an address of no special kind, and for a text that is no IP address.

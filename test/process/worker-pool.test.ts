@@ -29,6 +29,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       counters,
       listenAddress: "127.0.0.1",
       trustedHops: 0,
+      ipv6PrefixLength: 64,
       requestRules: defaultRequestRules,
       streamIdleTimeoutMs: 0,
       contendedStreamIdleTimeoutMs: 0,

@@ -41,6 +41,8 @@ export interface TestGatewayOptions
       | "streamIdleTimeoutMs"
       | "contendedStreamIdleTimeoutMs"
       | "upgradeProtocols"
+      | "trustedHops"
+      | "ipv6PrefixLength"
     >
   > {
   /** Default false. */

@@ -21,6 +21,7 @@ export interface WorkerStart {
   readonly counters: SharedArrayBuffer;
   readonly listenAddress: string | undefined;
   readonly trustedHops: number;
+  readonly ipv6PrefixLength: number;
   readonly streamIdleTimeoutMs: number;
   readonly contendedStreamIdleTimeoutMs: number;
   readonly upstream: UpstreamSettings;

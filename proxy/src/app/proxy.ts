@@ -77,6 +77,7 @@ export class Proxy {
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
         requestRules: requestRules(settings),
         trustedHops: settings.trustedHops,
+        ipv6PrefixLength: settings.ipv6PrefixLength,
         streamIdleTimeoutMs: settings.streamIdleTimeout,
         contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
         upstream: upstreamSettings(settings),

@@ -16,6 +16,7 @@ import {
 } from "@gatewayproxy/runtime/setting-kinds";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
@@ -115,6 +116,13 @@ export const proxySettings = {
     env: "TRUSTED_HOPS",
     default: "0",
     help: "Proxies between clients and this one whose X-Forwarded-For is believed for source.address in expressions.",
+  },
+  ipv6PrefixLength: {
+    kind: integer(1, 128),
+    flag: "ipv6-prefix-length",
+    env: "IPV6_PREFIX_LENGTH",
+    default: String(defaultIpv6PrefixLength),
+    help: "Bits of a client's IPv6 address that source.address shows in expressions, so that a limit by it counts the network that one client has. 128 shows the address.",
   },
   upgradeProtocols: {
     kind: orOff(protocolList),

@@ -59,6 +59,7 @@ const dataPlane = new DataPlane({
   counters: new CounterTable(start.counters, start.worker),
   listenAddress: start.listenAddress,
   trustedHops: start.trustedHops,
+  ipv6PrefixLength: start.ipv6PrefixLength,
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,
   contendedStreamIdleTimeoutMs: start.contendedStreamIdleTimeoutMs,
   upstream: start.upstream,

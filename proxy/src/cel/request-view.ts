@@ -15,6 +15,8 @@ export interface RequestView {
   readonly rawHeaders: readonly string[];
   /** Where the request comes from: the peer of the connection, or what trusted proxies say of it; without the port. */
   readonly sourceAddress: string;
+  /** Bits of an IPv6 address that tell one client from another; absent: `defaultIpv6PrefixLength`. */
+  readonly ipv6PrefixLength?: number;
   /** `namespace/name` of the HTTPRoute. */
   readonly route: string;
   /** `namespace/name` of the Gateway. */

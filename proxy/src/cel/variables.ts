@@ -1,7 +1,11 @@
 /** The variables of an expression: their names, their types, since when each is known, and how it is read. */
 import { type CelInput, CelScalar, type CelType, mapType } from "@bufbuild/cel";
+import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import { unverifiedClaims } from "./jwt.ts";
 import type { LlmView, RequestView } from "./request-view.ts";
+
+/** One subscriber has at least a /64 and may use any address in it (RFC 6177, RFC 8981). */
+export const defaultIpv6PrefixLength = 64;
 
 /** When something of a request is known: with its head, once its body has been read, after its response. */
 export type Phase = "head" | "body" | "response";
@@ -34,7 +38,10 @@ export const variables: readonly Variable[] = [
   { name: "request.query", type: textByName, phase: "head", read: (view) => queryOf(view.path) },
   // Anyone can write such a token: the name says so wherever it is used.
   { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
-  text("source.address", (view) => view.sourceAddress),
+  text("source.address", ({ sourceAddress, ipv6PrefixLength = defaultIpv6PrefixLength }) =>
+    networkOf(sourceAddress, ipv6PrefixLength),
+  ),
+  text("source.exactAddress", (view) => view.sourceAddress),
   text("route", (view) => view.route),
   text("gateway", (view) => view.gateway),
   llm("requestModel", CelScalar.STRING, "body", ({ requestModel }) => requestModel),

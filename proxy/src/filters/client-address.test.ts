@@ -19,3 +19,16 @@ test.each([[["host", "a"]], [["x-forwarded-for", ""]], [["x-forwarded-for", " , 
     expect(clientAddress(rawHeaders, "127.0.0.1", 1)).toBe("127.0.0.1");
   },
 );
+
+test.each([
+  ["192.0.2.1:4711", "192.0.2.1"],
+  ["2001:DB8:0:0::1", "2001:db8::1"],
+  ["[2001:db8::1]", "2001:db8::1"],
+  ['"[2001:db8::1]:4711"', "2001:db8::1"],
+  ["fe80::1%eth0", "fe80::1"],
+  ["::ffff:192.0.2.1", "192.0.2.1"],
+  ["unknown", "127.0.0.1"],
+  ["192.0.2.1.5", "127.0.0.1"],
+])("a member %s is %s", (member, address) => {
+  expect(clientAddress(["x-forwarded-for", member], "127.0.0.1", 1)).toBe(address);
+});

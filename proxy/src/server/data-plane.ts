@@ -5,6 +5,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -58,13 +59,18 @@ export interface DataPlaneObserver {
 }
 
 export interface DataPlaneOptions
-  extends Omit<ExchangeServices, "started" | "finished" | "mirrored" | "denied" | "tracer" | "live" | "trustedHops"> {
+  extends Omit<
+    ExchangeServices,
+    "started" | "finished" | "mirrored" | "denied" | "tracer" | "live" | "trustedHops" | "ipv6PrefixLength"
+  > {
   readonly observer: DataPlaneObserver;
   readonly counters: CounterTable;
   /** Number of the worker, from 1; absent: 1. */
   readonly worker?: number;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
   readonly trustedHops?: number;
+  /** As `ExchangeServices.ipv6PrefixLength`; absent: `defaultIpv6PrefixLength`. */
+  readonly ipv6PrefixLength?: number;
   /** How long nothing may pass while a request waits for its client; 0 or absent: for ever. */
   readonly streamIdleTimeoutMs?: number;
   /** As `streamIdleTimeoutMs`, while other requests wait for the connection that one holds; 0 or absent: no such rule. */
@@ -274,10 +280,12 @@ export class DataPlane {
 
   #servicesOf(bind: string): ExchangeServices {
     const { clock, random, createRequestId, observer, faulted, trustedHops = 0 } = this.#options;
+    const { ipv6PrefixLength = defaultIpv6PrefixLength } = this.#options;
     return {
       clock,
       random,
       trustedHops,
+      ipv6PrefixLength,
       createRequestId,
       faulted,
       tracer: this.tracer,

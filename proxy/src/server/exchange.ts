@@ -5,6 +5,7 @@
  */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import type { RequestView } from "../cel/request-view.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
 import { forwardRequestHeaders } from "../filters/forwarded.ts";
@@ -58,6 +59,8 @@ export interface ExchangeServices extends MirrorServices {
   readonly random: () => number;
   /** Proxies in front whose word about the client's address is taken. */
   readonly trustedHops: number;
+  /** Bits of a client's IPv6 address that `source.address` shows. */
+  readonly ipv6PrefixLength: number;
   readonly createRequestId: () => string;
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
@@ -169,6 +172,10 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   get client(): string {
+    return networkOf(this.#clientAddress(), this.#services.ipv6PrefixLength);
+  }
+
+  #clientAddress(): string {
     const { head, connection } = this.#downstream;
     return clientAddress(head.rawHeaders, connection.sourceAddress, this.#services.trustedHops);
   }
@@ -284,7 +291,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       authority,
       scheme,
       rawHeaders,
-      sourceAddress: this.client,
+      sourceAddress: this.#clientAddress(),
+      ipv6PrefixLength: this.#services.ipv6PrefixLength,
       route: rule?.route ?? "",
       gateway: rule?.gateway ?? "",
     };

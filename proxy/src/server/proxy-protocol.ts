@@ -4,6 +4,7 @@
  * it: whoever can connect can claim any address with it.
  */
 import { isIP } from "node:net";
+import { shortAddress } from "@gatewayproxy/runtime/ip-address";
 import type { Judgement } from "./first-bytes.ts";
 
 /** What a header says. */
@@ -77,15 +78,14 @@ function addressOf(block: Buffer, family: number, consumed: number): Judgement<P
   }
 }
 
-function found(sourceAddress: string | undefined, consumed: number): Judgement<ProxyHeader> {
+/** One client has one spelling: a balancer may write an IPv6 address in many ways, and map an IPv4 address into it. */
+function found(source: string | undefined, consumed: number): Judgement<ProxyHeader> {
+  const sourceAddress = source === undefined ? undefined : shortAddress(source);
   return { value: { kind: "header", sourceAddress }, consumed };
 }
 
-/** In the short form, as Node writes the address of a peer (RFC 5952): one client has one spelling. */
 function ipv6Text(block: Buffer): string {
-  const groups = Array.from({ length: 8 }, (_, index) => block.readUInt16BE(index * 2).toString(16));
-  // A URL's host is written in that form.
-  return new URL(`http://[${groups.join(":")}]`).hostname.slice(1, -1);
+  return Array.from({ length: 8 }, (_, index) => block.readUInt16BE(index * 2).toString(16)).join(":");
 }
 
 function isPort(text: string): boolean {

@@ -1,0 +1,117 @@
+/** A limit by `source.address`: one budget per client, however its address is told and spelled. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Echo, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGatewayOptions,
+} from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+/** One request an hour for each value of `key`; `ask` sends a request behind `before`, with these header lines. */
+async function start(options: TestGatewayOptions, key = "source.address") {
+  const backend = await startBackend();
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", backend.port),
+      routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+      policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: 1, unit: Hours, key: ${key} }`]),
+    ),
+    options,
+  );
+  const ask = (before: string, lines = "") =>
+    rawHttp(gateway.url(), `${before}GET / HTTP/1.1\r\nHost: a\r\n${lines}Connection: close\r\n\r\n`);
+  return { gateway, ask };
+}
+
+/** Version 1 of the PROXY protocol. */
+function line(address: string): string {
+  const [family, destination] = address.includes(":") ? ["TCP6", "2001:db8::ffff"] : ["TCP4", "192.0.2.200"];
+  return `PROXY ${family} ${address} ${destination} 56324 80\r\n`;
+}
+
+/** Version 2 with the IPv6 source address that these groups make. */
+function binary(groups: readonly number[]): string {
+  const header = Buffer.alloc(52);
+  Buffer.from("\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24", "latin1").copy(header);
+  groups.forEach((group, at) => header.writeUInt16BE(group, 16 + at * 2));
+  return header.toString("latin1");
+}
+
+const behindBalancer = { expectsProxyHeader: true };
+
+describe("an IPv6 client", () => {
+  test("has one budget for its /64, and the next network another one", async () => {
+    const { ask } = await start(behindBalancer);
+    expect((await ask(line("2001:db8:1:2::1"))).status).toBe(200);
+    expect((await ask(line("2001:db8:1:2:ffff:1:2:3"))).status).toBe(429);
+    expect((await ask(line("2001:db8:1:3::1"))).status).toBe(200);
+  });
+
+  test("has one for the network that the setting says", async () => {
+    const { ask } = await start({ ...behindBalancer, ipv6PrefixLength: 56 });
+    expect((await ask(line("2001:db8:1:2::1"))).status).toBe(200);
+    expect((await ask(line("2001:db8:1:ff::1"))).status).toBe(429);
+    expect((await ask(line("2001:db8:1:100::1"))).status).toBe(200);
+  });
+
+  test("has one for its address where an expression asks for that", async () => {
+    const { ask } = await start(behindBalancer, "source.exactAddress");
+    expect((await ask(line("2001:db8::1"))).status).toBe(200);
+    expect((await ask(line("2001:db8::2"))).status).toBe(200);
+    expect((await ask(line("2001:0DB8:0::2"))).status).toBe(429);
+  });
+
+  test("is told whole to the backend and the log", async () => {
+    const { ask, gateway } = await start(behindBalancer);
+    const { body } = await ask(line("2001:0DB8:0:0::1"));
+    expect((JSON.parse(body) as Echo).headers["x-forwarded-for"]).toBe("2001:db8::1");
+    expect(gateway.records[0]?.sourceAddress).toBe("2001:db8::1");
+  });
+});
+
+test("every spelling of an address in version 1 has the budget of the address in version 2", async () => {
+  const { ask } = await start({ ...behindBalancer, ipv6PrefixLength: 128 });
+  const group = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff }));
+  const spelling = fc.tuple(fc.array(group, { minLength: 8, maxLength: 8 }), fc.boolean(), fc.boolean());
+  await fc.assert(
+    fc.asyncProperty(spelling, async ([groups, isUpper, isPadded]) => {
+      const text = groups.map((one) => one.toString(16).padStart(isPadded ? 4 : 1, "0")).join(":");
+      const first = await ask(binary(groups));
+      expect([200, 429]).toContain(first.status);
+      expect((await ask(line(isUpper ? text.toUpperCase() : text))).status).toBe(429);
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test("an IPv4 client is the same where IPv6 carries its address", async () => {
+  const { ask } = await start(behindBalancer);
+  expect((await ask(line("1.2.3.4"))).status).toBe(200);
+  expect((await ask(line("::ffff:1.2.3.4"))).status).toBe(429);
+  expect((await ask(binary([0, 0, 0, 0, 0, 0xffff, 0x102, 0x304]))).status).toBe(429);
+  // NAT64: all of IPv4 is in one /64 there.
+  expect((await ask(line("64:ff9b::102:304"))).status).toBe(429);
+  expect((await ask(line("64:ff9b::102:305"))).status).toBe(200);
+});
+
+test("X-Forwarded-For of a trusted proxy is read in every form that proxies write", async () => {
+  const { ask } = await start({ trustedHops: 1 });
+  const by = async (members: string) => (await ask("", `X-Forwarded-For: ${members}\r\n`)).status;
+  expect(await by("junk, 192.0.2.1")).toBe(200);
+  for (const member of ["192.0.2.1:4711", "::ffff:192.0.2.1", "[::ffff:c000:201]:80"])
+    expect(await by(member)).toBe(429);
+  expect(await by("2001:db8::1")).toBe(200);
+  for (const member of ["[2001:db8::2]", '"[2001:DB8::3]:4711"', "2001:db8::4%eth0"])
+    expect(await by(member)).toBe(429);
+  // What is no address has the budget of the peer.
+  expect(await by("unknown")).toBe(200);
+  expect(await by("_hidden")).toBe(429);
+});
