@@ -6,7 +6,7 @@ import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
 import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import { budgetOf } from "../policy/ratelimit/window.ts";
-import { isSecretExpression, isSecretName, shownValue } from "../telemetry/redaction.ts";
+import { isSecretExpression, isSecretName, shownValue } from "@gatewayproxy/runtime/redaction";
 import { globalLimitsOf, localLimitsOf } from "./snapshot-limits.ts";
 
 /** Counters of limits that are in force, nearest to exhaustion first. @param labelOf as `CounterTable.labelOf`. */

@@ -11,7 +11,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
-import { shownHeaders } from "../telemetry/redaction.ts";
+import { shownHeaders } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../upstream/call.ts";

@@ -5,7 +5,7 @@ import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
 import type { EntryFigures } from "../policy/ratelimit/local-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
-import { isSecretExpression, shownHeaders, shownPath, shownValue } from "../telemetry/redaction.ts";
+import { isSecretExpression, shownHeaders, shownNamed, shownPath, shownValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { Severity } from "../telemetry/trace/request-trace.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
@@ -48,9 +48,9 @@ const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression:
 /** `path prefix /v1, method POST, header x-team = blue`. */
 function describeMatch({ path, method, headers, query }: Match): string {
   const value = (kind: "header" | "query", { name, kind: how, value: wanted }: Match["headers"][number]): string =>
-    `${kind} ${name} ${how === "Exact" ? "=" : "matching"} ${wanted}`;
+    `${kind} ${name} ${how === "Exact" ? "=" : "matching"} ${shownNamed(name, wanted)}`;
   return [
-    `${pathKinds[path.kind]} ${path.value}`,
+    `${pathKinds[path.kind]} ${shownPath(path.value)}`,
     ...(method === undefined ? [] : [`method ${method}`]),
     ...headers.map((header) => value("header", header)),
     ...query.map((parameter) => value("query", parameter)),

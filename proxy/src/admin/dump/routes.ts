@@ -2,8 +2,9 @@
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { ParentStatus } from "../../api/status.ts";
 import type { Filter, HeaderField } from "../../ir/filter.ts";
+import type { Match } from "../../ir/match.ts";
 import type { BackendRef, Route, RouteRule } from "../../ir/snapshot.ts";
-import { isSecretName, redacted } from "../../telemetry/redaction.ts";
+import { shownNamed, shownPath } from "@gatewayproxy/runtime/redaction";
 import type { ConfigurationState } from "./input.ts";
 
 /** A route at one listener. */
@@ -52,7 +53,7 @@ function dumpRule(rule: RouteRule, limits: DumpedRule["limits"]): DumpedRule {
   return {
     key,
     ...(name !== undefined && { name }),
-    matches,
+    matches: matches.map(shownMatch),
     filters: filters.map(shownFilter),
     backendRefs: backendRefs.map(dumpBackendRef),
     ...(timeouts !== undefined && { timeouts }),
@@ -75,12 +76,30 @@ function limitsOf(rules: readonly RouteRule[]): DumpedRule["limits"] {
   return [...new Map(all.map((limit) => [JSON.stringify(limit), limit])).values()];
 }
 
-/** Header values that carry credentials are taken out. */
+/** Values that carry credentials are taken out, here and in matches. */
 function shownFilter(filter: Filter): DumpedRule["filters"][number] {
-  if (filter.kind !== "RequestHeaderModifier" && filter.kind !== "ResponseHeaderModifier") return { ...filter };
-  return { ...filter, set: filter.set.map(shownField), add: filter.add.map(shownField) };
+  switch (filter.kind) {
+    case "RequestHeaderModifier":
+    case "ResponseHeaderModifier":
+      return { ...filter, set: filter.set.map(shownField), add: filter.add.map(shownField) };
+    case "URLRewrite":
+    case "RequestRedirect":
+      return { ...filter, ...(filter.path && { path: { ...filter.path, value: shownPath(filter.path.value) } }) };
+    case "RequestMirror":
+    case "CORS":
+      return { ...filter };
+  }
 }
 
-function shownField({ name, value }: HeaderField): HeaderField {
-  return { name, value: isSecretName(name) ? redacted : value };
+function shownMatch({ path, headers, query, ...match }: Match): DumpedRule["matches"][number] {
+  return {
+    ...match,
+    path: { ...path, value: shownPath(path.value) },
+    headers: headers.map(shownField),
+    query: query.map(shownField),
+  };
+}
+
+function shownField<Field extends HeaderField>(field: Field): Field {
+  return { ...field, value: shownNamed(field.name, field.value) };
 }

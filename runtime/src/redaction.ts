@@ -1,0 +1,133 @@
+/**
+ * What operators do not get to see: values that let someone else act as a client or as the operator. One list of names
+ * for headers, query parameters, descriptor entries and expressions, whatever shows them: dumps, traces, logs. A name
+ * that merely looks like a secret's costs a readable value, no more.
+ */
+import { hash } from "node:crypto";
+
+/** In place of a secret. */
+export const redacted = "<redacted>";
+
+/** Parts of names, wherever they stand. */
+const secretPart =
+  /auth|cookie|key|token|secret|passw|passphrase|pwd|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac/;
+/** Whole words of names. */
+const secretWords = new Set([
+  ...["access", "code", "cred", "creds", "iam", "nonce", "otp", "pass", "pin", "pw", "sas", "sid", "sig", "sign"],
+]);
+/** Names that look like it and are harmless. */
+const openName = /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens|access-control-.*|(?:x-)?statuscode)$/;
+
+/** Whether what has this name may be a secret. */
+export function isSecretName(name: string): boolean {
+  const lower = name.toLowerCase();
+  if (openName.test(lower)) return false;
+  if (secretPart.test(lower) || lower.endsWith("pw") || lower.endsWith("pass")) return true;
+  const words = name.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
+  return words.split(/[^a-z]+/).some((word) => secretWords.has(word));
+}
+
+/**
+ * Values that are credentials by their form: of an authorization scheme, a JWT, an API key with a well-known prefix. No
+ * quantifier is open at its end, so that the search is linear.
+ */
+const secretValue =
+  /^\s*(?:bearer|basic|digest|negotiate|dpop)\s+\S|\beyJ[\w-]{16}|\b(?:sk|pk|rk)[-_][\w-]{16}|\b(?:gh[opsu]|github_pat|xox[abprs]|glpat|hf|AKIA|AIza)[-_]?[\w-]{16}/i;
+
+/** Whether a value is a credential by its form, whatever its name. */
+export function isSecretValue(value: string): boolean {
+  return secretValue.test(value);
+}
+
+/** Whether the value of an expression may be a secret: it names something that is one. `source` is CEL. */
+export function isSecretExpression(source: string): boolean {
+  return (source.match(/[\w-]+/g) ?? []).some(isSecretName);
+}
+
+/** The value of a header or parameter of that name as it may be shown. */
+export function shownNamed(name: string, value: string): string {
+  return isSecretName(name) || isSecretValue(value) ? redacted : shownPath(value);
+}
+
+/** Headers as they may be shown. @param rawHeaders flat; pseudo-headers are left out. */
+export function shownHeaders(rawHeaders: readonly string[]): { name: string; value: string }[] {
+  const headers: { name: string; value: string }[] = [];
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    if (!name.startsWith(":")) headers.push({ name, value: shownNamed(name, rawHeaders[at + 1] ?? "") });
+  }
+  return headers;
+}
+
+/** The name of a parameter in a query, a fragment, a path parameter (RFC 3986 §3.3) or a list, with its `=`. */
+const parameterName = /(?:^|[?&;#,\s])([^?&;#,\s=/]+)=/g;
+/** A secret may hold separators of lists; another value is looked at up to the next of them, so that none is read twice. */
+const secretParameter = /[^&#\s"'<>]*/y;
+const openParameter = /[^?&;#,\s]*/y;
+/** User and password of a URL (RFC 3986 §3.2.1). */
+const userInfo = /\/\/[^/?#\s"'<>]*@/g;
+/** A parameter may hold a URL that is encoded, which may hold one again. */
+const maxNesting = 2;
+
+/**
+ * A path, a URL or a text that holds some (`Location`, `Referer`, `Link`), without the secrets in its queries, fragments
+ * and path parameters, without user and password, and without segments that are credentials by their form.
+ */
+export function shownPath(path: string): string {
+  return shownUrl(path, maxNesting);
+}
+
+function shownUrl(text: string, nesting: number): string {
+  return withoutParameters(text.replaceAll(userInfo, `//${redacted}@`), nesting)
+    .split("/")
+    .map((segment) => (/[?=#]/.test(segment) || !isSecretValue(segment) ? segment : redacted))
+    .join("/");
+}
+
+function withoutParameters(text: string, nesting: number): string {
+  let shown = "";
+  let end = 0;
+  for (const { 0: prefix, 1: name = "", index } of text.matchAll(parameterName)) {
+    const start = index + prefix.length;
+    if (start <= end) continue;
+    if (!isSecretName(decoded(name)) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
+    shown += text.slice(end, start) + redacted;
+    end = start + textAt(secretParameter, text, start).length;
+  }
+  return shown + text.slice(end);
+}
+
+function textAt(sticky: RegExp, text: string, start: number): string {
+  sticky.lastIndex = start;
+  return sticky.exec(text)?.[0] ?? "";
+}
+
+function holdsSecret(value: string, nesting: number): boolean {
+  const plain = decoded(value);
+  if (isSecretValue(plain)) return true;
+  return plain !== value && nesting > 0 && shownUrl(plain, nesting - 1) !== plain;
+}
+
+/** What is encoded wrongly is looked at as it stands. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+const shownBytes = 64;
+/** Of a shorter secret even four characters would tell too much. */
+const shortestWithEnd = 16;
+
+/** A value of a client's: as it is, or as a fingerprint by which who knows it finds it. */
+export function shownValue(value: string, isSecret: boolean): { readonly text: string; readonly isSecret: boolean } {
+  const text = Buffer.from(value)
+    .subarray(0, shownBytes)
+    .toString()
+    .replace(/\ufffd+$/, "");
+  if (!isSecret && !isSecretValue(text)) return { text, isSecret };
+  const end = text.length >= shortestWithEnd ? text.slice(-4) : "";
+  return { text: `sha256:${hash("sha256", text).slice(0, 8)}…${end}`, isSecret: true };
+}

@@ -1,0 +1,125 @@
+/** Secrets of routes, requests and answers appear in nothing that an operator is shown: dump, trace, access log, refusals. */
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { isSecretName } from "@gatewayproxy/runtime/redaction";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { DecisionRing } from "../../proxy/src/admin/decision-ring.ts";
+import { renderConfigDump } from "../../proxy/src/admin/dump/config-dump.ts";
+import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
+import { createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
+import { translate } from "../../proxy/src/translate/translate.ts";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+
+const marker = "MARK5f3a9c";
+
+/** Header names that carry credentials somewhere. */
+const names = fc.constantFrom(
+  ...["x-api-key", "x-bearer", "x-sign", "x-upstream-pass", "x-goog-iam", "x-jwt", "x-access", "x-db-pw", "x-sid"],
+  ...["x-amz-security-token", "x-signature", "x-session", "cookie", "authorization", "x-csrf", "x-auth-user"],
+);
+/** Query parameters that do; `x-` headers have none of them. */
+const parameters = fc.constantFrom(
+  "token",
+  "jwt",
+  "access",
+  "pw",
+  "sig",
+  "code",
+  "api_key",
+  "id%5Ftoken",
+  "X-Amz-Signature",
+);
+/** Headers whose values are URLs. */
+const urlHeaders = fc.constantFrom("location", "referer", "content-location", "link", "x-original-url");
+
+const scenario = fc.record({ name: names, other: names, parameter: parameters, urlHeader: urlHeaders });
+
+test("whatever has a secret's name is shown nowhere", async () => {
+  let answer: Record<string, string> = {};
+  const backend = await startBackend((_request, response) => response.writeHead(200, answer).end("ok"));
+  const base = manifests(gatewayManifest(), backendManifest("b", backend.port));
+  const gateway = await startGateway(base);
+  await fc.assert(
+    fc.asyncProperty(scenario, async ({ name, other, parameter, urlHeader }) => {
+      expect(isSecretName(name)).toBe(true);
+      const query = `${parameter}=${marker}`;
+      const rule = `
+      matches: [{ headers: [{ name: ${name}, value: "${marker}" }], queryParams: [{ name: "${decodeURIComponent(parameter)}", value: "${marker}" }] }]
+      filters:
+        - { type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: ${other}, value: "${marker}" }, { name: x-hook, value: "https://u:${marker}@h/?${query}" }] } }
+        - { type: ResponseHeaderModifier, responseHeaderModifier: { add: [{ name: x-${other}, value: "${marker}" }] } }
+        - { type: URLRewrite, urlRewrite: { path: { type: ReplaceFullPath, replaceFullPath: "/hook;${query}" } } }
+      backendRefs: [${backendRef("b")}]`;
+      const policy = policyManifest("limit", "kind: HTTPRoute, name: r", [
+        `{ requests: 1000, unit: Minutes, key: 'request.headers["${name}"]' }`,
+      ]);
+      const text = manifests(base, routeManifest("r", [rule.trim()]), policy);
+      await gateway.apply(text);
+      answer = { [urlHeader]: `https://a.example/x?${query}#${query}`, [name]: marker };
+
+      const shown: unknown[] = [dumpOf(text)];
+      const events: TraceEvent[] = [];
+      gateway.dataPlane.tracer.add({
+        id: 1,
+        claim: new Int32Array(new SharedArrayBuffer(4)),
+        matches: undefined,
+        sink: (event) => event !== undefined && events.push(event),
+      });
+      const ended = gateway.nextRecord();
+      const headers = { [name]: marker, [urlHeader]: `https://a.example/x?${query}` };
+      const response = await fetch(`${gateway.url()}/path;${query}?${query}`, { headers });
+      expect(await response.text()).toBe("ok");
+      const record = await ended;
+      expect(events.length).toBeGreaterThan(4);
+      const ring = new DecisionRing(1);
+      const [counter] = record.decisions;
+      expect(counter?.limit.key).toContain(name);
+      ring.add({ record, denial: denialOf(counter?.limit), atMs: 0, monotonicMs: 0 });
+      shown.push(events, logged(record), ring.find({ id: undefined }));
+      expect(JSON.stringify(shown)).not.toContain(marker);
+    }),
+    { numRuns: 40 },
+  );
+});
+
+function dumpOf(text: string): unknown {
+  const { resources } = parseManifests([{ path: "test.yaml", text }]);
+  const { binds, backends, statuses } = translate(resources);
+  return renderConfigDump({
+    process: { version: "0", startedMs: 0, mode: "file", source: "test", settings: {} },
+    configuration: {
+      snapshot: { generation: 1, binds, backends },
+      ...{ resources, statuses, problems: [], failures: [], servingSinceMs: 0, lastRejected: undefined },
+    },
+    ...{ workers: [], workerDeaths: [], endpoints: [] },
+  });
+}
+
+type Ended = Parameters<ReturnType<typeof createAccessLog>>[0];
+type Limit = Ended["decisions"][number]["limit"];
+
+function logged(record: Ended): readonly string[] {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  createAccessLog({ mode: "on", logger: { isLevelEnabled: () => true }, destination, clock: new FakeClock() })(record);
+  expect(lines).toHaveLength(1);
+  return lines;
+}
+
+/** A refusal by the limit, for the one whose key is the marker. */
+function denialOf(limit: Limit | undefined): Parameters<DecisionRing["add"]>[0]["denial"] {
+  if (limit === undefined) throw new Error("no limit decided");
+  const state = { limit: 1, remaining: 0, resetSeconds: 1 };
+  const denied = { kind: "denied" as const, limit, key: marker, used: 1, windowStartMs: 0, state };
+  return { kind: "local", denied: { ...denied, retryAfterSeconds: 1, decisions: [] } };
+}
