@@ -70,6 +70,8 @@ test("a stream that the client leaves is charged its reported input and an estim
     if (event.type === "content_block_delta" && event.delta.type === "text_delta") received += event.delta.text.length;
     if (received > 100) stream.controller.abort();
   }
+  await expect.poll(() => served.gateway.clock.pendingTimers).toBe(1);
+  served.gateway.clock.advance(60_000);
   const { usage } = await ended;
   expect(usage).toMatchObject({ input: 90, estimated: true });
   expect(usage?.output).toBeGreaterThanOrEqual(Math.ceil(received / 4));

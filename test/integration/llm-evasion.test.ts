@@ -2,22 +2,25 @@
  * Attempts to pass a token limit or a prescribed model by, through the door and against a provider that reads leniently.
  * The rule: what the provider takes for the work of a model is counted and has the prescribed model, or is refused.
  */
+import { once } from "node:events";
+import { connect, type IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { WebSocket } from "ws";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { startLenientProvider, tokensPerAnswer } from "../support/lenient-provider.ts";
 import { rawHttp } from "../support/raw-http.ts";
+import { startWebSocketBackend } from "../support/upgrades.ts";
 
 const tokenLimit = 1_000_000;
 
 /** @param ai further fields of `spec.ai`, as flow YAML. */
-async function start(ai = "provider: { openai: {} }") {
-  const provider = await startLenientProvider();
+function llmManifests(port: number, ai: string): string {
   const backend = `
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: { name: llm, namespace: default }
-spec: { ai: { host: 127.0.0.1, port: ${provider.port}, auth: { secretRef: { name: key } }, ${ai} } }
+spec: { ai: { host: 127.0.0.1, port: ${port}, auth: { secretRef: { name: key } }, ${ai} } }
 ---
 apiVersion: v1
 kind: Secret
@@ -26,7 +29,12 @@ stringData: { apiKey: sk-operator }
 `;
   const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
   const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
-  const gateway = await startGateway(manifests(gatewayManifest(), backend, route, policy));
+  return manifests(gatewayManifest(), backend, route, policy);
+}
+
+async function start(ai = "provider: { openai: {} }") {
+  const provider = await startLenientProvider();
+  const gateway = await startGateway(llmManifests(provider.port, ai));
   const send = async (path: string, body: Buffer | string, headers: readonly string[] = [], method = "POST") => {
     const bytes = Buffer.from(body);
     const fields = [`content-length: ${bytes.length}`, "connection: close", ...headers].join("\r\n");
@@ -64,7 +72,7 @@ describe("a streamed completion is counted or refused", () => {
   });
 
   const utf16 = Buffer.from(stream, "utf16le");
-  const utf32 = Buffer.from([...stream].flatMap((char) => [char.charCodeAt(0), 0, 0, 0]));
+  const utf32 = Buffer.from(Array.from(Buffer.from(stream), (byte) => [byte, 0, 0, 0]).flat());
   test.each<[string, Buffer | string, string[]]>([
     ["in UTF-16", utf16, []],
     ["in UTF-16, big end first", Buffer.from(utf16).swap16(), ["content-type: application/json; charset=utf-16"]],
@@ -141,6 +149,49 @@ describe("the prescribed model is sent, or nothing", () => {
     const { status } = await send(path, body, headers, method);
     expect([200, 400, 415]).toContain(status);
     expect(provider.served.map((served) => served.model)).toEqual(status === 200 ? ["gpt-cheap"] : []);
+  });
+});
+
+describe("a switch of protocols", () => {
+  const upgrade = (path = "/v1/realtime?model=gpt-dear"): string =>
+    `GET ${path} HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${Buffer.alloc(16).toString("base64")}\r\n\r\n`;
+
+  /** A gateway in front of a WebSocket server. */
+  async function startRealtime(ai: string) {
+    const backend = await startWebSocketBackend();
+    const gateway = await startGateway(llmManifests(backend.port, ai));
+    return { backend, gateway };
+  }
+
+  test("is refused by HTTP/1.1, and the provider does not hear of it", async () => {
+    const { backend, gateway } = await startRealtime("provider: { openai: {} }");
+    const record = gateway.nextRecord();
+    const { status, body } = await rawHttp(gateway.url(), upgrade());
+    expect([status, body]).toEqual([403, "this backend does not allow to switch protocols"]);
+    expect(await record).toMatchObject({ status: 403, reason: "UpgradeNotAllowed" });
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test("is refused by the extended CONNECT of HTTP/2", async () => {
+    const { backend, gateway } = await startRealtime("provider: { openai: {} }");
+    const session = connect(gateway.url());
+    onTestFinished(() => session.destroy());
+    await once(session, "remoteSettings");
+    const stream = session.request({ ":method": "CONNECT", ":protocol": "websocket", ":path": "/v1/realtime" });
+    const [headers] = (await once(stream, "response")) as [IncomingHttpHeaders];
+    expect(headers[":status"]).toBe(403);
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test("is made where the Backend allows it, with the prescribed model or none", async () => {
+    const { backend, gateway } = await startRealtime("provider: { openai: { model: gpt-cheap } }, upgrades: Allow");
+    expect((await rawHttp(gateway.url(), upgrade())).status).toBe(400);
+    expect((await rawHttp(gateway.url(), upgrade("/v1/models/gpt-dear:x"))).status).toBe(400);
+    expect(backend.requests).toHaveLength(0);
+    const client = new WebSocket(`${gateway.url().replace("http", "ws")}/v1/realtime?model=gpt-cheap`);
+    onTestFinished(() => client.terminate());
+    await once(client, "open");
+    expect(backend.requests[0]?.headers.authorization).toBe("Bearer sk-operator");
   });
 });
 

@@ -41,7 +41,14 @@ const ways: readonly (readonly [string, (client: OpenAI) => Promise<unknown>])[]
   ["embeddings", (client) => client.embeddings.create({ model, input: ["one", "two"] })],
 ];
 
-describe.each(ways)("%s", (_name, send) => {
+/** Why the mock's answer with such a usage is not counted. */
+function unread(fault: string): string {
+  return fault === "none" || fault === "null" ? "absent" : "malformed";
+}
+
+describe.each(ways)("%s", (name, send) => {
+  const isText = name !== "embeddings";
+
   test("is limited by its tokens until the window ends", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const client = clientOf(served, costing(400));
@@ -70,14 +77,14 @@ describe.each(ways)("%s", (_name, send) => {
   });
 
   test.each(["none", "null", "negative", "fraction", "string", "huge"])(
-    "whose usage is %s arrives and is not counted",
+    "whose usage is %s arrives, and is estimated where it is of text",
     async (fault) => {
       const served = await startLlmGateway("openai", thousandTokens);
       await send(clientOf(served, { "x-mock-usage": fault }));
-      expect(await remaining(served)).toBe(1_000);
-      expect(served.gateway.records[0]?.usageUnread).toBe(
-        fault === "none" || fault === "null" ? "absent" : "malformed",
-      );
+      const record = served.gateway.records[0];
+      expect(record).toMatchObject(isText ? { usage: { estimated: true } } : { usage: undefined });
+      expect(record?.usageUnread).toBe(isText ? undefined : unread(fault));
+      expect(await remaining(served)).toBe(1_000 - (record?.usage?.total ?? 0));
     },
   );
 });
@@ -141,7 +148,7 @@ describe("a stream", () => {
     expect(await remaining(served)).toBe(874);
   });
 
-  test("that the client leaves is charged for what it has received", async () => {
+  test("that the client leaves for good is charged an estimate of what it has asked and received", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const client = clientOf(served, { "x-mock-words": "100000", "x-mock-delay-ms": "1" });
     const stream = await client.chat.completions.create({ model, messages, stream: true });
@@ -151,6 +158,10 @@ describe("a stream", () => {
       received += chunk.choices[0]?.delta.content?.length ?? 0;
       if (received > 100) stream.controller.abort();
     }
+    await expect.poll(() => served.gateway.clock.pendingTimers).toBe(1);
+    served.gateway.clock.advance(59_999);
+    expect(served.gateway.records).toHaveLength(0);
+    served.gateway.clock.advance(1);
     const record = await ended;
     expect(record).toMatchObject({ reason: "ClientDisconnect", usage: { estimated: true } });
     expect(record.usage?.total).toBeGreaterThanOrEqual(Math.ceil(received / 4));

@@ -11,6 +11,7 @@ import { TraceWatches } from "../../proxy/src/app/trace-watches.ts";
 import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
+import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { answering, startBackend } from "../support/backend.ts";
@@ -34,6 +35,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       streamIdleTimeoutMs: 0,
       contendedStreamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
+      abandonedAnswers: defaultAbandonedAnswers,
       expectsProxyHeader: false,
       upgradeProtocols: [],
       logFilter: "off",

@@ -43,6 +43,7 @@ export interface TestGatewayOptions
       | "upgradeProtocols"
       | "trustedHops"
       | "ipv6PrefixLength"
+      | "abandonedAnswers"
     >
   > {
   /** Default false. */

@@ -104,6 +104,12 @@ const aiBackend = strictObject({
     .optional()
     .describe("Put before the path of each request, such as /openai."),
   auth: auth.optional().describe("How the provider knows us. Absent means passthrough."),
+  upgrades: z
+    .enum(["Refuse", "Allow"])
+    .optional()
+    .describe(
+      "Whether clients may switch protocols, as for WebSocket. What passes after the switch is neither counted nor edited: token limits and `model` do not apply to it. Absent means Refuse.",
+    ),
   tls: tls
     .optional()
     .describe(

@@ -8,6 +8,7 @@ import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
+import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { RequestRules } from "../server/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
@@ -27,6 +28,7 @@ export interface WorkerStart {
   readonly upstream: UpstreamSettings;
   /** Where nothing connects to. */
   readonly addresses: AddressRules;
+  readonly abandonedAnswers: AbandonedAnswerSettings;
   /** False for a worker alone. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;

@@ -81,6 +81,11 @@ export class Proxy {
         streamIdleTimeoutMs: settings.streamIdleTimeout,
         contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
         upstream: upstreamSettings(settings),
+        abandonedAnswers: {
+          timeoutMs: settings.abandonedAnswerTimeout,
+          maxBytes: settings.abandonedAnswerBytes,
+          maxAnswers: settings.maxAbandonedAnswers,
+        },
         logFilter: settings.logLevel,
         accessLog: settings.accessLog,
       },

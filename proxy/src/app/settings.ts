@@ -23,6 +23,7 @@ import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
 import { irregularNameActions } from "../server/request-fields.ts";
 import { defaultRequestRules } from "../server/request-head.ts";
+import { defaultAbandonedAnswers } from "../server/abandoned-answers.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
 /** An object in a namespace. */
@@ -214,6 +215,27 @@ export const proxySettings = {
     env: "MAX_WAIT_FOR_CONNECTION",
     default: `${defaultUpstream.maxWaitMs / 1_000}s`,
     help: "How long a request waits for a connection while all to its endpoint are taken; then it is answered with 503 (BackendOverloaded). The timeouts of its rule may end it earlier.",
+  },
+  abandonedAnswerTimeout: {
+    kind: duration(0, 3_600_000),
+    flag: "abandoned-answer-timeout",
+    env: "ABANDONED_ANSWER_TIMEOUT",
+    default: `${defaultAbandonedAnswers.timeoutMs / 1_000}s`,
+    help: "How long an answer under a token limit is read on for its usage after its client has left; then the usage is estimated. 0ms estimates at once.",
+  },
+  abandonedAnswerBytes: {
+    kind: integer(0, 2 ** 30),
+    flag: "abandoned-answer-bytes",
+    env: "ABANDONED_ANSWER_BYTES",
+    default: String(defaultAbandonedAnswers.maxBytes),
+    help: "Bytes of such an answer that are read after its client has left; then the usage is estimated.",
+  },
+  maxAbandonedAnswers: {
+    kind: integer(0, 65_535),
+    flag: "max-abandoned-answers",
+    env: "MAX_ABANDONED_ANSWERS",
+    default: String(defaultAbandonedAnswers.maxAnswers),
+    help: "Such answers that a worker reads at once, each on a connection to its backend; the usage of any further one is estimated.",
   },
   healthCheckInterval: {
     kind: duration(0, 3_600_000),

@@ -64,6 +64,7 @@ const dataPlane = new DataPlane({
   contendedStreamIdleTimeoutMs: start.contendedStreamIdleTimeoutMs,
   upstream: start.upstream,
   addresses: new AddressGuard(start.addresses),
+  abandonedAnswers: start.abandonedAnswers,
   globalLimits: globalLimitMetrics,
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,

@@ -209,6 +209,8 @@ export interface AiBackend {
   readonly pathPrefix?: string;
   /** Absent passes the client's own credentials through. */
   readonly apiKey?: Secret;
+  /** Clients may switch protocols, past token limits and `model`; absent: refused. */
+  readonly allowsUpgrades?: true;
 }
 
 /** Wrapped so that a dump or a log never shows it by accident: redaction looks for this shape. */

@@ -13,7 +13,7 @@ export interface TokenUsage {
 
 /** Why a response adds nothing to a token budget; a closed set, fit for a metric label. */
 export type UncountedReason =
-  /** The response ended well and says nothing of its usage. */
+  /** The response says nothing of its usage, and no model has written it. */
   | "absent"
   /** It has a usage whose figures are no whole numbers from 0 to 2³¹ − 1. */
   | "malformed"

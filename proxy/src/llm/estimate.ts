@@ -1,35 +1,67 @@
 /**
- * What a stream has cost so far when its reader leaves before the upstream has told: the text that was streamed, at four
- * bytes a token. The JSON around each piece of text is ten times as long as the text, so it must not count.
+ * What an answer has cost as far as the upstream does not report it: four bytes of text are a token. Of a stream only the
+ * text counts that the model wrote; the JSON around each piece is ten times as long.
  */
 
-/** Tokens of `textBytes` of text, rounded up; at least 1, for an answer that has begun has cost something. */
+/** Tokens of `textBytes` of text, rounded up. */
 export function tokensOfText(textBytes: number): number {
-  return Math.max(1, Math.ceil(textBytes / 4));
+  return Math.ceil(textBytes / 4);
 }
+
+/**
+ * Members in which what a model wrote stands, in bodies and in events: `choices` (OpenAI chat and completions), `output`
+ * (OpenAI responses), `content` and `completion` (Anthropic), `delta` (both, in events), `candidates` (Gemini), `message`
+ * and `response` (Ollama), `generated_text` (TGI).
+ */
+export const textMembers: ReadonlySet<string> = new Set([
+  "choices",
+  "output",
+  "content",
+  "completion",
+  "delta",
+  "candidates",
+  "message",
+  "response",
+  "generated_text",
+]);
 
 /** UTF-8 bytes of the text in the events of a part of a stream. Events that are not whole count nothing. */
 export function streamedTextBytes(events: Buffer): number {
   let bytes = 0;
   for (const line of events.toString().split("\n")) {
     if (line.startsWith("data:")) bytes += eventTextBytes(parseJson(line.slice("data:".length)));
+    // A line of JSON for each piece, as Ollama streams.
+    else if (line.startsWith("{")) bytes += eventTextBytes(parseJson(line));
   }
   return bytes;
 }
 
 /**
- * What the model wrote stands in `choices` (OpenAI chat) or in `delta` (OpenAI responses, where it is the text itself,
- * and Anthropic). Everything else that an event says is short, or repeats what was streamed before.
+ * Everything else that an event says is short, or repeats what was streamed before, as objects in `response` do (OpenAI
+ * responses).
  */
 function eventTextBytes(event: unknown): number {
   if (typeof event !== "object" || event === null) return 0;
-  const choices = "choices" in event ? textBytes(event.choices) : 0;
-  const delta = "delta" in event ? textBytes(event.delta) : 0;
-  return choices + delta;
+  let bytes = 0;
+  for (const [name, member] of Object.entries(event)) {
+    if (!textMembers.has(name) || (name === "response" && typeof member !== "string")) continue;
+    bytes += textBytes(member);
+  }
+  return bytes;
 }
 
 /** Members of a choice or a delta that are no text of the model, or repeat it. */
-const labels = new Set(["id", "type", "role", "name", "finish_reason", "stop_reason", "logprobs", "signature"]);
+const labels = new Set([
+  "id",
+  "type",
+  "model",
+  "role",
+  "name",
+  "finish_reason",
+  "stop_reason",
+  "logprobs",
+  "signature",
+]);
 
 function textBytes(value: unknown): number {
   if (typeof value === "string") return Buffer.byteLength(value);

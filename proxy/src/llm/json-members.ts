@@ -12,14 +12,18 @@ export interface MemberPaths {
   readonly wanted: ReadonlySet<string>;
   /** Members of the top level that are looked into. */
   readonly parents: ReadonlySet<string>;
+  /** Members of the top level of which only the presence matters. */
+  readonly noted: ReadonlySet<string>;
   /** `wanted` holds folded names (`foldCase`), and takes every spelling of them. */
   readonly foldsCase: boolean;
 }
 
+const noNames: ReadonlySet<string> = new Set();
+
 /** Made once per set of paths; a path has one or two parts. */
 export function memberPaths(...paths: readonly string[]): MemberPaths {
   const parents = paths.filter((path) => path.includes(".")).map((path) => path.slice(0, path.indexOf(".")));
-  return { wanted: new Set(paths), parents: new Set(parents), foldsCase: false };
+  return { wanted: new Set(paths), parents: new Set(parents), noted: noNames, foldsCase: false };
 }
 
 /**
@@ -27,7 +31,7 @@ export function memberPaths(...paths: readonly string[]): MemberPaths {
  * `encoding/json` knows `Stream`, and `\u017ftream` too, as `stream`.
  */
 export function memberNamesInAnyCase(...names: readonly string[]): MemberPaths {
-  return { wanted: new Set(names), parents: new Set(), foldsCase: true };
+  return { wanted: new Set(names), parents: noNames, noted: noNames, foldsCase: true };
 }
 
 /**
@@ -96,6 +100,7 @@ export class JsonMembers {
   #kept: Buffer[] = [];
   #keptBytes = 0;
   #textBytes = 0;
+  #hasNoted = false;
   #end: number | undefined;
 
   constructor(paths: MemberPaths, report: (member: Member) => void) {
@@ -111,6 +116,11 @@ export class JsonMembers {
   /** Bytes inside strings so far, names included: about as much text as the body carries. */
   get textBytes(): number {
     return this.#textBytes;
+  }
+
+  /** Whether a member that is to be noted has begun. */
+  get hasNoted(): boolean {
+    return this.#hasNoted;
   }
 
   /** Reads on. Keeps no reference to `chunk`. */
@@ -184,7 +194,8 @@ export class JsonMembers {
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
-    const { wanted, foldsCase } = this.#paths;
+    const { wanted, noted, foldsCase } = this.#paths;
+    if (this.#depth === 1 && noted.has(this.#path)) this.#hasNoted = true;
     if (wanted.has(foldsCase ? foldCase(this.#path) : this.#path)) this.#capture("value", at + 1);
   }
 

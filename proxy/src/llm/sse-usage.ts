@@ -26,6 +26,7 @@ const carriageReturn = 0x0d;
  */
 const usageMember = /"usage"\s*:\s*[^n\s]/g;
 const dataField = Buffer.from("data:");
+const openBrace = 0x7b;
 
 export class SseUsage {
   readonly #tally: UsageTally;
@@ -58,13 +59,17 @@ export class SseUsage {
 
   /**
    * About how many tokens have passed: the share of text in the events that are still kept, applied to all bytes but
-   * those of long lines, which carry images and summaries. Undefined before the first byte.
+   * those of long lines, which carry images and summaries.
    */
-  estimatedTokens(): number | undefined {
-    if (this.#bytes === 0) return undefined;
+  textTokens(): number {
     const textBytes = streamedTextBytes(this.#buffer.subarray(0, this.#length));
     const share = textBytes / Math.max(1, this.#length);
     return tokensOfText(share * (this.#bytes - this.#longLineBytes));
+  }
+
+  /** Whether something has come. */
+  get isStreaming(): boolean {
+    return this.#bytes > 0;
   }
 
   #copy(chunk: Buffer, from: number): number {
@@ -131,10 +136,14 @@ function withLineFeeds(chunk: Buffer): Buffer {
   return lines;
 }
 
-/** Reads the data of a line as far as it is given; more of it may be pushed. Other fields and comments hold no JSON. */
+/**
+ * Reads the data of a line as far as it is given; more of it may be pushed. A line may be the JSON itself. Other fields and
+ * comments hold none.
+ */
 function openLine(tally: UsageTally, line: Buffer): JsonMembers {
   const scan = openUsageScan(tally);
   const isData = line.subarray(0, dataField.length).equals(dataField);
-  scan.push(isData ? line.subarray(dataField.length) : Buffer.from("-"));
+  if (isData) scan.push(line.subarray(dataField.length));
+  else scan.push(line[0] === openBrace ? line : Buffer.from("-"));
   return scan;
 }

@@ -15,11 +15,12 @@ import {
 } from "./testing/responses.ts";
 import { createUsageReader, type Ending, type ResponseHead } from "./usage-reader.ts";
 
+const ndjson: ResponseHead = { status: 200, contentType: "application/x-ndjson" };
 const sse = { status: 200, contentType: "text/event-stream; charset=utf-8" };
 const json = { status: 200, contentType: "application/json" };
 
 /** Reads a plain response, whose outcome must be there when `end` returns. */
-function read(head: ResponseHead, chunks: readonly (string | Uint8Array)[], ending: Ending = "upstreamEnded") {
+function read(head: ResponseHead, chunks: readonly (string | Uint8Array)[], ending: Ending = "whole") {
   const reader = createUsageReader(head);
   for (const chunk of chunks) reader.push(Buffer.from(chunk));
   const outcomes: UsageOutcome[] = [];
@@ -28,7 +29,7 @@ function read(head: ResponseHead, chunks: readonly (string | Uint8Array)[], endi
   return outcomes[0];
 }
 
-function readDecoded(contentEncoding: string, chunks: readonly Uint8Array[], ending: Ending = "upstreamEnded") {
+function readDecoded(contentEncoding: string, chunks: readonly Uint8Array[], ending: Ending = "whole") {
   const reader = createUsageReader({ ...sse, contentEncoding });
   for (const chunk of chunks) reader.push(chunk);
   return new Promise<UsageOutcome>((resolve) => reader.end(ending, resolve));
@@ -141,8 +142,8 @@ describe("createUsageReader", () => {
 
   test.each([
     ["no body", json, [], "absent"],
-    ["a body without a usage", json, ['{"choices":[]}'], "absent"],
-    ["a stream whose usage stays null", sse, [filler, done], "absent"],
+    ["a body without a usage", json, ['{"data":[{"id":"text"}]}'], "absent"],
+    ["a stream without a text of a model", sse, [dataEvent({ usage: null, x: "text" }), done], "absent"],
     [
       "a usage in a comment or another field",
       sse,
@@ -161,6 +162,23 @@ describe("createUsageReader", () => {
     expect(read(head, chunks)).toEqual({ kind: "uncounted", reason });
   });
 
+  test.each([
+    ["a stream whose usage stays null", sse, [filler, done], 25],
+    ["a body", json, [JSON.stringify({ choices: [{ message: { content: "x".repeat(400) } }] })], 106],
+    ["a bad usage", json, [JSON.stringify({ usage: "12", content: [{ text: "x".repeat(400) }] })], 105],
+    ["an opened message", sse, [namedEvent({ type: "x", delta: { text: "x".repeat(400) } })], 100],
+    ["lines of JSON", ndjson, [`${JSON.stringify({ message: { content: "x".repeat(400) } })}\n`.repeat(3)], 300],
+    ["an unknown coding", { ...json, contentEncoding: "snappy" }, ["x".repeat(400)], 100],
+  ] as const)(
+    "estimates input and output where a model has written and no good usage is reported: %s",
+    (_name, head, chunks, output) => {
+      expect(read({ ...head, requestBytes: 30 }, chunks)).toEqual({
+        kind: "counted",
+        usage: { input: 8, output, total: 8 + output, estimated: true },
+      });
+    },
+  );
+
   test("counts the usage of an error response that has one", () => {
     expect(read({ ...json, status: 500 }, [JSON.stringify({ model: "gpt-mock-1", usage })])).toEqual(counted);
   });
@@ -172,7 +190,7 @@ describe("createUsageReader", () => {
       reader.push(copy);
       copy.fill(0);
     }
-    reader.end("upstreamEnded", (outcome) => expect(outcome).toEqual(counted));
+    reader.end("whole", (outcome) => expect(outcome).toEqual(counted));
   });
 
   describe("with a compressed response", () => {
@@ -204,7 +222,7 @@ describe("createUsageReader", () => {
     ] as const)("estimates %s that breaks off because its reader left", async (encoding, compress) => {
       const text = Array.from({ length: 2_000 }, (_, i) => chatChunk(String(Math.sin(i)))).join("");
       const compressed = compress(Buffer.from(text));
-      const outcome = await readDecoded(encoding, [compressed.subarray(0, -20)], "clientLeft");
+      const outcome = await readDecoded(encoding, [compressed.subarray(0, -20)], "cutShort");
       expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true } });
     });
 
@@ -223,13 +241,13 @@ describe("createUsageReader", () => {
 
   describe("when the client leaves", () => {
     test("counts what the upstream had reported", () => {
-      expect(read(sse, [filler, chatUsageChunk(usage)], "clientLeft")).toEqual(counted);
+      expect(read(sse, [filler, chatUsageChunk(usage)], "cutShort")).toEqual(counted);
     });
 
     test("estimates a quarter of a token for each byte of text, rounded up", () => {
       const stream = [chatChunk("Hello"), chatChunk(" wörld")];
       const estimate = { output: 3, total: 3, model: undefined, estimated: true };
-      expect(read(sse, stream, "clientLeft")).toEqual({ kind: "counted", usage: estimate });
+      expect(read(sse, stream, "cutShort")).toEqual({ kind: "counted", usage: estimate });
     });
 
     test.each([
@@ -243,13 +261,13 @@ describe("createUsageReader", () => {
       ["an event without text", dataEvent({ choices: [{ delta: { role: "assistant" } }] }), 1],
       ["an event that breaks off", 'data: {"choices":[{"delta":{"content":"123', 1],
     ])("estimates %s", (_name, stream, total) => {
-      expect(read(sse, [stream], "clientLeft")).toMatchObject({ kind: "counted", usage: { total, estimated: true } });
+      expect(read(sse, [stream], "cutShort")).toMatchObject({ kind: "counted", usage: { total, estimated: true } });
     });
 
     test("estimates a long stream by the share of text in its last events", () => {
       const stream = manyEvents(200_000);
       const text = (stream.length / filler.length) * 100;
-      const outcome = read(sse, chunksOf(Buffer.from(stream), 1_000), "clientLeft");
+      const outcome = read(sse, chunksOf(Buffer.from(stream), 1_000), "cutShort");
       const total = outcome?.kind === "counted" ? outcome.usage.total : 0;
       expect(total).toBeGreaterThan((text / 4) * 0.97);
       expect(total).toBeLessThan((text / 4) * 1.03);
@@ -257,19 +275,19 @@ describe("createUsageReader", () => {
 
     test("estimates a JSON body by the text in it", () => {
       const body = JSON.stringify({ choices: [{ message: { content: "x".repeat(4_000) } }] });
-      const outcome = read(json, [body.slice(0, 2_000)], "clientLeft");
+      const outcome = read(json, [body.slice(0, 2_000)], "cutShort");
       expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true, total: 497 } });
     });
 
     test("counts something from the first byte of an answer on, and nothing before it or of an error", () => {
       for (let at = 1; at < filler.length; at += 7) {
-        expect(read(sse, [filler.slice(0, at)], "clientLeft")).toMatchObject({
+        expect(read(sse, [filler.slice(0, at)], "cutShort")).toMatchObject({
           kind: "counted",
           usage: { estimated: true },
         });
       }
-      expect(read(sse, [], "clientLeft")).toEqual({ kind: "uncounted", reason: "absent" });
-      expect(read({ ...sse, status: 500 }, [filler], "clientLeft")).toEqual({
+      expect(read(sse, [], "cutShort")).toEqual({ kind: "uncounted", reason: "absent" });
+      expect(read({ ...sse, status: 500 }, [filler], "cutShort")).toEqual({
         kind: "uncounted",
         reason: "errorStatus",
       });

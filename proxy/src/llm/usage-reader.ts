@@ -19,10 +19,12 @@ export interface ResponseHead {
   /** Values of the header fields; absent where the response has none. */
   readonly contentType?: string;
   readonly contentEncoding?: string;
+  /** Bytes of the request's body, for an estimate of the input; absent: 0. */
+  readonly requestBytes?: number;
 }
 
-/** How a response came to its end: the client left first, or not (the upstream ended it, well or badly). */
-export type Ending = "upstreamEnded" | "clientLeft";
+/** How the reading came to its end: with the end of the response, or before it. */
+export type Ending = "whole" | "cutShort";
 
 export interface UsageReader {
   /** Reads on. Keeps no reference to a plain chunk; one of a compressed response must not be written to afterwards. */
@@ -37,12 +39,12 @@ export interface UsageReader {
 /** Makes the reader of one response. */
 export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
-  const body = isEventStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally);
-  const conclude = (ending: Ending) => outcomeOf(head.status, tally, ending === "clientLeft" ? body : undefined);
+  const body = isStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally);
+  const conclude = (ending: Ending) => outcomeOf(head, tally, body, ending);
   const encoding = head.contentEncoding;
   return encoding === undefined || isIdentity(encoding)
     ? new PlainReader(body, conclude)
-    : new DecodingReader(encoding, body, conclude);
+    : new DecodingReader(encoding, body, { conclude, estimate: (bytes) => estimateOfBlind(head, bytes) });
 }
 
 /** Whether a response may be a stream of events whose bytes can be read, and edited, as they are. */
@@ -55,8 +57,10 @@ export function mayBePlainEvents({ contentType, contentEncoding }: ResponseHead)
 interface Body {
   push(chunk: Buffer): void;
   end(): void;
-  /** About how many tokens have passed; undefined before the first byte. */
-  estimatedTokens(): number | undefined;
+  /** About how many tokens a model has written; 0 where no text of a model has been found. */
+  textTokens(): number;
+  /** Whether a stream has begun: a model is writing, though none of its text may have come. */
+  readonly isStreaming: boolean;
 }
 
 /** A body that is not labelled as a stream: what it is shows in its first byte. */
@@ -79,8 +83,12 @@ class UnlabelledUsage implements Body {
     this.#body?.end();
   }
 
-  estimatedTokens(): number | undefined {
-    return this.#body?.estimatedTokens();
+  textTokens(): number {
+    return this.#body?.textTokens() ?? 0;
+  }
+
+  get isStreaming(): boolean {
+    return this.#body?.isStreaming ?? false;
   }
 }
 
@@ -90,6 +98,7 @@ function beginsEvent(byte: number): boolean {
 }
 
 class JsonUsage implements Body {
+  readonly isStreaming = false;
   readonly #scan: JsonMembers;
 
   constructor(tally: UsageTally) {
@@ -104,8 +113,8 @@ class JsonUsage implements Body {
     // Every member is told as soon as it ends.
   }
 
-  estimatedTokens(): number {
-    return tokensOfText(this.#scan.textBytes);
+  textTokens(): number {
+    return this.#scan.hasNoted ? tokensOfText(this.#scan.textBytes) : 0;
   }
 }
 
@@ -128,42 +137,80 @@ class PlainReader implements UsageReader {
   }
 }
 
+interface Conclusions {
+  readonly conclude: (ending: Ending) => UsageOutcome;
+  /** For a response of so many bytes of which nothing could be read. */
+  readonly estimate: (bytes: number) => UsageOutcome;
+}
+
 class DecodingReader implements UsageReader {
   readonly #body: Body;
-  readonly #conclude: (ending: Ending) => UsageOutcome;
+  readonly #conclusions: Conclusions;
   readonly #decoder: ContentDecoder;
+  #bytes = 0;
 
-  constructor(encoding: string, body: Body, conclude: (ending: Ending) => UsageOutcome) {
+  constructor(encoding: string, body: Body, conclusions: Conclusions) {
     this.#body = body;
-    this.#conclude = conclude;
+    this.#conclusions = conclusions;
     this.#decoder = new ContentDecoder(encoding, (bytes) => body.push(bytes));
   }
 
   push(chunk: Uint8Array): void {
+    this.#bytes += chunk.length;
     this.#decoder.push(asBuffer(chunk));
   }
 
   end(ending: Ending, done: (outcome: UsageOutcome) => void): void {
     this.#decoder.end((failed) => {
       this.#body.end();
-      const outcome = this.#conclude(ending);
-      const isBlind = failed && outcome.kind === "uncounted" && outcome.reason === "absent";
-      done(isBlind ? { kind: "uncounted", reason: "undecodable" } : outcome);
+      const outcome = this.#conclusions.conclude(ending);
+      done(failed && isAbsent(outcome) ? this.#conclusions.estimate(this.#bytes) : outcome);
     });
   }
 }
 
-/** @param abandoned the body whose reader left before its end, to estimate what has passed */
-function outcomeOf(status: number, tally: UsageTally, abandoned: Body | undefined): UsageOutcome {
-  const isError = status >= 400;
-  const estimate = isError ? undefined : abandoned?.estimatedTokens();
-  const outcome = estimate === undefined ? tally.reported() : tally.cutShort(estimate);
-  const isSilent = outcome.kind === "uncounted" && outcome.reason === "absent";
-  return isSilent && isError ? { kind: "uncounted", reason: "errorStatus" } : outcome;
+/**
+ * What the upstream reported of the whole answer decides. Where it did not, what a model wrote is estimated, with the
+ * input. An answer in which no model wrote, such as a list of models, and an error cost nothing that is not reported.
+ */
+function outcomeOf(
+  { status, requestBytes = 0 }: ResponseHead,
+  tally: UsageTally,
+  body: Body,
+  ending: Ending,
+): UsageOutcome {
+  const reported = tally.reported();
+  if (tally.isSettled) return reported;
+  if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
+  const input = tokensOfText(requestBytes);
+  const output = body.textTokens();
+  if (output > 0) return tally.estimated(input, output);
+  if (reported.kind === "counted" || ending === "whole") return reported;
+  if (body.isStreaming) return tally.estimated(input, 1);
+  return requestBytes > 0 ? estimateOfRequest(requestBytes) : reported;
 }
 
-function isEventStream(contentType: string | undefined): boolean {
-  return contentType !== undefined && /^\s*text\/event-stream\b/i.test(contentType);
+function isAbsent(outcome: UsageOutcome): boolean {
+  return outcome.kind === "uncounted" && outcome.reason === "absent";
+}
+
+/** The outcome for a request whose answer never came: the input alone. */
+export function estimateOfRequest(requestBytes: number): UsageOutcome {
+  const input = tokensOfText(requestBytes);
+  return { kind: "counted", usage: { input, total: input, estimated: true } };
+}
+
+/** Of a response whose content coding is unknown: by its bytes, unless nothing was asked with a body. */
+function estimateOfBlind({ status, requestBytes = 0 }: ResponseHead, bytes: number): UsageOutcome {
+  if (status >= 400 || requestBytes === 0) return { kind: "uncounted", reason: "undecodable" };
+  return new UsageTally().estimated(tokensOfText(requestBytes), tokensOfText(bytes));
+}
+
+/** Of server-sent events, or of lines of JSON. */
+function isStream(contentType: string | undefined): boolean {
+  return (
+    contentType !== undefined && /^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)
+  );
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

@@ -1,5 +1,6 @@
 /** The members of one JSON text that tell its usage: a whole body, or the data of one event of a stream. */
 import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
+import { textMembers } from "./estimate.ts";
 import type { UsageTally } from "./usage.ts";
 
 /**
@@ -7,7 +8,10 @@ import type { UsageTally } from "./usage.ts";
  * Anthropic's `message_start`. Deeper ones are not the upstream's report: the responses API echoes the client's tools,
  * whose parameters may be called `usage` too.
  */
-const paths = memberPaths("usage", "model", "response.usage", "response.model", "message.usage", "message.model");
+const paths = {
+  ...memberPaths("usage", "model", "response.usage", "response.model", "message.usage", "message.model"),
+  noted: textMembers,
+};
 
 /** Starts to read one JSON text; what it tells goes to `tally`. */
 export function openUsageScan(tally: UsageTally): JsonMembers {

@@ -92,22 +92,28 @@ describe("UsageTally", () => {
   test("estimates the output of a message that was only opened, and keeps its reported input", () => {
     const tally = new UsageTally();
     tally.add({ input_tokens: 25, output_tokens: 1 }, true);
-    expect(tally.cutShort(30)).toEqual(counted({ input: 25, output: 30, total: 55, estimated: true }));
+    expect(tally.estimated(7, 30)).toEqual(counted({ input: 25, output: 30, total: 55, estimated: true }));
   });
 
   test("never estimates less output than was reported", () => {
     const tally = new UsageTally();
     tally.add({ input_tokens: 25, output_tokens: 9 }, true);
-    expect(tally.cutShort(1)).toEqual(counted({ input: 25, output: 9, total: 34, estimated: true }));
+    expect(tally.estimated(7, 1)).toEqual(counted({ input: 25, output: 9, total: 34, estimated: true }));
   });
 
-  test("estimates nothing once the upstream has had its last word, good or bad", () => {
-    const good = new UsageTally();
-    good.add({ total_tokens: 5 });
-    expect(good.cutShort(100)).toEqual(counted({ total: 5 }));
-    const bad = new UsageTally();
-    bad.add({ total_tokens: -5 });
-    expect(bad.cutShort(100)).toEqual(malformed);
+  test("estimates input and output of which nothing was reported", () => {
+    expect(new UsageTally().estimated(7, 3)).toEqual(counted({ input: 7, output: 3, total: 10, estimated: true }));
+  });
+
+  test("knows when the upstream has had its last word in good figures", () => {
+    const tally = new UsageTally();
+    expect(tally.isSettled).toBe(false);
+    tally.add({ input_tokens: 25 }, true);
+    expect(tally.isSettled).toBe(false);
+    tally.add({ total_tokens: -5 });
+    expect(tally.isSettled).toBe(false);
+    tally.add({ output_tokens: 5 });
+    expect(tally.isSettled).toBe(true);
   });
 
   test("names the model by the upstream's last word, if it is a name", () => {

@@ -63,19 +63,19 @@ export class UsageTally {
     return this.#counted(this.#figures.output, total, false);
   }
 
-  /**
-   * The outcome for an answer whose reader left before its end: as reported when the upstream has had its last word,
-   * else `streamedTokens` as its output, on top of the input that it may have reported.
-   */
-  cutShort(streamedTokens: number): UsageOutcome {
-    const isSettled = this.#figures === undefined ? this.#isMalformed : !this.#isOpen;
-    if (isSettled) return this.reported();
-    const output = Math.max(this.#figures?.output ?? 0, streamedTokens);
-    return this.#counted(output, Math.min(maxTokens, (this.#input() ?? 0) + output), true);
+  /** Whether the upstream has said, in good figures, what the whole answer cost. */
+  get isSettled(): boolean {
+    return this.#figures !== undefined && !this.#isOpen && totalOf(this.#figures) <= maxTokens;
   }
 
-  #counted(output: number | undefined, total: number, estimated: boolean): UsageOutcome {
-    const input = this.#input();
+  /** The outcome for an answer of which the upstream did not report everything: what it reported, else these figures. */
+  estimated(inputTokens: number, outputTokens: number): UsageOutcome {
+    const input = Math.min(maxTokens, this.#input() ?? inputTokens);
+    const output = Math.max(this.#figures?.output ?? 0, outputTokens);
+    return this.#counted(output, Math.min(maxTokens, input + output), true, input > 0 ? input : undefined);
+  }
+
+  #counted(output: number | undefined, total: number, estimated: boolean, input = this.#input()): UsageOutcome {
     const usage: TokenUsage = {
       ...(input !== undefined && { input }),
       ...(output !== undefined && { output }),

@@ -30,6 +30,7 @@ import { Backends } from "../upstream/backends.ts";
 import type { EndpointState } from "../upstream/endpoint-state.ts";
 import { resolveName } from "../upstream/name-watch.ts";
 import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
+import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";
 import { BindServer } from "./bind-server.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
@@ -61,7 +62,15 @@ export interface DataPlaneObserver {
 export interface DataPlaneOptions
   extends Omit<
     ExchangeServices,
-    "started" | "finished" | "mirrored" | "denied" | "tracer" | "live" | "trustedHops" | "ipv6PrefixLength"
+    | "started"
+    | "finished"
+    | "mirrored"
+    | "denied"
+    | "tracer"
+    | "live"
+    | "trustedHops"
+    | "ipv6PrefixLength"
+    | "abandonedAnswers"
   > {
   readonly observer: DataPlaneObserver;
   readonly counters: CounterTable;
@@ -79,6 +88,8 @@ export interface DataPlaneOptions
   readonly upstream?: UpstreamSettings;
   /** Where nothing connects to; absent: everything is permitted. */
   readonly addresses?: AddressGuard;
+  /** Absent: the defaults. */
+  readonly abandonedAnswers?: AbandonedAnswerSettings;
   /** Absent: by the machine's name servers. */
   readonly resolveName?: BackendOptions["resolveName"];
   /** Hears of rate limit services; absent: nobody does. */
@@ -130,6 +141,7 @@ export class DataPlane {
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<OpenBind, Promise<void>>();
   readonly #stallWatch: StallWatch | undefined;
+  readonly #abandonedAnswers: AbandonedAnswers;
   readonly #upgradeProtocols: UpgradeProtocols;
   #isLeaving = false;
 
@@ -147,6 +159,7 @@ export class DataPlane {
       timeoutMs === 0 && contendedTimeoutMs === 0
         ? undefined
         : new StallWatch({ clock, timeoutMs, contendedTimeoutMs, isContended, requests });
+    this.#abandonedAnswers = new AbandonedAnswers(clock, options.abandonedAnswers ?? defaultAbandonedAnswers);
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
       ...upstream,
@@ -212,6 +225,7 @@ export class DataPlane {
   async drain(): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
     await Promise.all(this.#retired.values());
+    await this.#abandonedAnswers.drain();
     // Charges follow the answers that they are for.
     await this.#globalLimiter.drain();
   }
@@ -250,6 +264,7 @@ export class DataPlane {
   /** Breaks off whatever is left. */
   destroy(): void {
     this.#stallWatch?.close();
+    this.#abandonedAnswers.close();
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
     this.#backends.destroy();
@@ -289,6 +304,7 @@ export class DataPlane {
       createRequestId,
       faulted,
       tracer: this.tracer,
+      abandonedAnswers: this.#abandonedAnswers,
       live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),

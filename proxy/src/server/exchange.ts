@@ -21,6 +21,7 @@ import { hasConflictingParameter } from "../routing/query-parameters.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
+import type { AbandonedAnswers } from "./abandoned-answers.ts";
 import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
@@ -64,6 +65,7 @@ export interface ExchangeServices extends MirrorServices {
   readonly createRequestId: () => string;
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
+  readonly abandonedAnswers: AbandonedAnswers;
   /** Who waits for a request to watch. */
   readonly tracer: Tracer;
   /** A limit refused the request; called before the answer. */
@@ -185,6 +187,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   progress(): number | undefined {
+    if (this.#isClosed) return undefined;
     const { status, requestBytes, responseBytes } = this.#record;
     const { untakenBytes } = this.#downstream;
     // An answer may begin, and last, while its client has more to say.
@@ -226,6 +229,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
 
   onClose(completed: boolean): void {
     this.#isClosed = true;
+    // An answer may be read on for its usage, which is no part of what the client waited for.
+    this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
     this.#limitCheck?.abandon();
     if (!completed) this.#record.reason ??= "ClientDisconnect";
     if (this.#forwarding === undefined) this.#finish();
@@ -325,7 +330,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       this.#answer(noReadyEndpoint);
       return;
     }
-    const { clock, random } = this.#services;
+    const { clock, random, abandonedAnswers } = this.#services;
+    const countsTokens = rule.limits.countsTokens || rule.globalLimits?.countsTokens === true;
     const forwarding = new Forwarding({
       clock,
       random,
@@ -339,7 +345,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       retry: rule.retry,
       admission: this.#limitCheck?.admitted,
       editResponse: this.#responseEditor(rule, target),
-      readsUsage: target.ai !== undefined || rule.limits.countsTokens || rule.globalLimits?.countsTokens === true,
+      readsUsage: target.ai !== undefined || countsTokens,
+      abandonedAnswers: countsTokens ? abandonedAnswers : undefined,
       answer: (answer) => this.#answer(answer),
       fault: (error) => this.#fault(error),
     });
@@ -415,7 +422,6 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   #finish(): void {
-    this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
     this.#services.live.delete(this);
     if (this.#trace !== undefined) endTrace(this.#trace, this.#record);
     this.#services.finished(this.#record);

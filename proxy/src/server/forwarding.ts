@@ -17,6 +17,7 @@ import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../upstream/call.ts";
 import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { AbandonedAnswers } from "./abandoned-answers.ts";
 import type { Admitted } from "./admission.ts";
 import type { BackendTarget } from "./compiled-rule.ts";
 import type { Downstream } from "./downstream.ts";
@@ -45,6 +46,8 @@ export interface ForwardingOptions {
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
+  /** Where answers are read on for their usage when their clients have left; absent where no limit counts tokens. */
+  readonly abandonedAnswers: AbandonedAnswers | undefined;
   /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
   readonly answer: (answer: OwnAnswer) => void;
   /** Takes what failed inside the proxy later than its caller could see. */
@@ -126,8 +129,11 @@ export class Forwarding implements RelayOwner {
 
   /** Ends the request with `answer`; with nothing more than a reason where an answer has begun. */
   giveUp(answer: OwnAnswer): void {
+    const isWorking = this.#isBackendWorking();
     this.stop();
-    if (this.#relay?.cutOff(answer.reason) !== true) this.#options.answer(answer);
+    if (this.#relay?.cutOff(answer.reason) === true) return;
+    if (isWorking) this.#relay?.settle("cutShort", nothingMore);
+    this.#options.answer(answer);
   }
 
   /** Makes no call any more and answers nothing. */
@@ -140,9 +146,39 @@ export class Forwarding implements RelayOwner {
 
   /** The exchange has ended, well or not; `done` is called when the answer's cost is known. */
   close(done: () => void): void {
+    const relay = this.#relay;
+    const isWorking = this.#isBackendWorking();
+    if (isWorking && relay !== undefined && this.#readOn(relay, done)) return;
     this.stop();
-    if (this.#relay === undefined) done();
-    else this.#relay.settle("clientLeft", done);
+    if (relay === undefined) done();
+    else relay.settle(isWorking ? "cutShort" : "whole", done);
+  }
+
+  /** Whether the backend has the whole request, and works on an answer. */
+  #isBackendWorking(): boolean {
+    const call = this.#call;
+    if (call === undefined || call.isOver || call.connection === undefined || this.#relay?.isUnderWay !== true)
+      return false;
+    const body = this.#request?.body;
+    return !(body instanceof RequestBody) || body.waitsFor === undefined;
+  }
+
+  /** Reads an answer on whose client has left. @returns false where that may not be done, or is of no use. */
+  #readOn(relay: ResponseRelay, done: () => void): boolean {
+    const { abandonedAnswers, record } = this.#options;
+    const call = this.#call;
+    if (abandonedAnswers === undefined || call === undefined || record.requestBytes === 0) return false;
+    const answer = abandonedAnswers.begin(() => {
+      call.abort();
+      relay.settle("cutShort", nothingMore);
+    });
+    if (answer === undefined) return false;
+    this.#isOver = true;
+    this.#requestTimer?.cancel();
+    this.#callTimer?.cancel();
+    relay.abandon(answer, done);
+    call.resume();
+    return true;
   }
 
   acceptsStatus(status: number, headers: readonly string[]): boolean {
@@ -289,6 +325,10 @@ export class Forwarding implements RelayOwner {
     this.stop();
     this.#options.answer(answer);
   }
+}
+
+function nothingMore(): void {
+  // The charge is all that is wanted.
 }
 
 /** A timeout of the rule, even one that says 0, takes the place of the pool's own. */

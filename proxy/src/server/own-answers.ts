@@ -97,6 +97,12 @@ export const bodyNotObject: OwnAnswer = {
   reason: "BadRequest",
   body: "request body must be a JSON object",
 };
+/** Nothing that passes after the switch could be counted. */
+export const upgradeNotAllowed: OwnAnswer = {
+  status: 403,
+  reason: "UpgradeNotAllowed",
+  body: "this backend does not allow to switch protocols",
+};
 /** The path or the query names a model, and the Backend prescribes another. */
 export const otherModel: OwnAnswer = {
   status: 400,

@@ -9,7 +9,14 @@
 import type { AiBackend } from "../ir/snapshot.ts";
 import { maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
 import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
-import { bodyEncoded, bodyNotObject, bodyTooLarge, otherModel, type OwnAnswer } from "./own-answers.ts";
+import {
+  bodyEncoded,
+  bodyNotObject,
+  bodyTooLarge,
+  otherModel,
+  type OwnAnswer,
+  upgradeNotAllowed,
+} from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 
 /** A request with what is sent as its body, from the first byte as often as it must be. */
@@ -39,6 +46,10 @@ export function prepareProviderRequest(
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { body } = request;
+  if (request.upgrade !== undefined && ai.allowsUpgrades !== true) {
+    done({ kind: "refused", answer: upgradeNotAllowed });
+    return;
+  }
   if (ai.model !== undefined && mayGenerate(request) && namesOtherModel(request.path, ai.model)) {
     done({ kind: "refused", answer: otherModel });
     return;

@@ -13,6 +13,7 @@ import { UsageEventFilter } from "../llm/usage-event-filter.ts";
 import {
   createUsageReader,
   type Ending,
+  estimateOfRequest,
   mayBePlainEvents,
   type ResponseHead,
   type UsageReader,
@@ -20,6 +21,7 @@ import {
 import type { FailureReason, RequestRecord } from "../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { AbandonedAnswer } from "./abandoned-answers.ts";
 import type { Admitted } from "./admission.ts";
 import { fieldOf, removeField } from "./fields.ts";
 import type { Downstream } from "./downstream.ts";
@@ -63,8 +65,13 @@ export class ResponseRelay implements ResponseSink {
   #headers: string[] = [];
   /** What has come in this turn of the event loop. */
   #gathered: Buffer[] = [];
-  /** `dropped`: nothing of the answer is passed on, because another one is. */
-  #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" = "awaitingHead";
+  /**
+   * `dropped`: nothing of the answer is passed on, because another one is. `abandoned`: the client has left, and the
+   * answer is read for its usage alone.
+   */
+  #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
+  #abandoned: AbandonedAnswer | undefined;
+  #onAbandonedSettled: () => void = nothingMore;
   /** gRPC: a head with the status is all of the answer. Its end follows, and must be told in the frame of the head. */
   #isTrailersOnly = false;
   #isSettled = false;
@@ -77,6 +84,10 @@ export class ResponseRelay implements ResponseSink {
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
     const { readsUsage, hidesUsage, owner, downstream } = this.#options;
+    if (this.#state === "abandoned") {
+      this.#readUsage(status, headers);
+      return;
+    }
     if (status > maxHttp2Status && downstream.httpVersion === "2") {
       call.abort();
       this.onFailure({ kind: "reset", message: `HTTP/2 has no status ${status}` }, call);
@@ -97,6 +108,10 @@ export class ResponseRelay implements ResponseSink {
 
   onUpgrade(headers: string[], connection: Duplex, call: UpstreamCall): void {
     const { record, downstream, owner } = this.#options;
+    if (this.#state === "abandoned") {
+      connection.destroy();
+      return;
+    }
     owner.onSwitched();
     // HTTP/2 says with 200 what HTTP/1.1 says with 101 (RFC 8441 §5).
     this.#begin(downstream.httpVersion === "2" ? 200 : 101, call);
@@ -129,6 +144,11 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onData(chunk: Buffer, call: UpstreamCall): void {
+    if (this.#state === "abandoned") {
+      this.#usage?.push(chunk);
+      this.#abandoned?.countBytes(chunk.length);
+      return;
+    }
     if (this.#state !== "headHeld" && this.#state !== "started") return;
     if (isWithoutContent(this.#options.record.status)) return;
     this.#gathered.push(chunk);
@@ -137,27 +157,52 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onEnd(trailers: string[], call: UpstreamCall): void {
+    if (this.#state === "abandoned") {
+      this.#endAbandoned("whole");
+      return;
+    }
     const piece = this.#takeGathered();
     const rest = this.#hidden?.end() ?? nothing;
     const last = rest.length === 0 ? piece : Buffer.concat([piece, rest]);
-    this.settle("upstreamEnded", () => this.#end(last, trailers, call));
+    this.settle("whole", () => this.#end(last, trailers, call));
   }
 
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void {
     const { record, downstream, owner } = this.#options;
+    if (this.#state === "abandoned") {
+      // What failed before its answer began has cost nothing that is known.
+      this.#endAbandoned(this.#usage === undefined && failure.kind !== "timeout" ? "whole" : "cutShort");
+      return;
+    }
     if (this.#state !== "started") {
       this.#state = "dropped";
       record.status = 0;
       this.#usage = undefined;
+      // The backend may have worked all the time.
+      if (failure.kind === "timeout") this.settle("cutShort", nothingMore);
       owner.onUpstreamFailure(failure);
       return;
     }
     record.reason ??= failure.kind === "timeout" ? "UpstreamTimeout" : "UpstreamReset";
     this.#write(this.#takeGathered(), call);
     this.#state = "ended";
-    this.settle("upstreamEnded", () => {
+    this.settle("cutShort", () => {
       downstream.reset();
     });
+  }
+
+  /** The client has left: what is still to come of the answer is read for its usage alone. `done`: it is charged. */
+  abandon(answer: AbandonedAnswer, done: () => void): void {
+    this.#takeGathered();
+    this.#onAbandonedSettled = done;
+    this.#hidden = undefined;
+    this.#abandoned = answer;
+    this.#state = "abandoned";
+  }
+
+  #endAbandoned(ending: Ending): void {
+    this.settle(ending, nothingMore);
+    this.#abandoned?.end();
   }
 
   /**
@@ -172,15 +217,22 @@ export class ResponseRelay implements ResponseSink {
     }
     this.#options.record.reason ??= reason;
     this.#state = "ended";
-    this.settle("clientLeft", () => {
+    this.settle("cutShort", () => {
       this.#options.downstream.reset();
     });
     return true;
   }
 
+  /** Whether more of the answer is to come to the client. */
+  get isUnderWay(): boolean {
+    return this.#state === "awaitingHead" || this.#state === "headHeld" || this.#state === "started";
+  }
+
   /**
    * Concludes what the answer cost and charges it, once; `done` is called when that is done, at once where it can be.
-   * A client that leaves early settles too, with what has passed so far.
+   *
+   * @param ending `cutShort` where the backend has worked on an answer that nobody has seen whole: then what it has not
+   * reported is estimated, from the request alone where no answer has begun.
    */
   settle(ending: Ending, done: () => void): void {
     if (this.#isSettled) {
@@ -194,12 +246,17 @@ export class ResponseRelay implements ResponseSink {
     this.#onSettled = done;
     // What a client that left will not get was used all the same; of an answer that ended nothing is left here.
     this.#takeGathered();
-    if (this.#usage === undefined) this.#conclude(undefined);
+    if (this.#usage === undefined) this.#conclude(ending === "cutShort" ? this.#unanswered() : undefined);
     else this.#usage.end(ending, (outcome) => this.#conclude(outcome));
   }
 
+  #unanswered(): UsageOutcome | undefined {
+    const { readsUsage, record } = this.#options;
+    return readsUsage && record.requestBytes > 0 ? estimateOfRequest(record.requestBytes) : undefined;
+  }
+
   #readUsage(status: number, headers: string[]): void {
-    const head = usageHead(status, headers);
+    const head = usageHead(status, headers, this.#options.record.requestBytes);
     this.#usage = createUsageReader(head);
     if (!this.#options.hidesUsage || !mayBePlainEvents(head)) return;
     this.#hidden = new UsageEventFilter();
@@ -216,6 +273,7 @@ export class ResponseRelay implements ResponseSink {
     } else if (outcome !== undefined) record.usageUnread = outcome.reason;
     this.#onSettled?.();
     this.#onSettled = undefined;
+    this.#onAbandonedSettled();
   }
 
   /** Passes on what has come in this turn, after the head if that is still held, unless the answer is whole by now. */
@@ -290,11 +348,16 @@ function both(first: () => void, second: () => void): () => void {
   };
 }
 
-function usageHead(status: number, headers: readonly string[]): ResponseHead {
+function nothingMore(): void {
+  // The answer's cost is all that is wanted.
+}
+
+function usageHead(status: number, headers: readonly string[], requestBytes: number): ResponseHead {
   const contentType = fieldOf(headers, "content-type");
   const contentEncoding = fieldOf(headers, "content-encoding");
   return {
     status,
+    requestBytes,
     ...(contentType !== undefined && { contentType }),
     ...(contentEncoding !== undefined && { contentEncoding }),
   };

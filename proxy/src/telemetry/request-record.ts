@@ -39,6 +39,8 @@ export type FailureReason =
   | "StreamIdleTimeout"
   /** A preflight from an origin that the rule's CORS filter does not allow (403). */
   | "OriginNotAllowed"
+  /** A switch of protocols to an `ai` Backend whose `upgrades` is not `Allow` (403). */
+  | "UpgradeNotAllowed"
   | "ClientDisconnect"
   /** A fault of ours (500); logged with its stack. */
   | "Internal";

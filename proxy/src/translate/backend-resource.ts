@@ -116,6 +116,7 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
     ...(model === undefined ? {} : { model }),
     ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
     ...(apiKey === undefined ? {} : { apiKey: { secret: apiKey } }),
+    ...(spec.upgrades === "Allow" && { allowsUpgrades: true }),
   };
   const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
   return { ...identity(resource), endpoints, ...(isTls && { tls: tlsOf(spec.tls ?? {}, read) }), ai };
