@@ -6,8 +6,8 @@ import { MissingProgramsReporter } from "./test/support/missing-programs-reporte
 export default defineConfig({
   test: {
     include: ["*/src/**/*.test.ts", "examples/*/src/**/*.test.ts", "test/**/*.test.ts"],
-    // Those need a cluster (`npm run test:kube` and `npm run test:e2e`), and that takes minutes (`npm run test:hardening`).
-    exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**", "test/hardening/soak/**"],
+    // Those need a cluster (`npm run test:kube` and `npm run test:e2e`), and those take minutes (`npm run test:hardening`, `npm run faults`).
+    exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**", "test/hardening/soak/**", "test/faults/**"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     expect: expectOptions,

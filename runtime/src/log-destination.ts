@@ -70,9 +70,10 @@ export class BatchedDestination implements LogDestination {
   }
 }
 
-/** The standard output of this thread, to be opened once. That its reader has gone is no reason to stop serving. */
+/**
+ * The standard output of this thread, to be opened once. A reader that has gone (EPIPE) and a disk that is full (ENOSPC)
+ * lose lines, and are no reason to stop serving.
+ */
 export function openStdout(): Writable {
-  return process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-  });
+  return process.stdout.on("error", () => undefined);
 }

@@ -89,17 +89,33 @@ describe("objects", () => {
     await vi.waitFor(() => expect(watch.objects.get("default/b")).toMatchObject({ data: { x: "one\u2028two" } }));
   });
 
-  test("stay while the API server is away, and are watched from the last version that was told", async () => {
+  test("are watched from the last version that was told when a watch ends or breaks off", async () => {
     const { server, clock, stream, names } = await synced();
     stream.send(bookmark(20));
     stream.end();
     const again = await nextOf(server, clock);
     expect(again.isWatch).toBe(true);
     expect(again.url.searchParams.get("resourceVersion")).toBe("20");
+    again.open();
+    again.send(bookmark(21));
     again.cut();
     const third = await nextOf(server, clock);
-    expect(third.url.searchParams.get("resourceVersion")).toBe("20");
+    expect(third.isWatch).toBe(true);
+    expect(third.url.searchParams.get("resourceVersion")).toMatch(/^2[01]$/);
     expect(names()).toEqual(["default/a"]);
+  });
+
+  test("stay while the API server cannot be reached, and are listed again then: its state may be older", async () => {
+    const { server, clock, stream, watch, names } = await synced([configMap("a", 7), configMap("b", 8)]);
+    stream.end();
+    (await nextOf(server, clock)).cut();
+    const list = await nextOf(server, clock);
+    expect([list.isWatch, names()]).toEqual([false, ["default/a", "default/b"]]);
+    // The same version of another history.
+    list.answer(200, listOf(7, [{ ...configMap("a", 7), data: { x: "restored" } }]));
+    expect((await server.next()).url.searchParams.get("resourceVersion")).toBe("7");
+    expect(names()).toEqual(["default/a"]);
+    expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "restored" } });
   });
 
   test("are read again only where their version is another", async () => {

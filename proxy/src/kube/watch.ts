@@ -196,7 +196,7 @@ class Reflector<T> implements ObjectWatch<T> {
   async #watch(path: string): Promise<void> {
     const { connection, selector, random } = this.#options;
     const seconds = Math.round(watchSeconds.least + random() * watchSeconds.spread);
-    const { status, headers, body } = await connection.request({
+    const asked = connection.request({
       path,
       query: {
         ...selector,
@@ -208,8 +208,22 @@ class Reflector<T> implements ObjectWatch<T> {
       signal: this.#ended.signal,
       silenceMs: (seconds + 30) * 1_000,
     });
+    const { status, headers, body } = await asked.catch((error: unknown) => {
+      this.#forgetVersions();
+      throw error;
+    });
     if (status !== 200) throw failureOf(status, headers, parseJson(await readText(body)));
     for await (const event of readJsonLines(body)) this.#take(event);
+  }
+
+  /**
+   * Has everything listed and read again. An API server that could not be reached may come back with an older state,
+   * restored from a backup: it would tell nothing of a watch from a version that it has not reached yet, and may give
+   * versions that are known to other contents.
+   */
+  #forgetVersions(): void {
+    this.#version = undefined;
+    for (const [key, { value }] of this.#objects) this.#objects.set(key, { version: "", value });
   }
 
   #take(event: unknown): void {

@@ -1,0 +1,102 @@
+/**
+ * The API server goes away, and comes back with an older state, as after a restore from a backup. A proxy does nothing by
+ * the clock while it is away (it tries again, with pauses that end at a bound), so that minutes stand for an hour.
+ */
+import { cp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { applyDefinitions } from "../kube/support/global-setup.ts";
+import { apiPrograms, findRigProgram } from "../rig/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
+import { freePort, spawnClusterProxy } from "../support/proxy-process.ts";
+import { others, under } from "./support/fault.ts";
+import { startBackendProcess } from "./support/servers.ts";
+
+/** FAULTS_API_SECONDS, 60 by default. */
+const awayMs = Number(process.env["FAULTS_API_SECONDS"] ?? 60) * 1_000;
+const limit = 1_000_000;
+
+const isBuilt = apiPrograms.every((name) => findRigProgram(name) !== undefined);
+
+const objects = (port: number, backend: number, state: string): string => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: gateway-proxy }
+spec: { controllerName: gatewayproxy.dev/controller }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: web, namespace: default }
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{ name: http, protocol: HTTP, port: ${port} }]
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: b, namespace: default }
+spec: { static: { host: 127.0.0.1, port: ${backend} } }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: chat, namespace: default }
+spec:
+  parentRefs: [{ name: web }]
+  rules:
+    - backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: b }]
+      filters:
+        - type: ResponseHeaderModifier
+          responseHeaderModifier: { set: [{ name: x-state, value: ${state} }] }
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: p, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }]
+  traffic: { rateLimit: { local: [{ requests: ${limit}, unit: Hours }] } }
+`;
+
+test.skipIf(!isBuilt)(`API server away for ${awayMs / 1_000} s, and back with an older state`, async ({ task }) => {
+  const plane: ControlPlane = await startControlPlane();
+  onTestFinished(() => plane.stop());
+  await applyDefinitions(plane.kubeconfig);
+  const backend = await startBackendProcess();
+  const port = await freePort();
+  const apply = (state: string) =>
+    plane.kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], objects(port, backend.port, state));
+  const [data, backup] = [join(plane.folder, "etcd"), join(plane.folder, "etcd-backup")];
+  await apply("old");
+  await plane.killApi();
+  await cp(data, backup, { recursive: true });
+  await plane.startApi();
+  await apply("new");
+
+  const args = ["--workers", "2", "--listen-address", "127.0.0.1", "--access-log", "off"];
+  const allowed = ["--allow-backend-address", `127.0.0.1:${backend.port}`];
+  await spawnClusterProxy(plane.kubeconfig, "default/web", [...args, ...allowed]);
+  const ask = () => fetch(`http://127.0.0.1:${port}/`);
+  const state = () => ask().then(({ headers }) => headers.get("x-state"));
+  await expect.poll(() => state().catch(() => undefined), { timeout: 60_000 }).toBe("new");
+  const remaining = async () => Number((await ask()).headers.get("x-ratelimit-remaining"));
+
+  let knownAgainMs = 0;
+  let asked = 0;
+  const before = await remaining();
+  const seen = await under({
+    port: () => port,
+    inject: () => plane.killApi(),
+    lastsMs: awayMs,
+    async repair() {
+      await rm(data, { recursive: true });
+      await cp(backup, data, { recursive: true });
+      await plane.startApi();
+      const servesMs = performance.now();
+      await expect.poll(() => (asked++, state()), { timeout: 120_000 }).toBe("old");
+      knownAgainMs = performance.now() - servesMs;
+    },
+  });
+  const counted = before - (await remaining()) - 1 - asked;
+  const follows = `the older state is in force ${(knownAgainMs / 1_000).toFixed(1)} s after it serves`;
+  task.meta.figures = seen.figures(`${seen.outcomes.length} admitted; ${counted} counted; ${follows}`);
+  expect(others(seen.outcomes, "200")).toEqual([]);
+  expect(counted).toBe(seen.outcomes.length);
+});

@@ -1,0 +1,40 @@
+/** Prints the figures of all faults as one table at the end of a run, and keeps it in docs/reliability.md when asked. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Reporter, TestModule } from "vitest/node";
+import { describeCommit, describeMachine } from "../bench/machine.ts";
+import { replaceSection } from "../bench/report.ts";
+import type { Figures } from "./support/fault.ts";
+
+const page = join(import.meta.dirname, "../../docs/reliability.md");
+const heads = ["fault", "requests", "answers", "p99 ms", "slowest ms", "well again after", "counters"];
+
+export class FiguresReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const tests = modules.flatMap((module) => [...module.children.allTests()]);
+    const rows = tests.flatMap((test) => {
+      const { figures } = test.meta();
+      return figures === undefined ? [] : [row(test.name, figures)];
+    });
+    if (rows.length === 0) return;
+    const table = [line(heads), line(heads.map((_, column) => (column === 0 ? "---" : "--:"))), ...rows].join("\n");
+    process.stdout.write(`\n${table}\n`);
+    if (process.env["FAULTS_WRITE"] !== "true") return;
+    if (tests.some((test) => test.meta().figures === undefined)) {
+      process.stderr.write("\n!! docs/reliability.md is left as it is: not every fault was measured\n");
+      return;
+    }
+    const measured = `Measured at ${describeCommit()} on ${describeMachine()}.`;
+    writeFileSync(page, replaceSection(readFileSync(page, "utf8"), "faults", `${table}\n\n${measured}`));
+  }
+}
+
+function row(name: string, { requests, answers, p99Ms, slowestMs, recoveredMs, counters }: Figures): string {
+  const kinds = answers.map(([kind, count]) => `${count.toLocaleString("en")} × ${kind}`).join("<br>");
+  const again = recoveredMs === 0 ? "–" : `${(recoveredMs / 1_000).toFixed(1)} s`;
+  return line([name, requests.toLocaleString("en"), kinds, p99Ms.toFixed(0), slowestMs.toFixed(0), again, counters]);
+}
+
+function line(cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
+}

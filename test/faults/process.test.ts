@@ -1,0 +1,142 @@
+/** The proxy itself: going down, losing a worker, taking many edits. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { Logs } from "@gatewayproxy/runtime/log";
+import { expect, onTestFinished, test } from "vitest";
+import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
+import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
+import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
+import { translate } from "../../proxy/src/translate/translate.ts";
+import { unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
+import { policyManifest } from "../support/gateway.ts";
+import { freePort, type ProxyProcess } from "../support/proxy-process.ts";
+import { figuresOf, others, rate, under } from "./support/fault.ts";
+import { startLoad } from "./support/load.ts";
+import { startBackendProcess } from "./support/servers.ts";
+import { startWorld, worldManifests } from "./support/world.ts";
+
+/** As a load balancer: looks at the readiness page until it says no. */
+async function untilUnready({ readiness }: ProxyProcess): Promise<void> {
+  while ((await fetch(`${readiness}/healthz/ready`).catch(() => undefined))?.status === 200) await sleep(50);
+}
+
+for (const [protocol, name] of [
+  ["http1", "HTTP/1.1"],
+  ["http2", "HTTP/2"],
+] as const) {
+  test(`SIGTERM, 20 times, clients of ${name}`, async ({ task }) => {
+    const backend = await startBackendProcess();
+    let serving = await startWorld({ backend: backend.port });
+    const load = startLoad({ protocol, perSecond: rate, port: () => serving.port });
+    for (let times = 0; times < 20; times++) {
+      const leaving = serving;
+      const next = await startWorld({ backend: backend.port });
+      await load.after(rate);
+      leaving.proxy.kill("SIGTERM");
+      await untilUnready(leaving.proxy);
+      serving = next;
+      expect(await leaving.proxy.exited).toBe(0);
+    }
+    const outcomes = await load.stop();
+    task.meta.figures = figuresOf(outcomes);
+    expect(others(outcomes, "200")).toEqual([]);
+  });
+}
+
+test("1,000 edits of the configuration at 50 a second", async ({ task }) => {
+  const backend = await startBackendProcess();
+  const limit = 1_000_000;
+  const policy = policyManifest("p", "kind: HTTPRoute, name: chat", [`{ requests: ${limit}, unit: Hours }`]);
+  const header = (edit: number): string =>
+    `filters: [{ type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: x-edit, value: "${edit}" }] } }]`;
+  const options = (edit: number) => ({ backend: backend.port, policies: [policy], rule: header(edit) });
+  const { proxy, port } = await startWorld(options(0));
+  let inForceMs = 0;
+  const ask = () => fetch(`http://127.0.0.1:${port}/`);
+  const seen = await under({
+    port: () => port,
+    async inject() {
+      const beganMs = performance.now();
+      for (let edit = 1; edit <= 1_000; edit++) {
+        await proxy.write("all.yaml", worldManifests(port, options(edit)));
+        await sleep(Math.max(0, beganMs + edit * 20 - performance.now()));
+      }
+      const writtenMs = performance.now();
+      await expect.poll(async () => (await ask()).headers.get("x-edit"), { timeout: 30_000 }).toBe("1000");
+      inForceMs = performance.now() - writtenMs;
+    },
+    lastsMs: 0,
+  });
+  // Of its own; each that is asked is counted.
+  const before = Number((await ask()).headers.get("x-ratelimit-remaining"));
+  const reload = `the last edit is in force after ${(inForceMs / 1_000).toFixed(1)} s`;
+  task.meta.figures = seen.figures(`${limit - before} counted; ${reload}`);
+  expect(others(seen.outcomes, "200")).toEqual([]);
+  // No edit has lost a count: every request of the load, and at least one of the test's own.
+  expect(limit - before).toBeGreaterThan(seen.outcomes.length);
+});
+
+test("a worker thread that dies", async ({ task }) => {
+  const backend = await startBackendProcess();
+  const port = await freePort();
+  const limit = 1_000_000;
+  const policy = policyManifest("p", "kind: HTTPRoute, name: chat", [`{ requests: ${limit}, unit: Hours }`]);
+  const { resources } = parseManifests([
+    { path: "all.yaml", text: worldManifests(port, { backend: backend.port, policies: [policy] }) },
+  ]);
+  const pool = startPool();
+  pool.open(unrestricted);
+  await pool.apply({ generation: 1, ...translate(resources) });
+  const seen = await under({
+    port: () => port,
+    async inject() {
+      await pool.threads[0]?.terminate();
+    },
+    lastsMs: 0,
+  });
+  const remaining = Number((await fetch(`http://127.0.0.1:${port}/`)).headers.get("x-ratelimit-remaining"));
+  const counted = limit - remaining - 1;
+  const answered = seen.outcomes.filter(({ status }) => status === 200).length;
+  task.meta.figures = seen.figures(`${answered} admitted and answered; ${counted} counted`);
+  // What was under way in the thread is lost with its connections; the other thread serves on.
+  expect(others(seen.outcomes, "200", "ECONNRESET", "200, body cut off", "ECONNREFUSED")).toEqual([]);
+  expect(task.meta.figures.recoveredMs).toBeLessThan(10_000);
+  // The counters are in the shared memory: what was counted stays counted, and nothing is counted twice.
+  expect(counted).toBeGreaterThanOrEqual(answered);
+  expect(counted).toBeLessThanOrEqual(seen.outcomes.length);
+});
+
+/** Two worker threads in this process, where one can be ended; nothing but they differs from the program. */
+function startPool(): WorkerPool {
+  const counters = createCounterMemory(1_024);
+  const filter = { level: "off", modules: new Map() } as const;
+  const destination = { write: () => undefined };
+  const pool = new WorkerPool({
+    workers: 2,
+    start: { ...workerStart, counters },
+    counters: new CounterTable(counters, 3),
+    clock: systemClock,
+    log: new Logs({ filter, clock: systemClock, destination }).logger("proxy::workers"),
+    onRestart: () => undefined,
+    onUnopened: () => undefined,
+    waiting: () => [],
+    onTraced: () => undefined,
+  });
+  onTestFinished(() => pool.drain(AbortSignal.abort()));
+  return pool;
+}
+
+const workerStart = {
+  listenAddress: "127.0.0.1",
+  requestRules: defaultRequestRules,
+  upgradeProtocols: [],
+  trustedHops: 0,
+  streamIdleTimeoutMs: 0,
+  upstream: defaultUpstream,
+  expectsProxyHeader: false,
+  logFilter: "off",
+  accessLog: "off",
+} as const;

@@ -1,0 +1,95 @@
+/** One fault is one test: load, the fault, its repair, and what clients saw. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { onTestFinished } from "vitest";
+import { countKinds, latency, type Load, type LoadOptions, type Outcome, recoveryMs, startLoad } from "./load.ts";
+
+/** One row of the table. */
+export interface Figures {
+  readonly requests: number;
+  /** How often each kind of answer came, the most frequent first. */
+  readonly answers: readonly (readonly [string, number])[];
+  readonly p99Ms: number;
+  readonly slowestMs: number;
+  /** From the repair to the last request that failed; 0 where none failed after it. */
+  readonly recoveredMs: number;
+  /** What the counters of limits say, in words. */
+  readonly counters: string;
+}
+
+declare module "vitest" {
+  interface TaskMeta {
+    figures?: Figures;
+  }
+}
+
+export interface FaultOptions extends LoadOptions {
+  readonly inject: (load: Load) => void | Promise<void>;
+  /** Default: nothing to repair. */
+  readonly repair?: () => void | Promise<void>;
+  /** How long the fault lasts. Default 3 s. */
+  readonly lastsMs?: number;
+  /** Load before the fault and after its repair. Default 2 s and 4 s. */
+  readonly beforeMs?: number;
+  readonly afterMs?: number;
+  /** Whether a request went as it goes without a fault. Default: status 200. */
+  readonly isGood?: (outcome: Outcome) => boolean;
+}
+
+export interface FaultOutcome {
+  readonly outcomes: readonly Outcome[];
+  /** Of requests that began from the fault on. */
+  readonly since: readonly Outcome[];
+  /** `performance.now()` */
+  readonly faultMs: number;
+  readonly repairedMs: number;
+  figures(counters?: string): Figures;
+}
+
+/** Requests a second; FAULTS_RATE changes it for a machine that is busy or small. */
+export const rate = Number(process.env["FAULTS_RATE"] ?? 300);
+
+/** Puts load on, lets the fault happen and be repaired, and resolves when every request has ended. */
+export async function under(options: FaultOptions): Promise<FaultOutcome> {
+  const { inject, repair = () => undefined, lastsMs = 3_000, beforeMs = 2_000, afterMs = 4_000 } = options;
+  const isGood = options.isGood ?? (({ status, kind }: Outcome) => status === 200 && kind === "200");
+  const load = startLoad({ perSecond: rate, ...options });
+  onTestFinished(() => void load.stop());
+  await sleep(beforeMs);
+  const faultMs = performance.now();
+  await inject(load);
+  await sleep(lastsMs);
+  await repair();
+  const repairedMs = performance.now();
+  await sleep(afterMs);
+  const outcomes = await load.stop();
+  const since = outcomes.filter(({ startedMs, tookMs }) => startedMs + tookMs >= faultMs);
+  return {
+    outcomes,
+    since,
+    faultMs,
+    repairedMs,
+    figures: (counters = "–") => ({
+      ...figuresOf(outcomes, since),
+      recoveredMs: recoveryMs(outcomes, repairedMs, isGood),
+      counters,
+    }),
+  };
+}
+
+/** @param since those that latencies are of */
+export function figuresOf(outcomes: readonly Outcome[], since = outcomes): Figures {
+  return {
+    requests: outcomes.length,
+    answers: countKinds(outcomes),
+    p99Ms: latency(since, 99),
+    slowestMs: latency(since, 100),
+    recoveredMs: 0,
+    counters: "–",
+  };
+}
+
+/** The kinds of answers that are not among `expected`. */
+export function others(outcomes: readonly Outcome[], ...expected: readonly (string | RegExp)[]): readonly string[] {
+  const kinds = new Set(outcomes.map(({ kind }) => kind));
+  return [...kinds].filter((kind) => !expected.some((it) => (typeof it === "string" ? it === kind : it.test(kind))));
+}
