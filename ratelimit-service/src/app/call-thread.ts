@@ -162,6 +162,7 @@ export class CallThread {
       store,
       stats: this.#stats,
       cacheKeyPrefix: values.cacheKeyPrefix ?? "",
+      keyForm: settings.store.kind === "redis" ? values.redisKeyForm : "escaped",
       ...(cacheBytes > 0 ? { overLimitCache: new OverLimitCache(cacheBytes, refunds) } : {}),
       stopsAtOverLimit: values.stopAtOverLimit,
       strictZeroHit: values.strictZeroHit,

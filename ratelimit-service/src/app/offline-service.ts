@@ -29,6 +29,7 @@ export function openOfflineService(texts: readonly ConfigText[], clock: Clock): 
     store: new MemoryStore(new CounterTable(createCounterMemory(maxCounters), 1), clock),
     stats,
     cacheKeyPrefix: "",
+    keyForm: "escaped",
     stopsAtOverLimit: false,
     strictZeroHit: true,
     shadowMode: false,

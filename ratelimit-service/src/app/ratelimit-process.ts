@@ -19,7 +19,8 @@ import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { debugRoutes, metricsAnswer } from "../transport/debug/debug-routes.ts";
-import { type HttpRoute, HttpServer } from "../transport/http/http-server.ts";
+import { debugGuard } from "../transport/debug/debug-guard.ts";
+import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { serviceRoutes } from "../transport/http/service-routes.ts";
 import { CallThread } from "./call-thread.ts";
 import { logConfigUpdate } from "./config-log.ts";
@@ -175,7 +176,9 @@ export class RateLimitProcess {
         return encodeHeapProfile([{ thread: "main", json: readHeapSamples() }, ...workers]);
       },
     });
-    const debug = await this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes);
+    const hosts = (values.debugAllowedHosts ?? "").split(",").map((host) => host.trim().toLowerCase());
+    const guard = debugGuard(hosts.filter((host) => host !== ""));
+    const debug = await this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes, guard);
     if (values.disableStats) return debug;
     if (values.usePrometheus) await this.#openPrometheus(text);
     if (values.useStatsd ?? values.statsdHost !== undefined) this.#openStatsd();
@@ -212,12 +215,14 @@ export class RateLimitProcess {
     host: string,
     port: number,
     routes: readonly (readonly [string, HttpRoute])[],
+    guard?: HttpServerOptions["guard"],
   ): Promise<number> {
     const { clock, logs } = this.#options;
     const log = logs.logger("ratelimit::http");
     const server = new HttpServer({
       routes: new Map(routes),
       clock,
+      ...(guard && { guard }),
       onFault: (error) => log.error({ err: error }, "a request failed inside the service"),
     });
     try {

@@ -1,10 +1,14 @@
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { Rule } from "../config/rule.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { caseStartSeconds } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";
 import { parseCall } from "../testing/acceptance/notation.ts";
+import { counterKey, shownCounterKey } from "./keys.ts";
+import type { DescriptorEntry } from "./rate-limit.ts";
 
 /** The counters that a call leaves behind, and the series it is counted in. */
 async function namesOf(domain: string, ...descriptors: readonly string[]) {
@@ -63,4 +67,47 @@ test.each([
   ["an override", "probe", "a=b,c=d @7/DAY", `probe_a_b_c_d_${day}`, "probe.a_b.c_d"],
 ])("names of %s", async (_, domain, descriptor, key, series) => {
   expect(await namesOf(domain, descriptor)).toEqual({ keys: [key], series: [series] });
+});
+
+/** Of `counterKey` only the domain and this flag matter. */
+const ruleOf = (domain: string) => ({ domain, sharesThreshold: false }) as Rule;
+const word = fc.string({ unit: fc.constantFrom("a", "b", "_", "%", "5", "F", ""), maxLength: 6 });
+const descriptor = fc.tuple(word, fc.array(fc.record({ key: word, value: word }), { minLength: 1, maxLength: 3 }));
+
+test("escaped keys are the same for the same descriptors only", () => {
+  const keyOf = ([domain, entries]: readonly [string, readonly DescriptorEntry[]]) =>
+    counterKey({ cacheKeyPrefix: "p_", keyForm: "escaped" }, ruleOf(domain), entries, 60);
+  fc.assert(
+    fc.property(descriptor, descriptor, (a, b) => {
+      expect(keyOf(a) === keyOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("a value with underscores has no counter of another descriptor, unless the reference's keys are asked for", () => {
+  const [one, other] = [
+    [{ key: "user", value: "bob_plan_gold" }],
+    [
+      { key: "user", value: "bob" },
+      { key: "plan", value: "gold" },
+    ],
+  ];
+  const keyOf = (keyForm: "reference" | "escaped", entries: readonly DescriptorEntry[] = []) =>
+    counterKey({ cacheKeyPrefix: "", keyForm }, ruleOf("rl"), entries, 60);
+  expect(keyOf("escaped", one)).toBe("rl_user_bob%5Fplan%5Fgold_60");
+  expect(keyOf("escaped", other)).toBe("rl_user_bob_plan_gold_60");
+  expect(keyOf("reference", one)).toBe(keyOf("reference", other));
+});
+
+test("keys are shown without values that may be credentials", () => {
+  const shown = (entries: readonly DescriptorEntry[]) =>
+    shownCounterKey(counterKey({ cacheKeyPrefix: "", keyForm: "escaped" }, ruleOf("rl"), entries, 60));
+  expect(
+    shown([
+      { key: "api_key", value: "canary-client-api-key" },
+      { key: "user", value: "a_b" },
+    ]),
+  ).toBe("rl_api%5Fkey_sha256:ad81f266…-key_user_a%5Fb_60");
+  expect(shown([{ key: "client", value: "sk-proj-abcdefghijklmnop" }])).not.toContain("abcdefgh");
 });

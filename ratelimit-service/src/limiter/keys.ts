@@ -1,25 +1,63 @@
 /**
- * The names of counters and metrics. Counter keys are the reference's to the letter, so a store can be shared with it
- * while a deployment moves over: `<prefix><domain>_<key>_<value>_<key>_<value>_<window start>`.
+ * The names of counters and metrics. In Redis counter keys are the reference's to the letter by default, so that a store
+ * can be shared with it while a deployment moves over: `<prefix><domain>_<key>_<value>_<key>_<value>_<window start>`. That
+ * form has one name for different descriptors where a key or a value holds `_`; the escaped form has not.
  */
+import { isSecretName, shownValue } from "@gatewayproxy/runtime/redaction";
 import type { DescriptorNode, Rule } from "../config/rule.ts";
 import type { DescriptorEntry } from "./rate-limit.ts";
 
+/** `escaped` writes `_` in parts as `%5F`, and `%` as `%25`. */
+export type KeyForm = "reference" | "escaped";
+
+export interface KeyOptions {
+  /** Stands before every counter key (CACHE_KEY_PREFIX). */
+  readonly cacheKeyPrefix: string;
+  /** In Redis as REDIS_KEY_FORM says; in memory always `escaped`. */
+  readonly keyForm: KeyForm;
+}
+
 /** The counter of a descriptor that hits `rule`, in the window that begins at `windowStart` (seconds since the epoch). */
 export function counterKey(
-  prefix: string,
+  { cacheKeyPrefix, keyForm }: KeyOptions,
   rule: Rule,
   entries: readonly DescriptorEntry[],
   windowStart: number,
 ): string {
   const shared = rule.sharesThreshold ? rule.levels : undefined;
-  let key = `${prefix}${rule.domain}_`;
+  const part = keyForm === "escaped" ? escaped : verbatim;
+  let key = `${part(cacheKeyPrefix + rule.domain)}_`;
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
     if (entry === undefined) continue;
-    key += `${entry.key}_${sharedValue(shared?.[i], entry) ?? entry.value}_`;
+    key += `${part(entry.key)}_${part(sharedValue(shared?.[i], entry) ?? entry.value)}_`;
   }
   return key + String(windowStart);
+}
+
+/** An escaped counter key as operators see it: values that may be credentials as fingerprints. */
+export function shownCounterKey(key: string): string {
+  const parts = key.split("_");
+  return parts
+    .map((part, at) => {
+      const isValue = at > 0 && at % 2 === 0;
+      if (!isValue) return part;
+      const { text, isSecret } = shownValue(unescaped(part), isSecretName(unescaped(parts[at - 1] ?? "")));
+      return isSecret ? text : part;
+    })
+    .join("_");
+}
+
+function verbatim(text: string): string {
+  return text;
+}
+
+function escaped(text: string): string {
+  return text.includes("_") || text.includes("%") ? text.replaceAll("%", "%25").replaceAll("_", "%5F") : text;
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll("%5F", "_").replaceAll("%25", "%");
 }
 
 /** The parts of a metric name where values that came stand in place of what is configured. */

@@ -5,7 +5,7 @@
 import type { RateLimitConfig, Rule } from "../config/rule.ts";
 import type { RateLimitStats, RuleSeries } from "../stats.ts";
 import type { CounterStep } from "../store/counter-store.ts";
-import { counterKey, runtimeSegments } from "./keys.ts";
+import { counterKey, type KeyOptions, runtimeSegments } from "./keys.ts";
 import { findRule } from "./match.ts";
 import { readOverride } from "./override.ts";
 import {
@@ -59,10 +59,8 @@ export class InvalidDescriptorError extends Error {
   }
 }
 
-export interface PlanOptions {
+export interface PlanOptions extends KeyOptions {
   readonly stats: RateLimitStats;
-  /** Stands before every counter key (CACHE_KEY_PREFIX). */
-  readonly cacheKeyPrefix: string;
   /** Every limit is a quota (QUOTA_MODE). */
   readonly quotaMode: boolean;
 }
@@ -147,13 +145,14 @@ function counted(
   rule: Rule,
   limit: CurrentLimit,
   nowSeconds: number,
-  { stats, cacheKeyPrefix, quotaMode }: PlanOptions,
+  options: PlanOptions,
 ): CountedDescriptor {
+  const { stats, quotaMode } = options;
   const { windowSeconds } = rule;
   const windowStart = nowSeconds - (nowSeconds % windowSeconds);
   return {
     kind: "counted",
-    key: counterKey(cacheKeyPrefix, rule, entries, windowStart),
+    key: counterKey(options, rule, entries, windowStart),
     hits,
     windowSeconds,
     windowEndSeconds: windowStart + windowSeconds,

@@ -42,6 +42,12 @@ export const limitSettings = {
     default: "0.8",
     help: "Share of a limit from which on hits count as near_limit.",
   },
+  redisKeyForm: {
+    kind: word("reference", "escaped"),
+    env: "REDIS_KEY_FORM",
+    default: "reference",
+    help: "Names of counters in Redis: the reference's, by which `a=b_c_d` and `a=b, c=d` share a counter, or with `_` and `%` of keys and values escaped, as always in memory. To change it begins every counter anew.",
+  },
   cacheKeyPrefix: {
     kind: optional(text("TEXT", "any text")),
     env: "CACHE_KEY_PREFIX",

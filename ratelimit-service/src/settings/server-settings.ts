@@ -36,6 +36,12 @@ export const serverSettings = {
     default: "127.0.0.1",
     help: "Address of the debug server. The reference listens on every address; profiles and counters are not for all.",
   },
+  debugAllowedHosts: {
+    kind: optional(text("HOST,…", "host names, separated by commas")),
+    env: "DEBUG_ALLOWED_HOSTS",
+    defaultText: "localhost and every IP address",
+    help: "Further host names by which the debug server may be asked, so that no web page's name can be turned against it.",
+  },
   debugPort: { kind: port, env: "DEBUG_PORT", default: "6070", help: "Port of the debug server." },
   grpcMaxConnectionAge: {
     kind: duration,

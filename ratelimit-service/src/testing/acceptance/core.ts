@@ -3,6 +3,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { ConfigSet } from "../../config/config-set.ts";
 import { LiveConfig } from "../../config/live-config.ts";
 import type { HeaderStyle } from "../../limiter/headers.ts";
+import type { KeyForm } from "../../limiter/keys.ts";
 import { Limiter } from "../../limiter/limiter.ts";
 import { OverLimitCache } from "../../limiter/over-limit-cache.ts";
 import { createRateLimitService, type RateLimitService } from "../../service.ts";
@@ -25,11 +26,17 @@ export const referenceHeaders: HeaderStyle = {
   reset: "RateLimit-Reset",
 };
 
+interface CoreOptions {
+  readonly cacheKeyPrefix?: string;
+  readonly keyForm?: KeyForm;
+  readonly failsOpen?: boolean;
+}
+
 /** A core with the configuration of the cases. `store` is asked once, with the core's clock. */
 export function createCore(
   store: (clock: FakeClock) => CounterStore,
   settings: CaseSettings = {},
-  { cacheKeyPrefix = "", failsOpen = false } = {},
+  { cacheKeyPrefix = "", keyForm = "reference", failsOpen = false }: CoreOptions = {},
 ): Core {
   const clock = new FakeClock(caseStartSeconds * 1_000);
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
@@ -39,6 +46,7 @@ export function createCore(
     store: store(clock),
     stats,
     cacheKeyPrefix,
+    keyForm,
     ...(settings.overLimitCache === true ? { overLimitCache: new OverLimitCache(1_000_000) } : {}),
     stopsAtOverLimit: settings.stopsAtOverLimit ?? false,
     shadowMode: settings.shadowMode ?? false,

@@ -1,3 +1,4 @@
+import { request as httpRequest } from "node:http";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
@@ -7,6 +8,7 @@ import { ConfigSet } from "../../config/config-set.ts";
 import { LiveConfig } from "../../config/live-config.ts";
 import { RateLimitStats } from "../../stats.ts";
 import { HttpServer } from "../http/http-server.ts";
+import { debugGuard } from "./debug-guard.ts";
 import { debugRoutes, type ShownCounter } from "./debug-routes.ts";
 
 const limits = `
@@ -51,6 +53,7 @@ const server = new HttpServer({
     }),
   ),
   clock: systemClock,
+  guard: debugGuard(["ratelimit.example"]),
   onFault: (error) => {
     throw error;
   },
@@ -200,4 +203,40 @@ describe("/debug/pprof", () => {
   test.each(["0", "301", "x", "-1", "1.5"])("refuses %s seconds", async (seconds) => {
     expect((await get(`/debug/pprof/profile?seconds=${seconds}`)).status).toBe(400);
   });
+});
+
+describe("the guard", () => {
+  const ask = (headers: Record<string, string>) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const request = httpRequest(`${url}/stats`, { headers, agent: false }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      request.once("error", reject).end();
+    });
+
+  test.each<[string, Record<string, string>, number]>([
+    ["localhost", { host: "localhost:6070" }, 200],
+    ["an address", { host: "10.0.0.1:6070" }, 200],
+    ["an IPv6 address", { host: "[fd00::1]:6070" }, 200],
+    ["a host that is allowed", { host: "ratelimit.example:6070" }, 200],
+    ["a page of its own", { host: "localhost:6070", "sec-fetch-site": "same-origin" }, 200],
+    ["a name that points here", { host: "evil.com" }, 403],
+    ["a name that looks like an address", { host: "127.0.0.1.evil.com" }, 403],
+    ["a page of another site", { "sec-fetch-site": "cross-site" }, 403],
+    ["a page of another port", { host: "localhost:6070", origin: "http://localhost:3000" }, 403],
+    ["a page without origin", { origin: "null" }, 403],
+  ])("%s: %j is %i", async (_, headers, status) => {
+    expect(await ask(headers)).toBe(status);
+  });
+});
+
+test("counters are not listed, nor found by prefix, with values that may be credentials", async () => {
+  counters = [{ key: "rl_api%5Fkey_MARK-of-a-client_60", count: 1, windowEndSeconds: 60 }];
+  const all = await get("/counters");
+  const found = await get("/counters?prefix=rl_api%255Fkey_MARK");
+  counters = undefined;
+  expect(JSON.parse(all.text)).toMatchObject({ total: 1 });
+  expect(all.text).not.toContain("MARK");
+  expect(JSON.parse(found.text)).toEqual({ total: 0, counters: [] });
 });

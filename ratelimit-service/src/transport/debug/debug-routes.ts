@@ -14,6 +14,7 @@
 import type { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderConfigProblem } from "../../config/config-problem.ts";
 import type { ConfigStatus } from "../../config/live-config.ts";
+import { shownCounterKey } from "../../limiter/keys.ts";
 import { type HttpAnswer, type HttpRequest, type HttpRoute, jsonAnswer, textAnswer } from "../http/http-server.ts";
 import { configDump, renderConfigText } from "./config-dump.ts";
 import { explainMatch } from "./explain-match.ts";
@@ -128,9 +129,11 @@ function answerCounters(view: DebugView, { query }: HttpRequest): HttpAnswer {
   const shown: ShownCounter[] = [];
   let total = 0;
   for (const counter of counters) {
-    if (!counter.key.startsWith(prefix)) continue;
+    // What is not shown must not be found by trying prefixes either.
+    const key = shownCounterKey(counter.key);
+    if (!key.startsWith(prefix)) continue;
     total++;
-    if (shown.length < limit) shown.push(counter);
+    if (shown.length < limit) shown.push({ ...counter, key });
   }
   return jsonAnswer(200, { total, counters: shown });
 }

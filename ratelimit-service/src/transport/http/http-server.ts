@@ -31,6 +31,8 @@ export interface HttpServerOptions {
   /** By path, such as `/json`; any method. */
   readonly routes: ReadonlyMap<string, HttpRoute>;
   readonly clock: Clock;
+  /** Refuses a request by its head; absent: none is refused. */
+  readonly guard?: (headers: IncomingHttpHeaders) => HttpAnswer | undefined;
   /** An error that a route should not throw. */
   readonly onFault: (error: unknown) => void;
   /** Longest body taken; the default is 4 MiB, as for gRPC. */
@@ -89,6 +91,8 @@ export class HttpServer {
   }
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<HttpAnswer> {
+    const refusal = this.#options.guard?.(req.headers);
+    if (refusal !== undefined) return { ...refusal, headers: { connection: "close" } };
     const url = new URL(req.url ?? "/", "http://service");
     const route = this.#options.routes.get(url.pathname);
     if (route === undefined) {

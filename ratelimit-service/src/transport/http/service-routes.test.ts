@@ -57,6 +57,27 @@ describe("/json", () => {
     expect([response.status, await response.text()]).toEqual([400, text]);
   });
 
+  test.each([{ origin: "http://evil.com" }, { origin: "null" }, { "sec-fetch-site": "cross-site" }])(
+    "counts nothing for a web page: %j",
+    async (headers) => {
+      let calls = 0;
+      const { url } = await start(() => {
+        calls++;
+        return answerOf("OK");
+      });
+      const init = { method: "POST", body: '{"domain": "rl"}' };
+      const types = ["text/plain", "application/x-www-form-urlencoded", "application/json"];
+      for (const type of types) {
+        const page = await fetch(`${url}/json`, { ...init, headers: { ...headers, "content-type": type } });
+        expect(page.status).toBe(403);
+      }
+      expect(calls).toBe(0);
+      // As curl sends it.
+      const form = { "content-type": "application/x-www-form-urlencoded" };
+      expect((await fetch(`${url}/json`, { ...init, headers: form })).status).toBe(200);
+    },
+  );
+
   test("answers an error of the service with 400 and its words", async () => {
     const { url } = await start(() => Promise.reject(new RateLimitError("StoreUnavailable", "connection refused")));
     const response = await post(url, "{}");

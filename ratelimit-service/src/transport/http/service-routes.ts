@@ -1,5 +1,6 @@
 /** The routes of the HTTP port: `/json`, the rate limit call for clients without gRPC, and `/healthcheck`. */
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { anySite } from "@gatewayproxy/runtime/web-guard";
 import type { Code } from "../../limiter/rate-limit.ts";
 import { RateLimitError, type RateLimitService } from "../../service.ts";
 import type { ServingStatus } from "../serving-status.ts";
@@ -17,6 +18,10 @@ export function serviceRoutes(service: RateLimitService, status: ServingStatus):
 }
 
 async function answerJson(service: RateLimitService, request: HttpRequest): Promise<HttpAnswer> {
+  // Its calls count, and a browser adds a form's cross-site POST without asking. Content types say nothing: curl and the
+  // reference's clients send any.
+  const site = anySite(request.headers);
+  if (site !== undefined) return textAnswer(403, `web pages (${site}) may not ask\n`);
   const parsed = parseRateLimitJson(request.body.toString("utf8"));
   if (!parsed.ok) return badRequest(parsed.problems);
   try {
