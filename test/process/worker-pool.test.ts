@@ -12,6 +12,7 @@ import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { answering, startBackend } from "../support/backend.ts";
@@ -23,6 +24,7 @@ vi.setConfig({ testTimeout: 90_000 });
 
 function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = vi.fn()): WorkerPool {
   const counters = createCounterMemory(1_024);
+  const bodies = createBodyMemory(1);
   const filter = { level: "off", modules: new Map() } as const;
   const pool = new WorkerPool({
     workers: 1,
@@ -38,10 +40,13 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
       abandonedAnswers: defaultAbandonedAnswers,
       expectsProxyHeader: false,
       upgradeProtocols: [],
+      bodies,
+      bodyMemoryBytes: defaultBodyMemoryBytes,
       logFilter: "off",
       accessLog: "off",
     },
     counters: new CounterTable(counters, 2),
+    bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),
     clock,
     log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
     onRestart: (worker) => watches.workerDied(worker),

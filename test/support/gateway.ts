@@ -34,6 +34,7 @@ export interface TestGatewayOptions
     Pick<
       DataPlaneOptions,
       | "upstream"
+      | "bodies"
       | "resolveName"
       | "addresses"
       | "random"

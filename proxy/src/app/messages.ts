@@ -20,6 +20,9 @@ export interface WorkerStart {
   /** From 1; also the owner of the locks that it holds in the counters. */
   readonly worker: number;
   readonly counters: SharedArrayBuffer;
+  /** Made by `createBodyMemory`. */
+  readonly bodies: SharedArrayBuffer;
+  readonly bodyMemoryBytes: number;
   readonly listenAddress: string | undefined;
   readonly trustedHops: number;
   readonly ipv6PrefixLength: number;

@@ -15,6 +15,7 @@ import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
@@ -53,6 +54,7 @@ export class Proxy {
   readonly #watches = new TraceWatches();
   readonly #counters: CounterTable;
   readonly #counterBytes: number;
+  readonly #bodies: BodyBudget;
   readonly #configuration: Configuration;
   #hasServed = false;
   /** Where the servers for operators listen. */
@@ -68,10 +70,15 @@ export class Proxy {
     this.#options = options;
     this.#counters = new CounterTable(memory, mainOwner);
     this.#counterBytes = memory.byteLength;
+    const bodies = createBodyMemory(settings.workers);
+    const bodyMemoryBytes = settings.maxBodyMemory * 1024 * 1024;
+    this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
     this.#pool = new WorkerPool({
       workers: settings.workers,
       start: {
         counters: memory,
+        bodies,
+        bodyMemoryBytes,
         listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
@@ -90,6 +97,7 @@ export class Proxy {
         accessLog: settings.accessLog,
       },
       counters: this.#counters,
+      bodies: this.#bodies,
       clock,
       log: logs.logger("proxy::workers"),
       onRestart: (worker) => {
@@ -289,6 +297,7 @@ export class Proxy {
   async #metricsPage(): Promise<Page> {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
+    this.#metrics.bodiesHeld(this.#bodies.heldBytes);
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };

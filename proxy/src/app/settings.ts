@@ -18,6 +18,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
+import { defaultBodyMemoryBytes } from "../server/body-budget.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
@@ -187,6 +188,13 @@ export const proxySettings = {
     env: "CONTENDED_STREAM_IDLE_TIMEOUT",
     default: "3s",
     help: "While requests wait for a connection to an endpoint: how long a request that holds one may wait for its client at less than 500 bytes a second, times the number of such requests of the client's address; then it is ended (StreamIdleTimeout). 0ms leaves it to --stream-idle-timeout.",
+  },
+  maxBodyMemory: {
+    kind: integer(64, 65_536),
+    flag: "max-body-memory",
+    env: "MAX_BODY_MEMORY",
+    default: String(defaultBodyMemoryBytes / 1024 / 1024),
+    help: "MiB of request bodies that all workers together hold: those read whole for LLM backends (up to 32 MiB each) and kept for retries and mirrors. A request whose body must be held beyond that is answered with 503 (BodyMemoryFull). From three quarters on, --contended-stream-idle-timeout applies to uploads that are held.",
   },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),

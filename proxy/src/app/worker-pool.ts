@@ -12,6 +12,7 @@ import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import type { BodyBudget } from "../server/body-budget.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import type {
@@ -31,6 +32,7 @@ export interface WorkerPoolOptions {
   /** What each worker starts with, but for its number and what is known only when the pool opens. */
   readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
   readonly counters: CounterTable;
+  readonly bodies: BodyBudget;
   readonly clock: Clock;
   readonly log: Logger;
   /** A worker died, and another will take its place. */
@@ -137,11 +139,12 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { log, clock, counters, onRestart, onTraced, onUnopened, waiting } = this.#options;
+    const { log, clock, counters, bodies, onRestart, onTraced, onUnopened, waiting } = this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       this.#totals.ended(number);
       counters.releaseLocksOf(number);
+      bodies.releaseOf(number);
       if (this.#isDraining) return;
       log.error({ worker: number, err: cause }, "worker died; another takes its place");
       this.#deaths.set(number, {

@@ -15,6 +15,7 @@ import { DecisionRing } from "../admin/decision-ring.ts";
 import { threadTasks } from "../admin/endpoints/tasks.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import { BodyBudget } from "../server/body-budget.ts";
 import { DataPlane } from "../server/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
@@ -57,6 +58,7 @@ const dataPlane = new DataPlane({
   random: Math.random,
   createRequestId: randomUUID,
   counters: new CounterTable(start.counters, start.worker),
+  bodies: new BodyBudget(start.bodies, start.worker, start.bodyMemoryBytes),
   listenAddress: start.listenAddress,
   trustedHops: start.trustedHops,
   ipv6PrefixLength: start.ipv6PrefixLength,

@@ -31,6 +31,7 @@ import type { EndpointState } from "../upstream/endpoint-state.ts";
 import { resolveName } from "../upstream/name-watch.ts";
 import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "./body-budget.ts";
 import { BindServer } from "./bind-server.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
@@ -62,6 +63,7 @@ export interface DataPlaneObserver {
 export interface DataPlaneOptions
   extends Omit<
     ExchangeServices,
+    | "bodies"
     | "started"
     | "finished"
     | "mirrored"
@@ -100,6 +102,8 @@ export interface DataPlaneOptions
   readonly reusePort: boolean;
   /** Every connection begins with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
+  /** Absent: the default, of this worker's own. */
+  readonly bodies?: BodyBudget;
   /** Protocols that a request may switch to; absent: the default. */
   readonly upgradeProtocols?: readonly string[];
   /** Absent: the defaults. */
@@ -143,17 +147,19 @@ export class DataPlane {
   readonly #stallWatch: StallWatch | undefined;
   readonly #abandonedAnswers: AbandonedAnswers;
   readonly #upgradeProtocols: UpgradeProtocols;
+  readonly #bodies: BodyBudget;
   #isLeaving = false;
 
   constructor(options: DataPlaneOptions) {
     this.#options = options;
     this.#requestRules = options.requestRules ?? defaultRequestRules;
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
+    this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
     const { addresses = new AddressGuard(unrestricted) } = options;
     const { streamIdleTimeoutMs: timeoutMs = 0, contendedStreamIdleTimeoutMs: contendedTimeoutMs = 0 } = options;
-    const isContended = (): boolean => this.#backends.isContended;
+    const isContended = (): boolean => this.#backends.isContended || this.#bodies.isTight;
     const requests = (): Iterable<Exchange> => this.#exchanges();
     this.#stallWatch =
       timeoutMs === 0 && contendedTimeoutMs === 0
@@ -302,6 +308,7 @@ export class DataPlane {
       trustedHops,
       ipv6PrefixLength,
       createRequestId,
+      bodies: this.#bodies,
       faulted,
       tracer: this.tracer,
       abandonedAnswers: this.#abandonedAnswers,

@@ -22,6 +22,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { AbandonedAnswers } from "./abandoned-answers.ts";
+import type { BodyBudget } from "./body-budget.ts";
 import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
@@ -31,6 +32,7 @@ import type { Linked, LinkedSet } from "./linked-set.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import {
+  bodyMemoryFull,
   conflictingParameter,
   internalFault,
   invalidBackend,
@@ -63,6 +65,8 @@ export interface ExchangeServices extends MirrorServices {
   /** Bits of a client's IPv6 address that `source.address` shows. */
   readonly ipv6PrefixLength: number;
   readonly createRequestId: () => string;
+  /** Memory for request bodies. */
+  readonly bodies: BodyBudget;
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
   readonly abandonedAnswers: AbandonedAnswers;
@@ -183,7 +187,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   get delaysOthers(): boolean {
-    return this.#forwarding?.delaysOthers === true;
+    const takesMemory = this.#body?.isHeld === true && this.#services.bodies.isTight;
+    return takesMemory || this.#forwarding?.delaysOthers === true;
   }
 
   progress(): number | undefined {
@@ -359,7 +364,12 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
         else forwarding.refuse(prepared.answer);
       });
     } else if (request.body === undefined) forwarding.send(request, false);
-    else request.body.whenReady(request.headers, () => forwarding.send(request, false));
+    else {
+      request.body.whenReady(request.headers, (isReady) => {
+        if (isReady) forwarding.send(request, false);
+        else forwarding.refuse(bodyMemoryFull);
+      });
+    }
   }
 
   /** What the filters make of the request. */
@@ -383,7 +393,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (this.#body !== undefined) return this.#body;
     const { body: stream } = this.#downstream;
     if (stream === undefined) return undefined;
-    this.#body = new RequestBody({ stream, record: this.#record });
+    this.#body = new RequestBody({ stream, record: this.#record, share: this.#services.bodies.openShare() });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
     return this.#body;
   }
@@ -404,6 +414,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (refund !== undefined) admitted?.refund(refund);
     const headers = ["content-type", "text/plain"];
     admitted?.setHeaders(headers);
+    if (answer.retryAfter !== undefined) headers.push("retry-after", String(answer.retryAfter));
     this.#respondWithCors(answer.status, headers, answer.body);
   }
 
@@ -423,6 +434,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
 
   #finish(): void {
     this.#services.live.delete(this);
+    this.#body?.release();
     if (this.#trace !== undefined) endTrace(this.#trace, this.#record);
     this.#services.finished(this.#record);
   }

@@ -15,7 +15,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import { Admitted } from "./admission.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
-import { bodyTooLarge, limitUndecided, type OwnAnswer } from "./own-answers.ts";
+import { limitUndecided, type OwnAnswer, unheldAnswer } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
@@ -112,7 +112,7 @@ export class LimitCheck {
       guarded((whole) => {
         if (whole !== undefined) ask({ ...view, llm: readLlmRequest(whole) });
         // What cannot be read must not get past the limit.
-        else done({ kind: "undecided", denial: undefined, answer: bodyTooLarge });
+        else done({ kind: "undecided", denial: undefined, answer: unheldAnswer(body) });
       }),
     );
   }

@@ -10,6 +10,8 @@ export interface OwnAnswer {
   readonly body: string;
   /** What happened, where a policy may give the request's unit back for it. */
   readonly refund?: RefundCause;
+  /** Seconds after which another try makes sense. */
+  readonly retryAfter?: number;
 }
 
 /** Gateway API: no listener or no rule matches. */
@@ -88,7 +90,14 @@ export const conflictingParameter: OwnAnswer = {
   body: "a query parameter comes twice with different values",
 };
 /** The body must be read before it goes on, and is longer than what is held. */
-export const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
+const bodyTooLarge: OwnAnswer = { status: 413, reason: "BadRequest", body: "request body too large" };
+/** The body must be read before it goes on, and other bodies have all of the memory for them. */
+export const bodyMemoryFull: OwnAnswer = {
+  status: 503,
+  reason: "BodyMemoryFull",
+  body: "too many request bodies at once",
+  retryAfter: 1,
+};
 /** The body must be read before it goes on, and is compressed. */
 export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
 /** The body must be edited, and is not one JSON object in UTF-8, or names alternatives to a prescribed model. */
@@ -116,6 +125,11 @@ export const limitUndecided: OwnAnswer = {
   body: "the rate limit service does not answer",
 };
 export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body: "internal error" };
+
+/** Of a body that must be read before it goes on, and could not be held. */
+export function unheldAnswer({ isOutOfMemory }: { readonly isOutOfMemory: boolean }): OwnAnswer {
+  return isOutOfMemory ? bodyMemoryFull : bodyTooLarge;
+}
 
 /** What a client is told of a backend that failed before its answer began. */
 export function failureAnswer(failure: UpstreamFailure): OwnAnswer {

@@ -11,10 +11,11 @@ import { maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-reques
 import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
 import {
   bodyEncoded,
+  bodyMemoryFull,
   bodyNotObject,
-  bodyTooLarge,
   otherModel,
   type OwnAnswer,
+  unheldAnswer,
   upgradeNotAllowed,
 } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
@@ -61,12 +62,16 @@ export function prepareProviderRequest(
   };
   const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
   if (body === undefined) pass();
-  else if (!needsBody(ai, addressed.path)) body.whenReady(request.headers, pass);
-  else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
+  else if (!needsBody(ai, addressed.path)) {
+    body.whenReady(request.headers, (isReady) => {
+      if (isReady) pass();
+      else done({ kind: "refused", answer: bodyMemoryFull });
+    });
+  } else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
   else {
     body.keepUpTo(maxAiRequestBytes);
     body.collect((whole) => {
-      if (whole === undefined) done({ kind: "refused", answer: bodyTooLarge });
+      if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
       else done(withEditedBody(ai, addressed, whole));
     });
   }

@@ -2,12 +2,21 @@ import { PassThrough, type Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
+import { BodyBudget, createBodyMemory } from "./body-budget.ts";
 import { RequestBody } from "./request-body.ts";
 
 function upload() {
   const client = new PassThrough();
   const record = { requestBytes: 0 };
-  return { client, record, body: new RequestBody({ stream: client, record }) };
+  return {
+    client,
+    record,
+    body: new RequestBody({
+      stream: client,
+      record,
+      share: new BodyBudget(createBodyMemory(1), 1, 2 ** 30).openShare(),
+    }),
+  };
 }
 
 /** What a call would send. */

@@ -4,6 +4,7 @@
  * length is read whole first: it then leaves in one write with the head.
  */
 import { Readable } from "node:stream";
+import type { BodyShare } from "./body-budget.ts";
 import { uploadBrokenOff } from "../upstream/failure.ts";
 
 /** Up to this length a body is kept, and one of known length read whole before the call. */
@@ -15,11 +16,15 @@ export const largeBodyBytes = 1024 * 1024;
 export interface BodySource {
   readonly stream: Readable;
   readonly record: { requestBytes: number };
+  /** Of the memory for bodies, which is given back by `release`. */
+  readonly share: BodyShare;
 }
 
 export class RequestBody {
   readonly #source: Readable;
   readonly #record: { requestBytes: number };
+  readonly #share: BodyShare;
+  #isOutOfMemory = false;
   /** Everything that has come; absent once that was more than is kept. */
   #kept: Buffer[] | undefined = [];
   #keptBytes = 0;
@@ -29,8 +34,9 @@ export class RequestBody {
   #reader: Readable | undefined;
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
 
-  constructor({ stream, record }: BodySource) {
+  constructor({ stream, record, share }: BodySource) {
     this.#source = stream;
+    this.#share = share;
     this.#record = record;
   }
 
@@ -39,11 +45,30 @@ export class RequestBody {
     this.#limitBytes = Math.max(this.#limitBytes, bytes);
   }
 
-  /** Calls `done` when the body may be sent: for a small one of known length when it is whole, else at once. */
-  whenReady(headers: readonly string[], done: () => void): void {
+  /**
+   * Calls `done` when the body may be sent: for a small one of known length when it is whole, else at once. With false
+   * where there is no memory for it.
+   */
+  whenReady(headers: readonly string[], done: (isReady: boolean) => void): void {
     const length = contentLengthOf(headers);
-    if (length === undefined || length > smallBodyBytes) done();
-    else this.collect(done);
+    if (length === undefined || length > smallBodyBytes) done(true);
+    else this.collect((whole) => done(whole !== undefined));
+  }
+
+  /** Whether the body was let go because other bodies have all of the memory. */
+  get isOutOfMemory(): boolean {
+    return this.#isOutOfMemory;
+  }
+
+  /** Whether some of it is held in memory. */
+  get isHeld(): boolean {
+    return !this.#share.isEmpty;
+  }
+
+  /** Lets go of what is held; the body is not needed any more. */
+  release(): void {
+    this.#kept = undefined;
+    this.#share.close();
   }
 
   /**
@@ -106,19 +131,28 @@ export class RequestBody {
   #onData(chunk: Buffer): void {
     this.#record.requestBytes += chunk.length;
     this.#keptBytes += chunk.length;
-    if (this.#keptBytes <= this.#limitBytes) this.#kept?.push(chunk);
-    else if (this.#kept !== undefined) {
-      // The first reader gets what was kept before it is let go; any later one would get a torn body.
-      this.#kept = undefined;
-      this.#tellWhole(undefined);
+    if (this.#kept !== undefined) {
+      if (this.#keptBytes <= this.#limitBytes && this.#hasMemory()) this.#kept.push(chunk);
+      else {
+        // The first reader gets what was kept before it is let go; any later one would get a torn body.
+        this.release();
+        this.#tellWhole(undefined);
+      }
     }
     if (this.#reader !== undefined && !this.#reader.push(chunk)) this.#source.pause();
+  }
+
+  #hasMemory(): boolean {
+    this.#isOutOfMemory = !this.#share.growTo(this.#keptBytes);
+    return !this.#isOutOfMemory;
   }
 
   #onEnd(): void {
     this.#state = "ended";
     this.#reader?.push(null);
-    this.#tellWhole(this.#kept === undefined ? undefined : join(this.#kept));
+    if (this.#awaitingWhole.length === 0) return;
+    if (this.#kept !== undefined) this.#kept = [join(this.#kept)];
+    this.#tellWhole(this.#kept?.[0]);
   }
 
   #onClose(): void {

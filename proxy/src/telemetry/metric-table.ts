@@ -167,6 +167,12 @@ export const processMetrics = {
     help: "When resources were last read with nothing wrong in them, in seconds since the Unix epoch.",
     labels: [],
   },
+  heldBodyBytes: {
+    name: "gateway_proxy_request_body_memory_bytes",
+    type: "gauge",
+    help: "Memory that request bodies have of `--max-body-memory`.",
+    labels: [],
+  },
   evictedCounters: {
     name: "gateway_proxy_limit_counters_evicted_total",
     type: "counter",

@@ -31,6 +31,11 @@ export class ProcessMetrics {
     this.#families.evictedCounters.cell().value = total;
   }
 
+  /** Of request bodies, in all workers. */
+  bodiesHeld(bytes: number): void {
+    this.#families.heldBodyBytes.cell().value = bytes;
+  }
+
   snapshot(): MetricsSnapshot {
     return takeSnapshot(this.#families);
   }

@@ -24,6 +24,8 @@ export type FailureReason =
   | "NoReadyEndpoint"
   /** The backend has as many requests under way, or waiting, as the settings allow, or this one waited too long (503). */
   | "BackendOverloaded"
+  /** Bodies of other requests have all of the memory that the settings allow them (503). */
+  | "BodyMemoryFull"
   | "RateLimited"
   /** A global limit with `failureMode: Closed` whose service failed (503). */
   | "RateLimitServiceFailure"
