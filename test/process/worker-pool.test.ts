@@ -13,6 +13,7 @@ import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts"
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
+import { unrestricted } from "../../";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { answering, startBackend } from "../support/backend.ts";
@@ -54,6 +55,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
     waiting: () => watches.waiting(),
     onTraced: (watch, event) => watches.take(watch, event),
   });
+  pool.open(unrestricted);
   onTestFinished(() => pool.drain(AbortSignal.abort()));
   return pool;
 }
