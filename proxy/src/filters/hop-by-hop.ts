@@ -39,7 +39,10 @@ export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<st
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
     if (name?.length !== 10 || !isName(name, "connection")) continue;
-    for (const part of (rawHeaders[at + 1] ?? "").split(",")) {
+    const value = rawHeaders[at + 1] ?? "";
+    // What nearly all clients send is not taken apart.
+    if (value === "keep-alive" || value === "close") continue;
+    for (const part of value.split(",")) {
       const option = part.trim().toLowerCase();
       if (isOrdinaryOption(option)) continue;
       options ??= new Set();
