@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
@@ -13,7 +14,6 @@ import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts"
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
-import { unrestricted } from "../../";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
