@@ -7,6 +7,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { unrestricted } from "@gatewayproxy/runtime/address-rules";
@@ -112,12 +114,14 @@ test("a worker thread that dies", async ({ task }) => {
 /** Two worker threads in this process, where one can be ended; nothing but they differs from the program. */
 function startPool(): WorkerPool {
   const counters = createCounterMemory(1_024);
+  const bodies = createBodyMemory(2);
   const filter = { level: "off", modules: new Map() } as const;
   const destination = { write: () => undefined };
   const pool = new WorkerPool({
     workers: 2,
-    start: { ...workerStart, counters },
+    start: { ...workerStart, counters, bodies },
     counters: new CounterTable(counters, 3),
+    bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),
     clock: systemClock,
     log: new Logs({ filter, clock: systemClock, destination }).logger("proxy::workers"),
     onRestart: () => undefined,
@@ -134,7 +138,11 @@ const workerStart = {
   requestRules: defaultRequestRules,
   upgradeProtocols: [],
   trustedHops: 0,
+  ipv6PrefixLength: 64,
   streamIdleTimeoutMs: 0,
+  contendedStreamIdleTimeoutMs: 0,
+  abandonedAnswers: defaultAbandonedAnswers,
+  bodyMemoryBytes: defaultBodyMemoryBytes,
   upstream: defaultUpstream,
   expectsProxyHeader: false,
   logFilter: "off",

@@ -15,7 +15,6 @@ import { translate } from "../../proxy/src/translate/translate.ts";
 import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
-import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { answering, startBackend } from "../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
