@@ -67,7 +67,7 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   readonly declaration: MetricDeclaration;
   readonly #create: () => C;
   readonly #tree: LabelTree<C> = new Map();
-  readonly #series: { readonly labels: readonly string[]; readonly cell: C }[] = [];
+  #series: { readonly labels: readonly string[]; readonly cell: C }[] = [];
 
   constructor(declaration: MetricDeclaration, create: () => C) {
     this.declaration = declaration;
@@ -84,6 +84,14 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
       node = node.get(label);
     }
     return node === undefined || node instanceof Map ? this.#add(labels) : node;
+  }
+
+  /** Forgets every series that has `value` for the label. Cells of theirs that someone holds on to count no more. */
+  forget(label: L[number], value: string): void {
+    const at = this.declaration.labels.indexOf(label);
+    const isForgotten = ({ labels }: { readonly labels: readonly string[] }): boolean => labels[at] === value;
+    this.#series = this.#series.filter((series) => !isForgotten(series));
+    prune(this.#tree, at, value);
   }
 
   snapshot(): FamilySnapshot {
@@ -110,6 +118,18 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     if (last !== undefined) node.set(last, cell);
     this.#series.push({ labels: stored.map(String), cell });
     return cell;
+  }
+}
+
+/** Cuts the branches of a label's value. @param depth of the label's nodes below `tree`. */
+function prune(tree: Map<LabelValue, unknown>, depth: number, value: string): void {
+  for (const [label, child] of tree) {
+    if (depth === 0) {
+      if (String(label) === value) tree.delete(label);
+    } else if (child instanceof Map) {
+      // Every node but a cell is such a map.
+      prune(child as Map<LabelValue, unknown>, depth - 1, value);
+    }
   }
 }
 

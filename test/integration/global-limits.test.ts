@@ -1,4 +1,5 @@
 /** Global limits through the door, against a service whose answers are written here. */
+import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { answering, echo, startBackend, type Echo } from "../support/backend.ts";
 import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
@@ -200,12 +201,12 @@ describe("the service decides", () => {
 });
 
 describe("descriptors", () => {
-  test("one whose header is absent does not apply", async () => {
+  test("one whose header is absent does not apply where it says Skip", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(answering(200)),
       globalPolicy(
-        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]`,
+        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]', ifAbsent: Skip }] }]`,
       ),
     );
     expect((await ask(gateway)).status).toBe(200);
@@ -214,12 +215,54 @@ describe("descriptors", () => {
     expect(service.calls).toHaveLength(1);
   });
 
-  test("one whose expression fails leaves the failure mode to decide", async () => {
+  test.each([
+    ['request.headers["x-user"]', "without the header", {}],
+    ['request.headers["x-user"]', "with an empty header", { headers: { "x-user": "" } }],
+    ["unverifiedJwt.sub", "without a token", {}],
+    ['request.query["user"]', "without the parameter", {}],
+    ["int(request.path)", "that it cannot read", {}],
+    ["llm.requestModel", "without a body", {}],
+    ["llm.requestModel", "without a model", { method: "POST", body: "{}" }],
+    ["llm.requestModel", "whose model is null", { method: "POST", body: '{"model":null}' }],
+    ["llm.requestModel", "whose model is a number", { method: "POST", body: '{"model":4}' }],
+    ["llm.requestModel", "that is a form", { method: "POST", body: "--x--" }],
+  ])("%s of a request %s is asked about as a request without a value", async (expression, _what, request) => {
+    const service = await startScriptedService(refuse);
+    const backend = await startBackend(answering(200));
+    const gateway = await serveUnder(
+      backend,
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: n, expression: '${expression}' }] }]`,
+      ),
+    );
+    expect((await ask(gateway, request)).status).toBe(429);
+    expect(service.calls[0]?.request.descriptors[0]?.entries).toEqual([{ key: "n", value: "-" }]);
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test.each([
+    ["in UTF-16", Buffer.from('{"model":"gpt-5"}', "utf16le"), {}, 400],
+    ["with two models", '{"model":"gpt-5","Model":"x"}', {}, 400],
+    ["compressed", gzipSync('{"model":"gpt-5"}'), { "content-encoding": "gzip" }, 415],
+  ])("one about the model refuses a body %s", async (_how, body, headers, status) => {
     const service = await startScriptedService(allow);
+    const backend = await startBackend(answering(200));
+    const gateway = await serveUnder(
+      backend,
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: m, expression: llm.requestModel }] }]`,
+      ),
+    );
+    expect((await ask(gateway, { method: "POST", headers, body })).status).toBe(status);
+    expect([service.calls.length, backend.requests.length]).toEqual([0, 0]);
+  });
+
+  test("one that is Closed answers 503 while its service is away", async () => {
+    const service = await startScriptedService(() => undefined);
     const gateway = await serveUnder(
       await startBackend(answering(200)),
       globalPolicy(
-        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: n, expression: 'int(request.path)' }] }]`,
+        `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: n, expression: 'request.path' }] }]`,
       ),
     );
     const answer = await ask(gateway);
@@ -249,9 +292,9 @@ describe("descriptors", () => {
     ["2", 200, 2],
     ["1.2", 200, 2],
     ["40000", 200, 40_000],
-    ["-1", 503, undefined],
-    ["1e300", 503, undefined],
-    ["many", 503, undefined],
+    ["-1", 200, 1],
+    ["1e300", 200, 1],
+    ["many", 200, 1],
   ])("a cost of %s is answered %i and counts as %s", async (n, status, hits) => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
@@ -261,7 +304,7 @@ describe("descriptors", () => {
       ),
     );
     expect((await ask(gateway, {}, `/?n=${n}`)).status).toBe(status);
-    expect(service.calls.map(({ request }) => request.hitsAddend)).toEqual(hits === undefined ? [] : [hits]);
+    expect(service.calls.map(({ request }) => request.hitsAddend)).toEqual([hits]);
   });
 
   test("a cost of 0 asks for nothing to be counted", async () => {

@@ -8,7 +8,9 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
+import { globalPolicy } from "../support/global-policy.ts";
 import { startLenientProvider, tokensPerAnswer } from "../support/lenient-provider.ts";
+import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { startWebSocketBackend } from "../support/upgrades.ts";
 
@@ -199,4 +201,22 @@ test("a body without a reading of its own is told what is accepted", async () =>
   const { send } = await start("provider: { openai: { model: gpt-cheap } }");
   expect((await send("/v1/responses", "x")).body).toContain("request body must be a JSON object");
   expect((await send("/v1/responses?model=x", "{}")).body).toContain("prescribes another model");
+});
+
+test("a global limit about the model is about the prescribed one, whatever the client names", async () => {
+  const service = await startScriptedService(() => ({ overallCode: "OVER_LIMIT" }));
+  const provider = await startLenientProvider();
+  const policy = globalPolicy(
+    `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: model, expression: llm.requestModel }] }]`,
+  );
+  const gateway = await startGateway(
+    manifests(llmManifests(provider.port, "provider: { openai: { model: gpt-cheap } }"), policy),
+  );
+  for (const body of ['{"model":"other"}', "{}"]) {
+    const answer = await fetch(`${gateway.url()}${chat}`, { method: "POST", body });
+    expect(answer.status).toBe(429);
+  }
+  const asked = service.calls.map(({ request }) => request.descriptors[0]?.entries);
+  expect(asked).toEqual(asked.map(() => [{ key: "model", value: "gpt-cheap" }]));
+  expect(provider.served).toHaveLength(0);
 });

@@ -33,8 +33,14 @@ const descriptor = strictObject({
         "Key of the entry, as the service's configuration names it.",
       ),
       expression: checkedExpression({ phase: "body", gives: "text" }).describe(
-        "CEL expression over the request that gives the entry's value. Where it has none the descriptor is not sent.",
+        "CEL expression over the request that gives the entry's value. Where it has none, or an empty one, the value is `-`.",
       ),
+      ifAbsent: z
+        .enum(["Limit", "Skip"])
+        .default("Limit")
+        .describe(
+          "What a request without the header, parameter or claim is: under the limit, with the value `-`, or with Skip not under the limit of this descriptor.",
+        ),
     }),
     { min: 1, max: 16 },
   ).describe("Entries of the descriptor, in the order in which the service's configuration nests them."),

@@ -40,10 +40,18 @@ export interface GlobalDescriptor {
   readonly index: number;
   readonly counts: "requests" | "tokens";
   /** At least one, in the order that the service matches them. */
-  readonly entries: readonly { readonly key: string; readonly expression: string }[];
+  readonly entries: readonly DescriptorExpression[];
   /** CEL source of the units to count. Absent: 1 for a request, all tokens of a response. */
   readonly cost?: string;
   readonly limitOverride?: LimitOverride;
+}
+
+export interface DescriptorExpression {
+  readonly key: string;
+  /** CEL source of the value. */
+  readonly expression: string;
+  /** The descriptor is not for requests without the header, parameter or claim that the expression reads. */
+  readonly skipsAbsent?: true;
 }
 
 /** Replaces the limit that the service has for the descriptor. */

@@ -23,7 +23,7 @@ import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { AbandonedAnswers } from "./abandoned-answers.ts";
 import type { BodyBudget } from "./body-budget.ts";
-import type { BackendTarget, CompiledRule, RedirectTarget } from "./compiled-rule.ts";
+import type { BackendTarget, CompiledRule, CompiledTarget, RedirectTarget } from "./compiled-rule.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
@@ -254,16 +254,19 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   #limit(rule: CompiledRule, match: Match): void {
+    // A limit about the model is about the one that the backend is asked for, so the backend comes first.
+    const target = rule.globalLimits?.needsBody === true && rule.redirect === undefined ? rule.pick() : undefined;
     const check = new LimitCheck({
       clock: this.#services.clock,
       record: this.#record,
       trace: this.#trace,
+      prescribedModel: target?.kind === "backend" ? target.ai?.model : undefined,
       takeBody: () => this.#takeBody(),
       guarded: (action) => this.#guarded(action),
     });
     this.#limitCheck = check;
     check.run(rule, this.#viewOf(rule), (verdict) => {
-      if (verdict.kind === "admitted") this.#direct(rule, match);
+      if (verdict.kind === "admitted") this.#direct(rule, match, target);
       else this.#decline(verdict);
     });
   }
@@ -308,13 +311,13 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     };
   }
 
-  /** Finds whose turn it is. */
-  #direct(rule: CompiledRule, match: Match): void {
+  /** @param picked whose turn it is; absent where that has not been asked yet. */
+  #direct(rule: CompiledRule, match: Match, picked?: CompiledTarget): void {
     if (rule.redirect !== undefined) {
       this.#redirect(rule, rule.redirect, match);
       return;
     }
-    const target = rule.pick();
+    const target = picked ?? rule.pick();
     if (target === undefined || target.kind === "invalid") this.#answer(invalidBackend);
     else if (target.kind === "redirect") this.#redirect(rule, target, match);
     else this.#forward(rule, target, match);

@@ -4,6 +4,7 @@
  * goes onto the record and the trace; what becomes of the request is the caller's.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { headerOf } from "../cel/variables.ts";
 import type { RequestView } from "../cel/request-view.ts";
 import { maxAiRequestBytes } from "../llm/ai-request.ts";
 import { type LlmRequest, readLlmRequest } from "../llm/llm-request.ts";
@@ -15,7 +16,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import { Admitted } from "./admission.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
-import { limitUndecided, type OwnAnswer, unheldAnswer } from "./own-answers.ts";
+import { bodyEncoded, bodyNotObject, limitUndecided, type OwnAnswer, unheldAnswer } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
@@ -31,6 +32,8 @@ export interface LimitCheckOptions {
   readonly record: RequestRecord;
   /** Absent where nobody watches. */
   readonly trace: RequestTrace | undefined;
+  /** The model that the backend will be asked for, whatever the body says; absent where the client chooses. */
+  readonly prescribedModel: string | undefined;
   /** The request's body, if it has one; called only where a limit is about it. */
   readonly takeBody: () => RequestBody | undefined;
   /** Wraps what is called later than `run`, so that its failures are told as those of `run` are. */
@@ -90,6 +93,9 @@ export class LimitCheck {
     done: (verdict: LimitVerdict) => void,
   ): void {
     const { clock, guarded, takeBody } = this.#options;
+    const { prescribedModel } = this.#options;
+    const withPrescribed = (llm: LlmRequest): LlmRequest =>
+      prescribedModel === undefined ? llm : { ...llm, requestModel: prescribedModel };
     const startMs = clock.monotonicMs();
     this.#askedMs = startMs;
     this.#isUndecided = true;
@@ -104,15 +110,19 @@ export class LimitCheck {
       );
     const body = limits.needsBody ? takeBody() : undefined;
     if (body === undefined) {
-      ask(limits.needsBody ? { ...view, llm: noLlmRequest } : view);
+      ask(limits.needsBody ? { ...view, llm: withPrescribed(noLlmRequest) } : view);
       return;
     }
     body.keepUpTo(maxAiRequestBytes);
     body.collect(
       guarded((whole) => {
-        if (whole !== undefined) ask({ ...view, llm: readLlmRequest(whole) });
+        const llm = whole === undefined ? undefined : readLlmRequest(whole);
         // What cannot be read must not get past the limit.
-        else done({ kind: "undecided", denial: undefined, answer: unheldAnswer(body) });
+        if (llm !== undefined) ask({ ...view, llm: withPrescribed(llm) });
+        else {
+          const answer = whole === undefined ? unheldAnswer(body) : unreadable(view);
+          done({ kind: "undecided", denial: undefined, answer });
+        }
       }),
     );
   }
@@ -140,6 +150,11 @@ export class LimitCheck {
 }
 
 const noLlmRequest: LlmRequest = {};
+
+function unreadable(view: RequestView): OwnAnswer {
+  const coding = headerOf(view, "content-encoding")?.toLowerCase() ?? "identity";
+  return coding === "identity" ? bodyNotObject : bodyEncoded;
+}
 
 function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: Admission): void {
   for (const figures of rule.limits.figures(view)) {

@@ -83,7 +83,7 @@ export const requestMetrics = {
   tokens: {
     name: "gateway_proxy_llm_tokens_total",
     type: "counter",
-    help: "Tokens of LLM responses. `type` is `input`, `output`, or `other` for what a total has beyond these two; `model` is what the response said, `other` beyond the first 100.",
+    help: "Tokens of LLM responses. `type` is `input`, `output`, or `other` for what a total has beyond these two; `model` is what the response said, `other` beyond 100 models of the last ten minutes.",
     labels: ["route", "backend", "model", "type"],
   },
   estimatedUsage: {

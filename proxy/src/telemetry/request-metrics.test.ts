@@ -129,6 +129,22 @@ describe("RequestMetrics", () => {
     expect(samples.at(-1)).toMatch(/model="other",type="input"} 50$/);
   });
 
+  test("keeps the series of a model in use, and gives those of an idle one to another", async () => {
+    const used = (model: string, startMs: number) => ({
+      startMs,
+      usage: { input: 1, total: 1, model, estimated: false },
+    });
+    const invented = Array.from({ length: 150 }, (_, n) => used(`m${n}`, 1_000));
+    const metrics = [used("real", 0), ...invented, used("real", 1_000), used("early", 600_999), used("late", 601_000)];
+    const samples = (await samplesOf(afterEnding(...metrics), "llm_tokens_total")).join("\n");
+    expect(samples).toMatch(/model="real",type="input"} 2$/m);
+    expect(samples).toMatch(/model="late",type="input"} 1$/m);
+    expect(samples).not.toMatch(/model="m0"/);
+    expect(samples).toMatch(/model="m1"/);
+    // 51 of the invented ones, and the early one.
+    expect(samples).toMatch(/model="other",type="input"} 52$/m);
+  });
+
   test("counts answers that added nothing to a budget, by the reason", async () => {
     const metrics = afterEnding({ usageUnread: "malformed" });
     expect(await samplesOf(metrics, "llm_usage_uncounted")).toEqual([

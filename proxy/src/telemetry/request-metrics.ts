@@ -10,6 +10,7 @@ import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { BoundedLabel } from "./bounded-label.ts";
+import { ModelLabel } from "./model-label.ts";
 import { requestMetrics } from "./metric-table.ts";
 import type { RequestRecord } from "./request-record.ts";
 
@@ -22,7 +23,7 @@ const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "
 export class RequestMetrics {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
   readonly #methods = new BoundedLabel(methods.length, methods);
-  readonly #models = new BoundedLabel(MAX_MODELS);
+  readonly #models = new ModelLabel(MAX_MODELS, (model) => this.#families.tokens.forget("model", model));
   /** By entry, so that five labels cost one look-up; goes with the snapshot that the entry belongs to. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
 
@@ -50,7 +51,7 @@ export class RequestMetrics {
     if (record.endpoint !== undefined) this.#upstream(backend, record.endpoint, record);
     for (const decision of record.decisions) this.#decided(decision);
     for (const decision of record.globalDecisions) this.#globallyDecided(decision);
-    if (record.usage !== undefined) this.#used(route, backend, record.usage);
+    if (record.usage !== undefined) this.#used(route, backend, record.usage, record.startMs);
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }
 
@@ -92,9 +93,10 @@ export class RequestMetrics {
     this.#families.globalLimitDecisions.cell(limit.policy, limit.target, decision, by).value++;
   }
 
-  #used(route: string, backend: string, { input = 0, output = 0, total, model = "", estimated }: TokenUsage): void {
+  #used(route: string, backend: string, usage: TokenUsage, nowMs: number): void {
+    const { input = 0, output = 0, total, model = "", estimated } = usage;
     const { tokens, estimatedUsage } = this.#families;
-    const name = this.#models.of(model);
+    const name = this.#models.of(model, nowMs);
     const other = total - input - output;
     if (input > 0) tokens.cell(route, backend, name, "input").value += input;
     if (output > 0) tokens.cell(route, backend, name, "output").value += output;

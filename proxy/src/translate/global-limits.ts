@@ -96,7 +96,11 @@ function soundDescriptors(global: GlobalRateLimit): {
         {
           index,
           counts: unit === "Tokens" ? "tokens" : "requests",
-          entries: entries.map(({ name, expression }) => ({ key: name, expression: expression.source })),
+          entries: entries.map(({ name, expression, ifAbsent }) => ({
+            key: name,
+            expression: expression.source,
+            ...(ifAbsent === "Skip" && { skipsAbsent: true as const }),
+          })),
           ...(cost !== undefined && { cost: cost.source }),
           ...(limitOverride !== undefined && { limitOverride }),
         },

@@ -1,7 +1,10 @@
 /**
  * A limit's descriptors for one request: their expressions evaluated into what the service is asked, and what it will be
- * charged. A descriptor that cannot be made is left out; whether the request simply does not have what it is about, or
- * the expression failed, is told apart.
+ * charged.
+ *
+ * Rule: a client leaves no limit by what it leaves out, or sends in a form that an expression cannot read. A value that the
+ * request does not have is `noValue`, and a cost that cannot be told is 1. The failure mode is for services that fail; a
+ * client must not choose it.
  */
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
@@ -11,7 +14,11 @@ import type { DescriptorEntry } from "./messages.ts";
 
 export interface CompiledDescriptor {
   readonly descriptor: GlobalDescriptor;
-  readonly entries: readonly { readonly key: string; readonly expression: Expression }[];
+  readonly entries: readonly {
+    readonly key: string;
+    readonly expression: Expression;
+    readonly skipsAbsent: boolean;
+  }[];
   readonly cost: Expression | undefined;
   /** Its entries, or its cost where that is needed before the response, ask for the request's body. */
   readonly needsBody: boolean;
@@ -27,8 +34,8 @@ export interface RequestDescriptor {
 
 /** Throws when an expression does not parse, which the configuration's own check has ruled out. */
 export function compileDescriptor(descriptor: GlobalDescriptor): CompiledDescriptor {
-  const entries = descriptor.entries.map(({ key, expression }) => {
-    return { key, expression: compile(expression, { phase: "body", gives: "text" }) };
+  const entries = descriptor.entries.map(({ key, expression, skipsAbsent = false }) => {
+    return { key, expression: compile(expression, { phase: "body", gives: "text" }), skipsAbsent };
   });
   const isOfRequest = descriptor.counts === "requests";
   const phase = isOfRequest ? "body" : "response";
@@ -45,37 +52,34 @@ function compile(source: string, use: Use): Expression {
   return parsed.value;
 }
 
-/** The descriptor of a request; `absent` where it has nothing of the kind, `failed` where an expression went wrong. */
-export function describeRequest(
-  compiled: CompiledDescriptor,
-  view: RequestView,
-): RequestDescriptor | "absent" | "failed" {
+/** The value of an entry for which a request has none. Not empty: Envoy's protocol wants at least one character. */
+export const noValue = "-";
+
+/** The descriptor of a request; undefined where it is not for requests without what it reads. */
+export function describeRequest(compiled: CompiledDescriptor, view: RequestView): RequestDescriptor | undefined {
   const entries: DescriptorEntry[] = [];
-  for (const { key, expression } of compiled.entries) {
+  for (const { key, expression, skipsAbsent } of compiled.entries) {
     const value = expression.tryEvaluate(view);
-    if (value === undefined) return "absent";
-    if (value === failed) return "failed";
-    entries.push({ key, value });
+    if (value === undefined && skipsAbsent) return undefined;
+    entries.push({ key, value: value === undefined || value === failed || value === "" ? noValue : value });
   }
-  if (compiled.descriptor.counts === "tokens") return { compiled, entries, hits: 0 };
-  const hits = compiled.cost === undefined ? 1 : costOf(compiled.cost, view);
-  return hits === undefined ? "failed" : { compiled, entries, hits };
+  const hits = compiled.descriptor.counts === "tokens" ? 0 : (costOf(compiled.cost, view) ?? 1);
+  return { compiled, entries, hits };
 }
 
 /**
- * Tokens to charge for a response.
+ * Tokens to charge for a response; all of them where the cost cannot be told.
  *
  * @param view with what the response told.
  * @param totalTokens of the response.
- * @returns undefined where the cost cannot be told.
  */
-export function chargeOf({ cost }: CompiledDescriptor, view: RequestView, totalTokens: number): number | undefined {
-  return cost === undefined ? totalTokens : costOf(cost, view);
+export function chargeOf({ cost }: CompiledDescriptor, view: RequestView, totalTokens: number): number {
+  return costOf(cost, view) ?? totalTokens;
 }
 
 /** A whole number from 0 on, a fraction rounded up; undefined for anything else, so that no expression can corrupt a budget. */
-function costOf(cost: Expression, view: RequestView): number | undefined {
-  const value = cost.tryEvaluate(view);
+function costOf(cost: Expression | undefined, view: RequestView): number | undefined {
+  const value = cost?.tryEvaluate(view);
   const units = typeof value === "string" ? Math.ceil(Number(value)) : Number.NaN;
   return Number.isSafeInteger(units) && units >= 0 ? units : undefined;
 }

@@ -103,14 +103,12 @@ export class LimitGate {
   /** Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over. */
   decide(view: RequestView, done: (verdict: Verdict) => void): void {
     const descriptors: RequestDescriptor[] = [];
-    let hasFailed = false;
     for (const compiled of this.#descriptors) {
       const described = describeRequest(compiled, view);
-      if (described === "failed") hasFailed = true;
-      else if (described !== "absent") descriptors.push(described);
+      if (described !== undefined) descriptors.push(described);
     }
     if (descriptors.length === 0) {
-      done(hasFailed ? this.#standIn(view, descriptors) : passed("none", descriptors));
+      done(passed("none", descriptors));
       return;
     }
     const refused = this.#recall(descriptors);
@@ -125,8 +123,8 @@ export class LimitGate {
     const charges: TokenCharge[] = [];
     for (const descriptor of descriptors) {
       const { counts, index } = descriptor.compiled.descriptor;
-      const hits = counts === "tokens" ? chargeOf(descriptor.compiled, view, usage.total) : undefined;
-      if (hits === undefined || hits === 0) continue;
+      const hits = counts === "tokens" ? chargeOf(descriptor.compiled, view, usage.total) : 0;
+      if (hits === 0) continue;
       charges.push({ descriptor, hits });
       // What stands in for the service is charged as the service would be.
       if (by === "learned") lease?.chargeEntry(index, hits, nowMs);
