@@ -2,7 +2,7 @@
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine, readLogLevel } from "@gatewayproxy/runtime/command-line";
 import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
-import { handleSignals, Readiness } from "@gatewayproxy/runtime/lifecycle";
+import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
@@ -37,6 +37,7 @@ async function run(settings: ControllerSettings): Promise<void> {
   }
   const logs = new Logs({ filter, clock: systemClock, destination: openStdout() });
   const log = logs.logger("controller::lifecycle");
+  surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
   const readiness = new Readiness(["resources"]);
   const metrics = new ControllerMetrics();
   const taken = await openPages(settings, readiness, metrics);

@@ -111,3 +111,11 @@ export function handleSignals(source: SignalSource, handlers: SignalHandlers): (
     for (const { signal, listener } of listeners) source.off(signal, listener);
   };
 }
+
+/**
+ * Keeps a process alive whose promise nobody awaited: what it was about has failed, and is told, but the others go on. An
+ * exception outside of any promise still ends the process.
+ */
+export function surviveRejections(source: Pick<NodeJS.Process, "on">, tell: (error: unknown) => void): void {
+  source.on("unhandledRejection", tell);
+}

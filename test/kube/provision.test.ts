@@ -203,7 +203,7 @@ data:
   service: |
     spec: {clusterIP: None}
   deployment: |
-    spec: {template: {spec: {containers: [{name: proxy, env: [{name: WORKERS, value: "3"}]}]}}}
+    spec: {template: {spec: {containers: [{name: proxy, resources: {limits: {memory: 2Gi}}}]}}}
   horizontalPodAutoscaler: |
     spec: {maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]}
 `);
@@ -212,7 +212,7 @@ data:
       spec: { minReplicas: 2, maxReplicas: 5 },
     });
     const container: unknown = expect.objectContaining({
-      env: expect.arrayContaining([{ name: "WORKERS", value: "3" }]) as unknown,
+      resources: { requests: { cpu: "100m", memory: "384Mi" }, limits: { memory: "2Gi" } },
     });
     await cluster.becomes("deployment/web-provisioned", namespace, {
       spec: { template: { spec: { containers: [container] } } },

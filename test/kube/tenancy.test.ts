@@ -164,9 +164,75 @@ describeCluster("a tenant", () => {
       withdrawalMs,
     );
   });
+
+  const invalidParameters = (message: RegExp) => ({
+    status: {
+      conditions: expect.arrayContaining([
+        expect.objectContaining({
+          type: "Accepted",
+          status: "False",
+          reason: "InvalidParameters",
+          message: expect.stringMatching(message) as string,
+        }),
+      ]) as unknown,
+    },
+  });
+
+  test.each([
+    ["of an alias of nothing", "spec: *nothing", /line 1, column 7/],
+    ["of an alias bomb", bomb(), /alias/],
+    ["that is nested for ever", "spec: &a {b: *a}", /nested/],
+    ["that is nested deeply", `spec: ${"[".repeat(30_000)}`, /deployment/],
+  ])("harms nobody by parameters %s", async (_, deployment, message) => {
+    const name = `odd${deployment.length}`;
+    await applyAs("attacker", shape(deployment) + gateway(name, http, shaped));
+    await cluster.becomes(`gateway/${name}`, "attacker", invalidParameters(message));
+    await applyAs("victim", gateway(name));
+    await cluster.becomes(`deployment/${name}-gateway-proxy`, "victim", {});
+    expect(controller.log.filter(({ msg }) => String(msg).includes("cannot reconcile"))).toEqual([]);
+  });
+
+  test("makes no pods of his own by parameters, nor any that are not restricted", async () => {
+    const own =
+      "spec: {template: {spec: {containers: [{name: proxy, image: evil/image, command: [sh]}], hostNetwork: true}}}";
+    await applyAs("attacker", shape(own) + gateway("pods", http, shaped));
+    await cluster.becomes(
+      "gateway/pods",
+      "attacker",
+      invalidParameters(/hostNetwork.*accepted are.*for the parameters of the GatewayClass/),
+    );
+    expect(await plane.kubectl(["get", "deployments", "-n", "attacker", "-o", "name"])).not.toContain("/pods-");
+    // The API server itself judges whether pods keep to the standard: it makes none that do not.
+    await plane.kubectl(["label", "namespace", "attacker", "pod-security.kubernetes.io/enforce=restricted"]);
+    const allowed = `spec: {replicas: 1, template: {spec: {nodeSelector: {zone: a}, tolerations: [{operator: Exists}],
+      containers: [{name: proxy, resources: {limits: {memory: 2Gi}}}]}}}`;
+    await applyAs("attacker", shape(allowed));
+    await eventually(
+      () =>
+        plane.kubectl([
+          "get",
+          "pods",
+          "-n",
+          "attacker",
+          "-l",
+          "gateway.networking.k8s.io/gateway-name=pods",
+          "-o",
+          "name",
+        ]),
+      (names) => names.startsWith("pod/"),
+    );
+  });
 });
 
 const http = "{name: http, protocol: HTTP, port: 80}";
+
+const shaped = "infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}";
+
+/** The ConfigMap of `shaped`, for a Deployment. */
+function shape(deployment: string): string {
+  const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "shape" }, data: { deployment } };
+  return `${JSON.stringify(object)}\n---`;
+}
 
 function gateway(name: string, listeners = http, more = ""): string {
   return `
@@ -233,6 +299,14 @@ metadata: {name: tenant, namespace: ${name}}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ${name}}]
 ---`;
+
+function bomb(): string {
+  const lines = Array.from({ length: 12 }, (_, index) => {
+    const item = index === 0 ? "x" : `*a${index - 1}`;
+    return `a${index}: &a${index} [${[item, item, item, item].join(", ")}]`;
+  });
+  return lines.join("\n");
+}
 
 function certificate(plane: ControlPlane): string {
   const { cert, key } = plane.authority.issue("tenancy", "DNS:any.test");

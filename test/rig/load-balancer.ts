@@ -49,7 +49,8 @@ export function startLoadBalancer(plane: ControlPlane, pool: readonly string[]):
       });
     }
   };
-  const changes = coalesce({ clock: systemClock, quietMs: 20, maxMs: 100, action: balance });
+  const onFailure = (error: unknown) => log.error({ err: error }, "cannot balance");
+  const changes = coalesce({ clock: systemClock, quietMs: 20, maxMs: 100, action: balance, onFailure });
   const watched = { services: watch(resourcePath(services)), slices: watch(resourcePath(slices)) };
   return {
     async close() {

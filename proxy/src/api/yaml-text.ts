@@ -59,8 +59,8 @@ export function readYaml({ path: file, text }: ManifestFile): readonly YamlDocum
     return documents.flatMap((document) => readDocument(document, at) ?? []);
   } catch (error) {
     // The parser recurses into nested collections.
-    if (!(error instanceof RangeError)) throw error;
-    return [unreadable(at(0), "text is nested too deeply")];
+    const fault = error instanceof RangeError ? "text is nested too deeply" : "invalid YAML: cannot be read";
+    return [unreadable(at(0), fault)];
   }
 }
 

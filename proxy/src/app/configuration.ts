@@ -10,7 +10,7 @@ import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/retry";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
-import type { RejectedResource } from "../api/rejected-resource.ts";
+import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import { type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { locateProblems } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
@@ -18,6 +18,7 @@ import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines } from "../status/conditions.ts";
 import { withRejected } from "../status/rejected-resources.ts";
+import { contained } from "../translate/containment.ts";
 import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
 import { translate, type TranslateOptions } from "../translate/translate.ts";
 
@@ -125,13 +126,11 @@ export class Configuration {
 
   async #take(sourced: SourcedResources): Promise<Taken> {
     const { log, clock, refuseAddress, onServed, onTaken } = this.#options;
-    const translation = translate(sourced.resources, {
-      ...sourced.options,
-      ...(refuseAddress && { refuseAddress }),
-      before: this.#credentials,
-    });
+    const options = { ...sourced.options, ...(refuseAddress && { refuseAddress }), before: this.#credentials };
+    const { value: translation, culprits } = contained(sourced.resources, (resources) => translate(resources, options));
+    for (const { object, faults } of culprits) log.error({ object: object["metadata"] }, renderFaults(faults));
     const { binds, backends, problems: found } = translation;
-    const statuses = withRejected(translation.statuses, sourced.rejected ?? []);
+    const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
     const hasNews = this.#tell(problems, sourced.kept);
     for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
@@ -181,7 +180,8 @@ export class Configuration {
   /** One thing after the other, in the order of the calls. */
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(action);
-    this.#turn = done;
+    // One that fails must not keep the next from its turn.
+    this.#turn = done.catch(() => undefined);
     return done;
   }
 

@@ -245,7 +245,12 @@ export class Proxy {
   /** Waits for nothing: what the cluster does not have yet, it may have later. */
   async #openCluster(): Promise<readonly Problem[]> {
     const { settings, env, logs, clock } = this.#options;
-    const publish = (sourced: SourcedResources): void => void this.#configuration.take(sourced);
+    const log = logs.logger("proxy::config");
+    const publish = (sourced: SourcedResources): void => {
+      this.#configuration.take(sourced).catch((error: unknown) => {
+        log.error({ err: error }, "cannot take the configuration; the last one stays in force");
+      });
+    };
     const opened = await openKubernetes({ env, logs, clock, gateway: settings.gateway, publish });
     if (!opened.ok) return opened.problems;
     this.#undo.push({ name: "close the source", run: () => opened.value.close() });
@@ -257,6 +262,8 @@ export class Proxy {
     const opened = await openDirectorySource({
       directory,
       clock: this.#options.clock,
+      onFailure: (error) =>
+        this.#options.logs.logger("proxy::config").error({ err: error }, "cannot read the folder; it is tried again"),
       publish: (manifests) => {
         const taken = this.#configuration.take(manifests);
         first ??= taken;

@@ -46,6 +46,18 @@ const protocolList: SettingKind<readonly string[]> = {
   },
 };
 
+const bytesPerWorker = 192 * 1024 * 1024;
+
+/**
+ * Workers of a process that is told no number.
+ *
+ * @param limit bytes that the process may take; 0, or more than any machine has, where there is no limit.
+ */
+export function defaultWorkers(cpus: number, limit: number): number {
+  if (limit <= 0) return cpus;
+  return Math.max(1, Math.min(cpus, Math.floor(limit / bytesPerWorker)));
+}
+
 export const proxySettings = {
   configDir: {
     kind: optional(text("DIR", "a folder of YAML manifests")),
@@ -72,8 +84,8 @@ export const proxySettings = {
     kind: integer(1, 256),
     flag: "workers",
     env: "WORKERS",
-    default: String(availableParallelism()),
-    defaultText: "number of CPUs",
+    default: String(defaultWorkers(availableParallelism(), process.constrainedMemory())),
+    defaultText: "CPUs, at most one per 192 MiB",
     help: "Worker threads, each with its own event loop; local limits are exact over all of them.",
   },
   listenAddress: {

@@ -7,8 +7,10 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/retry";
+import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
+import { fieldsOf } from "../kube/object.ts";
 import { coalesce, type Coalescer } from "../source/coalesce.ts";
 import {
   type KubernetesConfiguration,
@@ -66,6 +68,7 @@ export class Controller {
   #configuration: KubernetesConfiguration | undefined;
   #credentials = noCredentials;
   #told: ReadonlySet<string> = new Set();
+  readonly #toldCulprits = new Set<string>();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
   #isClosed = false;
@@ -76,7 +79,9 @@ export class Controller {
     const { connection, clock, random, logs, namespace, identity } = options;
     const api = new KubeApi(connection);
     this.#backoff = new Backoff(random);
-    this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile() });
+    const onFailure = (error: unknown, waitMs: number) =>
+      logs.logger("controller::reconcile").error({ err: error, waitMs }, "cannot reconcile; it is tried again");
+    this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile(), onFailure });
     const onChange = () => this.#changes.poke();
     const isLeader = () => this.#isLeader;
     const { onWritten } = options;
@@ -130,6 +135,19 @@ export class Controller {
     this.#told = new Set(texts);
   }
 
+  /** Once for each version of an object. */
+  #tellCulprits(culprits: readonly RejectedResource[]): void {
+    const log = this.#options.logs.logger("controller::reconcile");
+    for (const { object, faults } of culprits) {
+      const { namespace, name, uid, generation } = fieldsOf(object["metadata"]);
+      const key = `${String(uid)} ${String(generation)}`;
+      if (this.#toldCulprits.has(key)) continue;
+      this.#toldCulprits.add(key);
+      log.error({ kind: object["kind"], namespace, name }, renderFaults(faults));
+    }
+    if (culprits.length === 0) this.#toldCulprits.clear();
+  }
+
   async #reconcile(): Promise<void> {
     if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
     this.#options.onSynced();
@@ -139,6 +157,7 @@ export class Controller {
     const plan = planFor(this.#configuration, this.#options.defaults, this.#credentials);
     // Also while another replica leads: its successor must know which credentials were sound.
     this.#credentials = plan.credentials;
+    this.#tellCulprits(plan.culprits);
     if (!this.#isLeader) return;
     const isKept = await this.#finalizer.reconcile(resources);
     const faults = await this.#provisioner.reconcile(plan.provision);

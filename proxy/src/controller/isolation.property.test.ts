@@ -298,8 +298,9 @@ describe("tenants that open nothing to each other", () => {
   test("see nothing of what others have or do, be it there or not", () => {
     fc.assert(
       fc.property(closed, tenant, (objects, owner) => {
-        // That a parent does not exist is for everybody to see, says the Gateway API.
-        const isParent = ({ kind }: Resource) => kind === "Gateway" || kind === "ListenerSet";
+        // That a parent does not exist or is not accepted is for everybody to see, says the Gateway API.
+        const isParent = ({ kind, metadata }: Resource) =>
+          kind === "Gateway" || kind === "ListenerSet" || metadata.name === "parameters";
         const kept = objects.filter((each) => namespaceOf(each) === owner || isParent(each));
         const [together, alone] = [planOf(objects), planOf(kept)];
         expect(statusesOf(together, owner)).toEqual(statusesOf(alone, owner));

@@ -5,6 +5,7 @@
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
+import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
@@ -12,6 +13,7 @@ import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-so
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
 import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
+import { contained } from "../translate/containment.ts";
 import type { SoundCredentials } from "../translate/credentials.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership } from "../translate/gateway-classes.ts";
@@ -19,10 +21,12 @@ import { gatewayScopes } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+import { serviceOnly } from "./provision/infrastructure.ts";
 import { ownerKey } from "./provision/names.ts";
 import { type Parameters, parametersOf, refOf } from "./provision/parameters.ts";
 import type { FrozenRights, Provision } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
+import { conflictWithClass } from "./provision/tenant-parameters.ts";
 import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
 
@@ -33,6 +37,8 @@ export interface Plan {
   readonly gateways: ReadonlyMap<string, Gateway>;
   /** For the next plan. */
   readonly credentials: SoundCredentials;
+  /** Objects that could not be planned with. */
+  readonly culprits: readonly RejectedResource[];
 }
 
 /** What a controller reads of Secrets and ConfigMaps: what resources name, and parameters. */
@@ -46,20 +52,50 @@ export function controllerObjects(resources: ResourceSet): readonly NamedObject[
   return [...namedObjects(resources), ...parameters];
 }
 
-/** @param before what the last plan knew of credentials. */
-export function planFor(
-  { resources, rejected, unreadable }: Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">,
-  defaults: ProxyDefaults,
-  before: SoundCredentials,
-): Plan {
+type Known = Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">;
+
+/**
+ * Never throws for an object: one that cannot be planned with is left out, and its status says so.
+ *
+ * @param before what the last plan knew of credentials.
+ */
+export function planFor(known: Known, defaults: ProxyDefaults, before: SoundCredentials): Plan {
+  const { value: plan, culprits } = contained(known.resources, (resources) =>
+    planOf({ ...known, resources }, defaults, before),
+  );
+  if (culprits.length === 0) return plan;
+  // Nothing is taken from a Gateway that is not understood.
+  const present = new Set(known.resources.Gateway.map(({ metadata }) => ownerKey(metadata)));
+  const missing = known.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(keyOf(metadata)));
+  const frozen = new Map([
+    ...plan.provision.frozen,
+    ...missing.map(({ metadata }): [string, FrozenRights] => [
+      ownerKey(metadata),
+      { kind: "unknown", namespaces: new Set([metadata.namespace]) },
+    ]),
+  ]);
+  return {
+    ...plan,
+    statuses: withRejected(plan.statuses, culprits),
+    provision: { ...plan.provision, present, frozen },
+    culprits,
+  };
+}
+
+function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefaults, before: SoundCredentials): Plan {
   const judgeParameters = (owner: Gateway | GatewayClass) => {
     const read = parametersOf(owner, resources.ConfigMap);
-    return read.kind === "fault" ? read.message : undefined;
+    if (read.kind === "fault") return read.message;
+    if (owner.kind === "GatewayClass") return undefined;
+    const ofClass = classOf(owner, resources);
+    const readOfClass = ofClass && parametersOf(ofClass, resources.ConfigMap);
+    const parameters = readOfClass?.kind === "parameters" ? readOfClass.parameters : {};
+    return conflictWithClass(read.parameters, parameters, defaults.serviceType);
   };
   const addresses = new AddressGuard({ own: [], refusesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: judged, credentials } = translate(resources, {
     refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
-    environment: clusterEnvironment(judgeParameters),
+    environment: clusterEnvironment({ judgeParameters, limitedInfrastructure: serviceOnly }),
     unreadable,
     before,
   });
@@ -79,6 +115,7 @@ export function planFor(
   return {
     statuses,
     credentials,
+    culprits: [],
     gateways: byName,
     provision: { wanted, present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))), frozen },
   };
@@ -142,12 +179,15 @@ function tenantOf(
   if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed"))))
     return undefined;
   const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
-  const gatewayClass = resources.GatewayClass.find(({ metadata }) => metadata.name === gateway.spec.gatewayClassName);
-  const parameters = [gatewayClass, gateway].flatMap((owner): Parameters[] => {
+  const parameters = [classOf(gateway, resources), gateway].flatMap((owner): Parameters[] => {
     const read = owner && parametersOf(owner, resources.ConfigMap);
     return read?.kind === "parameters" ? [read.parameters] : [];
   });
   return { gateway, uid, ports: [...ports].sort((a, b) => a - b), parameters, defaults };
+}
+
+function classOf({ spec }: Gateway, { GatewayClass }: ResourceSet): GatewayClass | undefined {
+  return GatewayClass.find(({ metadata }) => metadata.name === spec.gatewayClassName);
 }
 
 function setsOf({ metadata: { namespace, name } }: Gateway, { ListenerSet }: ResourceSet): ResourceSet["ListenerSet"] {

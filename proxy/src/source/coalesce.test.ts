@@ -6,8 +6,10 @@ function setup() {
   const clock = new FakeClock();
   const finish: (() => void)[] = [];
   let runs = 0;
+  const failed: unknown[] = [];
   const coalescer = coalesce({
     clock,
+    onFailure: (error, retryMs) => failed.push([error, retryMs]),
     quietMs: 50,
     maxMs: 200,
     action: () => {
@@ -86,5 +88,42 @@ describe("coalesce()", () => {
     await finishAction();
     await closed;
     expect(clock.pendingTimers).toBe(0);
+  });
+
+  test.each([
+    [
+      "throws",
+      () => {
+        throw new Error("odd");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("odd"))],
+  ])("runs an action that %s again, later each time, and at once when asked", async (_, fail) => {
+    const clock = new FakeClock();
+    const failures: number[] = [];
+    let runs = 0;
+    const action = () => {
+      runs++;
+      return fail();
+    };
+    const settled = () => new Promise((resolve) => setImmediate(resolve));
+    const onFailure = (_error: unknown, retryMs: number) => failures.push(retryMs);
+    const coalescer = coalesce({ clock, quietMs: 0, maxMs: 0, action, onFailure });
+    coalescer.poke();
+    for (const ms of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000]) {
+      clock.advance(ms);
+      await settled();
+      clock.advance(0);
+      await settled();
+    }
+    expect(failures).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    coalescer.poke();
+    clock.advance(0);
+    await settled();
+    expect(runs).toBe(8);
+    await coalescer.close();
+    clock.advance(100_000);
+    await settled();
+    expect(runs).toBe(8);
   });
 });

@@ -11,9 +11,14 @@ export interface CoalesceOptions {
   readonly quietMs: number;
   /** How long the first event of a burst waits at most. */
   readonly maxMs: number;
-  /** Never runs twice at once; must not reject. */
-  readonly action: () => Promise<void>;
+  /** Never runs twice at once. Where it throws or rejects it is run again: after 1 s, then later each time, up to 30 s. */
+  readonly action: () => Promise<void> | void;
+  /** Told of each such failure. */
+  readonly onFailure: (error: unknown, retryMs: number) => void;
 }
+
+const firstRetryMs = 1_000;
+const mostRetryMs = 30_000;
 
 export interface Coalescer {
   /** Asks for the action. An event during the action asks for another one after it. */
@@ -22,11 +27,13 @@ export interface Coalescer {
   close(): Promise<void>;
 }
 
-export function coalesce({ clock, quietMs, maxMs, action }: CoalesceOptions): Coalescer {
+export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceOptions): Coalescer {
   let timer: Timer | undefined;
   let firstMs: number | undefined;
   let running: Promise<void> | undefined;
   let isClosed = false;
+  let failures = 0;
+  let retry: Timer | undefined;
 
   function arm(): void {
     const now = clock.monotonicMs();
@@ -40,10 +47,23 @@ export function coalesce({ clock, quietMs, maxMs, action }: CoalesceOptions): Co
     // The running action may have read too early; `firstMs` stays set and it is armed again afterwards.
     if (running !== undefined) return;
     firstMs = undefined;
-    running = action().finally(() => {
+    retry?.cancel();
+    running = attempt().finally(() => {
       running = undefined;
       if (firstMs !== undefined && !isClosed && timer === undefined) arm();
     });
+  }
+
+  async function attempt(): Promise<void> {
+    try {
+      await action();
+      failures = 0;
+    } catch (error) {
+      const retryMs = Math.min(mostRetryMs, firstRetryMs * 2 ** Math.min(failures, 16));
+      failures++;
+      onFailure(error, retryMs);
+      if (!isClosed) retry = clock.setTimer(retryMs, arm);
+    }
   }
 
   return {
@@ -53,7 +73,9 @@ export function coalesce({ clock, quietMs, maxMs, action }: CoalesceOptions): Co
     async close() {
       isClosed = true;
       timer?.cancel();
+      retry?.cancel();
       await running;
+      retry?.cancel();
     },
   };
 }

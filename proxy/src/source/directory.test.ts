@@ -46,7 +46,7 @@ async function open(directory: string) {
     published.push(configuration);
     wake?.();
   };
-  const source = await openDirectorySource({ directory, clock: systemClock, publish });
+  const source = await openDirectorySource({ onFailure: () => undefined, directory, clock: systemClock, publish });
   if (!source.ok) throw new Error(source.problems.map(renderProblem).join("\n"));
   cleanups.push(() => source.value.close());
 
@@ -235,7 +235,7 @@ describe("openDirectorySource()", () => {
     const clock = new FakeClock();
     const directory = path();
     const publish = () => expect.unreachable("nothing can be published");
-    const source = await openDirectorySource({ directory, clock, publish });
+    const source = await openDirectorySource({ onFailure: () => undefined, directory, clock, publish });
     expect(source).toEqual({
       ok: false,
       problems: [{ message: `cannot read the configuration folder "${directory}": ${fault}` }],
@@ -255,7 +255,12 @@ describe("openDirectorySource()", () => {
     const clock = new FakeClock();
     const folder = makeFolder({ "a.yaml": namespace("a") });
     const published: ParsedManifests[] = [];
-    const source = await openDirectorySource({ directory: folder, clock, publish: (it) => published.push(it) });
+    const source = await openDirectorySource({
+      onFailure: () => undefined,
+      directory: folder,
+      clock,
+      publish: (it) => published.push(it),
+    });
     if (!source.ok) return expect.unreachable();
     write(folder, "a.yaml", namespace("a", "2"));
     // Its own look after the folder comes due, and with the quiet time over it reads.
@@ -268,7 +273,12 @@ describe("openDirectorySource()", () => {
     const clock = new FakeClock();
     const folder = makeFolder({ "a.yaml": namespace("a") });
     const published: ParsedManifests[] = [];
-    const source = await openDirectorySource({ directory: folder, clock, publish: (it) => published.push(it) });
+    const source = await openDirectorySource({
+      onFailure: () => undefined,
+      directory: folder,
+      clock,
+      publish: (it) => published.push(it),
+    });
     if (!source.ok) return expect.unreachable();
     write(folder, "a.yaml", namespace("a", "2"));
     await source.value.close();

@@ -11,6 +11,8 @@ import { type FolderWatch, watchFolders } from "./folder-watch.ts";
 import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
 
 export interface DirectorySourceOptions {
+  /** Told when the folder could not be read or its content not taken; it is tried again. */
+  readonly onFailure: (error: unknown) => void;
   readonly directory: string;
   readonly clock: Clock;
   /**
@@ -64,7 +66,7 @@ class WatchedDirectory implements DirectorySource {
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
     const action = async (): Promise<void> => this.take(await this.read());
-    this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action });
+    this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action, onFailure: options.onFailure });
     this.#watcher = watchFolders(() => this.#changes.poke());
     this.#rescan = this.#rescanLater();
   }

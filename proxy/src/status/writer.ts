@@ -125,9 +125,21 @@ export class StatusWriter {
     const resource = resources.find(({ metadata }) => isSame(metadata, object));
     if (resource === undefined) return [];
     this.#withdrawn.delete(key);
-    const desired = desiredOwnStatus(status, this.#written.standing(key, resource), ownedTypes[kind], this.#now());
-    if (desired === undefined) return [];
-    return [this.#task(key, resource, status, () => this.#apply(kind, object, desired))];
+    return this.#contained(key, () => {
+      const desired = desiredOwnStatus(status, this.#written.standing(key, resource), ownedTypes[kind], this.#now());
+      if (desired === undefined) return [];
+      return [this.#task(key, resource, status, () => this.#apply(kind, object, desired))];
+    });
+  }
+
+  /** A status that cannot be compared, as somebody else has written it, keeps no other from being written. */
+  #contained(key: string, make: () => readonly Task[]): readonly Task[] {
+    try {
+      return make();
+    } catch (error) {
+      this.#fail(key, "cannot read the status that stands; it is tried again", error);
+      return [() => Promise.resolve(false)];
+    }
   }
 
   /** Writes our part of a status; what we wrote before and not now goes. Gives the status that stands then. */
@@ -170,13 +182,15 @@ export class StatusWriter {
       const { metadata } = resource;
       const key = renderKey(kind, metadata.namespace, metadata.name);
       const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
-      if (sharedPatch(own, fields, this.#written.standing(key, resource), list, this.#now()) === undefined) return [];
-      const path = resourcePath(types[kind], metadata.namespace, metadata.name);
-      return [
-        this.#task(key, resource, { own, fields }, () =>
-          this.#replaceOurs(path, (standing) => sharedPatch(own, fields, standing, list, this.#now())),
-        ),
-      ];
+      return this.#contained(key, () => {
+        if (sharedPatch(own, fields, this.#written.standing(key, resource), list, this.#now()) === undefined) return [];
+        const path = resourcePath(types[kind], metadata.namespace, metadata.name);
+        return [
+          this.#task(key, resource, { own, fields }, () =>
+            this.#replaceOurs(path, (standing) => sharedPatch(own, fields, standing, list, this.#now())),
+          ),
+        ];
+      });
     });
   }
 

@@ -47,7 +47,7 @@ describe("Gateways in pods of their own", () => {
   test("are refused for parameters that cannot be used", () => {
     const { statuses, binds } = translated(
       gateway("a", parameters),
-      clusterEnvironment(() => "no such ConfigMap"),
+      clusterEnvironment({ judgeParameters: () => "no such ConfigMap" }),
     );
     expect(binds).toEqual([]);
     expect(statuses.gateways[0]?.conditions[0]).toMatchObject({
@@ -67,7 +67,7 @@ spec: {controllerName: gatewayproxy.dev/controller, description: 7}
     expect(translated(refused + gateway("a")).binds).toHaveLength(1);
     const { statuses } = translated(
       refused + gateway("a"),
-      clusterEnvironment((owner) => (isRefusedClass(owner) ? refusedClassMessage : undefined)),
+      clusterEnvironment({ judgeParameters: (owner) => (isRefusedClass(owner) ? refusedClassMessage : undefined) }),
     );
     expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ status: "False", reason: "InvalidParameters" });
   });

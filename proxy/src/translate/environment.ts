@@ -1,6 +1,7 @@
 /** Where the Gateways of a translation live: all in one process, or each in pods of its own. */
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
+import type { Finding } from "./finding.ts";
 
 export interface Environment {
   /**
@@ -10,6 +11,8 @@ export interface Environment {
   readonly isolatesGateways: boolean;
   /** What is wrong with the `parametersRef` of an object that has one, or of a class that is refused; else undefined. */
   readonly judgeParameters: (owner: Gateway | GatewayClass) => string | undefined;
+  /** What of a Gateway's infrastructure has less effect than it seems; default: nothing. */
+  readonly limitedInfrastructure?: (gateway: Gateway) => readonly Finding<"Unserved">[];
 }
 
 /** Gateways share the process and listen where their addresses say; nothing is there that parameters could shape. */
@@ -20,8 +23,8 @@ export const hostEnvironment: Environment = {
 };
 
 /** Gateways in pods. Only who provisions the pods can judge parameters; to everybody else they are good. */
-export function clusterEnvironment(judgeParameters: Environment["judgeParameters"] = () => undefined): Environment {
-  return { isolatesGateways: true, judgeParameters };
+export function clusterEnvironment(judges: Partial<Omit<Environment, "isolatesGateways">> = {}): Environment {
+  return { isolatesGateways: true, judgeParameters: () => undefined, ...judges };
 }
 
 /** What a class that is refused says of parameters is not known. */

@@ -156,7 +156,7 @@ function judgeGateway(
     addresses: refusals.length > 0 ? [] : sockets,
     refusals,
     unusableAddresses,
-    unserved: unservedFields(gateway),
+    unserved: [...unservedFields(gateway), ...(environment.limitedInfrastructure?.(gateway) ?? [])],
   };
 }
 

@@ -66,12 +66,16 @@ export function placeListenerSets(
 function refusalOf(set: ListenerSet, { gateway, refusals }: Parent, labels: NamespaceLabels): PlacedSet["refusal"] {
   if (set.spec.listeners.length === 0) return refusedByParser;
   const path = ["spec", "parentRef"];
-  if (refusals.length > 0) {
-    return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
+  // Another namespace that is not allowed learns nothing else of the Gateway. Whom one allows that the parser refuses is
+  // not known.
+  const isKnown = gateway.spec.listeners.length > 0;
+  const isTold = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
+  if (!allowsSet(gateway, set, labels) && !(isTold && refusals.length > 0)) {
+    const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${set.metadata.namespace}`;
+    return { reason: "NotAllowed", message, path };
   }
-  if (allowsSet(gateway, set, labels)) return undefined;
-  const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${set.metadata.namespace}`;
-  return { reason: "NotAllowed", message, path };
+  if (refusals.length === 0) return undefined;
+  return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
 }
 
 /** Whether a Gateway takes ListenerSets of the namespace of this one. */

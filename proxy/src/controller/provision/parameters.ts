@@ -1,13 +1,14 @@
 /**
  * Parameters of a GatewayClass or a Gateway: a ConfigMap whose keys hold YAML that is merged over the objects we make.
- * Those of the Gateway go over those of its class.
+ * Those of the Gateway go over those of its class, and are confined to what `tenant-parameters.ts` accepts.
  */
-import { parseDocument } from "yaml";
+import { readYaml, type YamlFault } from "../../api/yaml-text.ts";
 import type { ConfigMap } from "../../api/config-map.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayClass } from "../../api/gateway-class.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
 import { isRefusedClass, refusedClassMessage } from "../../translate/environment.ts";
+import { tenantFault } from "./tenant-parameters.ts";
 
 /** What can be shaped; the keys of the ConfigMap. */
 const parameterKeys = [
@@ -26,6 +27,9 @@ export type Parameters = Readonly<Partial<Record<ParameterKey, KubeObject>>>;
 /** Fields by which objects are found and owned, which are ours in every object. */
 const identity = ["apiVersion", "kind", "status"];
 
+/** Characters of one key. A Deployment with every field set has some 10,000. */
+const maxText = 65_536;
+
 export type ReadParameters =
   | { readonly kind: "parameters"; readonly parameters: Parameters }
   /** In one sentence. */
@@ -33,7 +37,7 @@ export type ReadParameters =
 
 const none: ReadParameters = { kind: "parameters", parameters: {} };
 
-/** The parameters that an object names; none where it names none; a fault where it is not known which. */
+/** The parameters that an object names; none where it names none; a fault where it is not known which. Never throws. */
 export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly ConfigMap[]): ReadParameters {
   if (isRefusedClass(owner)) return fault(refusedClassMessage);
   const ref = refOf(owner);
@@ -46,7 +50,7 @@ export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly
   if (namespace === undefined) return fault(`the ConfigMap ${name} of a GatewayClass needs its namespace`);
   const found = configMaps.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
   if (found === undefined) return fault(`ConfigMap ${namespace}/${name} does not exist`);
-  return readParameters(`ConfigMap ${namespace}/${name}`, found.data);
+  return readParameters(found, owner.kind);
 }
 
 interface ParametersRef {
@@ -66,23 +70,37 @@ export function refOf(owner: Gateway | GatewayClass): ParametersRef | undefined 
   return ref === undefined ? undefined : { ...ref, namespace: owner.metadata.namespace };
 }
 
-function readParameters(place: string, data: ConfigMap["data"]): ReadParameters {
+function readParameters({ metadata, data }: ConfigMap, owner: "Gateway" | "GatewayClass"): ReadParameters {
+  const place = `ConfigMap ${metadata.namespace}/${metadata.name}`;
   const parameters: Partial<Record<ParameterKey, KubeObject>> = {};
   for (const [key, text] of Object.entries(data)) {
     const known = parameterKeys.find((each) => each === key);
     if (known === undefined) {
       return fault(`${place}: key ${JSON.stringify(key)} is not known, accepted are ${parameterKeys.join(", ")}`);
     }
-    const document = parseDocument(text);
-    const [error] = document.errors;
-    if (error !== undefined) return fault(`${place}: ${key} is no YAML: ${error.message.split("\n", 1).join("")}`);
-    const value: unknown = document.toJS();
-    if (!isObject(value)) return fault(`${place}: ${key} must be a map of fields`);
-    const taken = identity.find((field) => field in value);
+    const read = readMap(text);
+    if (typeof read === "string") return fault(`${place}: ${key} ${read}`);
+    const taken = identity.find((field) => field in read);
     if (taken !== undefined) return fault(`${place}: ${key}.${taken} cannot be set`);
-    parameters[known] = value;
+    const refused = owner === "Gateway" ? tenantFault(known, read) : undefined;
+    if (refused !== undefined) return fault(`${place}: ${refused}`);
+    parameters[known] = read;
   }
   return { kind: "parameters", parameters };
+}
+
+/** The fields of a YAML text, or what is wrong with it, to follow its name in a sentence. */
+function readMap(text: string): KubeObject | string {
+  if (text.length > maxText) return `has ${text.length} characters, accepted are at most ${maxText}`;
+  const [document, second] = readYaml({ path: "", text });
+  if (document?.kind === "unreadable") return `is no YAML: ${document.faults.map(describeFault).join("; ")}`;
+  if (second !== undefined) return "must be one document";
+  if (!isObject(document?.value)) return "must be a map of fields";
+  return document.value;
+}
+
+function describeFault({ message, location: { line, column } }: YamlFault): string {
+  return `${message.replace(/^invalid YAML: /, "")} at line ${line}, column ${column}`;
 }
 
 function fault(message: string): ReadParameters {

@@ -10,7 +10,8 @@ import type { KubeObject } from "../../kube/object.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway-label.ts";
 import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
-import { type OwnedContent, ownedObject, type OwnedObject } from "./owned-object.ts";
+import { infrastructureOf } from "./infrastructure.ts";
+import { type OwnedContent, type OwnedKind, ownedObject, type OwnedObject } from "./owned-object.ts";
 import type { ParameterKey, Parameters } from "./parameters.ts";
 
 /** What an operator decides for all proxies. */
@@ -48,6 +49,12 @@ const graceSeconds = 60;
 /** How long a pod that is to end goes on serving, so that everybody who sends traffic learns of it. */
 const drainDelay = "5s";
 
+/**
+ * One worker takes 230 to 330 MiB under load (docs/benchmarks.md); the limit leaves room for more workers, whose number
+ * follows it, and for bodies that are held.
+ */
+const proxyResources = { requests: { cpu: "100m", memory: "384Mi" }, limits: { memory: "1Gi" } };
+
 /** Nobody's number; any but 0 would do. */
 const userId = 65_532;
 
@@ -61,10 +68,10 @@ function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
   return { [gatewayNameLabel]: gatewayLabelValue(gateway.metadata.name), [managedByLabel]: managedBy };
 }
 
-/** Labels of every object of a Gateway: those that its infrastructure asks for, and ours over them. */
-export function labelsOf(gateway: Gateway): Readonly<Record<string, string>> {
+/** Labels of an object of a Gateway: those that its infrastructure asks for, and ours over them. */
+export function labelsOf(gateway: Gateway, kind?: OwnedKind): Readonly<Record<string, string>> {
   return {
-    ...gateway.spec.infrastructure?.labels,
+    ...infrastructureOf(gateway, kind === "Service" ? kind : "others").labels,
     ...selectorOf(gateway),
     [gatewayNamespaceLabel]: gateway.metadata.namespace,
     "app.kubernetes.io/name": "gateway-proxy",
@@ -73,12 +80,16 @@ export function labelsOf(gateway: Gateway): Readonly<Record<string, string>> {
 }
 
 /** Metadata of an object in the Gateway's own namespace: it goes when the Gateway does. */
-export function metadataOf({ gateway, uid }: Pick<Tenant, "gateway" | "uid">): Readonly<Record<string, unknown>> {
-  const { apiVersion, kind, metadata, spec } = gateway;
+export function metadataOf(
+  { gateway, uid }: Pick<Tenant, "gateway" | "uid">,
+  of?: OwnedKind,
+): Readonly<Record<string, unknown>> {
+  const { apiVersion, kind, metadata } = gateway;
+  const { annotations } = infrastructureOf(gateway, of === "Service" ? of : "others");
   const owner = { apiVersion, kind, name: metadata.name, uid, controller: true, blockOwnerDeletion: false };
   return {
-    labels: labelsOf(gateway),
-    ...(spec.infrastructure?.annotations && { annotations: spec.infrastructure.annotations }),
+    labels: labelsOf(gateway, of),
+    ...(Object.keys(annotations).length > 0 && { annotations }),
     ownerReferences: [owner],
   };
 }
@@ -109,19 +120,19 @@ export function workloadOf(tenant: Tenant): readonly OwnedObject[] {
 
 /** An object with the parameters of its kind over it; its name, its labels and its owner stay ours. */
 function shaped(tenant: Tenant, kind: OwnedContent["kind"], key: ParameterKey, fields: KubeObject): OwnedObject {
-  const base = { metadata: metadataOf(tenant), ...fields };
+  const base = { metadata: metadataOf(tenant, kind), ...fields };
   const { metadata, ...rest } = tenant.parameters.reduce<KubeObject>(
     (merged, parameters) => mergeObject(merged, parameters[key] ?? {}),
     base,
   );
   const { labels, annotations } = metadata as { labels?: object; annotations?: object };
-  const { ownerReferences } = metadataOf(tenant);
+  const { ownerReferences } = base.metadata;
   return ownedObject({
     kind,
     namespace: tenant.gateway.metadata.namespace,
     name: tenantName(tenant.gateway),
     metadata: {
-      labels: { ...labels, ...labelsOf(tenant.gateway) },
+      labels: { ...labels, ...labelsOf(tenant.gateway, kind) },
       ...(annotations && { annotations }),
       ownerReferences,
     },
@@ -152,14 +163,14 @@ function withoutReplicas(deployment: OwnedObject): OwnedObject {
 
 function deploymentFields(tenant: Tenant): KubeObject {
   const { gateway, defaults } = tenant;
-  const annotations = gateway.spec.infrastructure?.annotations;
+  const { annotations } = infrastructureOf(gateway, "others");
   return {
     spec: {
       replicas: defaults.replicas,
       selector: { matchLabels: selectorOf(gateway) },
       strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
       template: {
-        metadata: { labels: labelsOf(gateway), ...(annotations && { annotations }) },
+        metadata: { labels: labelsOf(gateway), ...(Object.keys(annotations).length > 0 && { annotations }) },
         spec: podSpec(tenant),
       },
     },
@@ -214,7 +225,7 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       { name: "readiness", containerPort: readinessPort, protocol: "TCP" },
     ],
     readinessProbe: { httpGet: { path: "/healthz/ready", port: "readiness" }, periodSeconds: 5 },
-    resources: { requests: { cpu: "100m", memory: "256Mi" } },
+    resources: proxyResources,
     securityContext: {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,

@@ -32,8 +32,20 @@ export function holdResource(object: KubeObject, before: HeldResource | undefine
   // Deleted and made anew while nobody watched: what the other one said went with it.
   const isSameObject = lastGood?.metadata.uid === fieldsOf(object["metadata"])["uid"];
   const sound = isSameObject ? lastGood : undefined;
-  const held = parseHeld(options.keepsStatus ? object : { ...object, status: undefined }, sound);
+  const held = parseContained(options.keepsStatus ? object : { ...object, status: undefined }, sound);
   return before !== undefined && isDeepStrictEqual(held, before) ? before : held;
+}
+
+/** An object that the parser cannot take at all is refused like any other: it must not stop the watch of the others. */
+function parseContained(object: KubeObject, lastGood: Resource | undefined): HeldResource {
+  try {
+    return parseHeld(object, lastGood);
+  } catch (error) {
+    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    const inForce = lastGood === undefined ? "nothing" : "lastSoundVersion";
+    const faults = [{ path: [], message, isUnknownField: false }];
+    return { resource: lastGood, rejected: { object, faults, inForce }, unknownFields: [] };
+  }
 }
 
 function parseHeld(object: KubeObject, lastGood: Resource | undefined): HeldResource {

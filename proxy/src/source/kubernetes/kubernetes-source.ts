@@ -84,16 +84,16 @@ class Source implements KubernetesSource {
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, { readonly watch: ResourceWatch; readonly sinceMs: number }>();
   #published: KubernetesConfiguration | undefined;
+  /** Since when a change is held back for objects that are not read yet. */
+  #heldSinceMs: number | undefined;
   #lookAgain: Timer | undefined;
   #isClosed = false;
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
-    const action = (): Promise<void> => {
-      this.#rebuild();
-      return Promise.resolve();
-    };
-    this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action });
+    const onFailure = (error: unknown, retryMs: number) =>
+      options.log.error({ err: error, retryMs }, "cannot take the configuration; the last one stays in force");
+    this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(collectionPaths(kind))]));
   }
 
@@ -120,11 +120,15 @@ class Source implements KubernetesSource {
   }
 
   #rebuild(): void {
-    const { select, namedObjects, publish } = this.#options;
+    const { select, namedObjects } = this.#options;
     if (this.#isClosed || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
     const selected = select(resourceSet(resourcesOf(this.#whole.values())));
     this.#watchNamed(namedObjects(selected));
-    if (this.#waitsForNamed()) return;
+    if (this.#waitsForNamed()) {
+      this.#withdraw(selected);
+      return;
+    }
+    this.#heldSinceMs = undefined;
     const watches = [...this.#whole.values(), ...Array.from(this.#named.values(), ({ watch }) => watch)];
     const { Secret, ConfigMap } = resourceSet(resourcesOf(watches));
     const held = watches.flatMap(({ objects }) => [...objects.values()]);
@@ -138,10 +142,21 @@ class Source implements KubernetesSource {
       unreadable: this.#unreadable(),
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
+    this.#publish(configuration);
+  }
+
+  #publish(configuration: KubernetesConfiguration): void {
     // Most changes of a cluster concern none of our resources. What did not change is the same object: this is cheap.
     if (isDeepStrictEqual(configuration, this.#published)) return;
     this.#published = configuration;
-    publish(configuration);
+    this.#options.publish(configuration);
+  }
+
+  /** Puts the grants of now in force at once: what is held back must not keep a permission that is withdrawn. */
+  #withdraw({ ReferenceGrant }: ResourceSet): void {
+    if (this.#published === undefined) return;
+    const { resources } = this.#published;
+    this.#publish({ ...this.#published, resources: { ...resources, ReferenceGrant } });
   }
 
   /** Watches what is named now, and nothing else. */
@@ -159,14 +174,21 @@ class Source implements KubernetesSource {
     }
   }
 
-  /** True while an object that has just been named may yet be read; looks again when that has taken long enough. */
+  /**
+   * True while an object that has just been named may yet be read; looks again when that has taken long enough. Whoever
+   * names a new object again and again holds nothing back for longer.
+   */
   #waitsForNamed(): boolean {
     const { clock } = this.#options;
     const now = clock.monotonicMs();
     const since = [...this.#named.values()].filter(({ watch: { state } }) => isUnread(state));
-    const leftMs = Math.max(0, ...since.map(({ sinceMs }) => sinceMs + namedWaitMs - now));
     this.#lookAgain?.cancel();
-    if (leftMs === 0) return false;
+    const waits = since.some(({ sinceMs }) => sinceMs + namedWaitMs > now);
+    if (!waits) return false;
+    this.#heldSinceMs ??= now;
+    const latest = Math.max(...since.map(({ sinceMs }) => sinceMs + namedWaitMs));
+    const leftMs = Math.min(latest, this.#heldSinceMs + namedWaitMs) - now;
+    if (leftMs <= 0) return false;
     this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.poke());
     return true;
   }

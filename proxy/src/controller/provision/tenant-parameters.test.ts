@@ -1,0 +1,363 @@
+/**
+ * That a Gateway's own parameters cannot decide what runs: whatever is accepted of them, pods keep to the Pod Security
+ * Standard "restricted", and image, command and account stay the controller's.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { stringify } from "yaml";
+import { parseManifests } from "../../api/parse-manifests.ts";
+import type { KubeObject } from "../../kube/object.ts";
+import { noCredentials } from "../../translate/credentials.ts";
+import { planFor } from "../plan.ts";
+import type { ProxyDefaults } from "./workload.ts";
+
+const defaults: ProxyDefaults = {
+  image: "proxy:1",
+  imagePullPolicy: "IfNotPresent",
+  replicas: 2,
+  serviceType: "NodePort",
+  clusterRole: "gateway-proxy-proxy",
+  hasNetworkPolicy: false,
+  allowedAddresses: [],
+};
+
+/** @param data of the Gateway's ConfigMap, as texts. */
+function planWith(
+  data: Readonly<Record<string, string>>,
+  ofClass: Readonly<Record<string, string>> = {},
+  infrastructure = {},
+) {
+  const objects = [
+    {
+      apiVersion: "gateway.networking.k8s.io/v1",
+      kind: "GatewayClass",
+      metadata: { name: "ours" },
+      spec: {
+        controllerName: "gatewayproxy.dev/controller",
+        parametersRef: { group: "", kind: "ConfigMap", name: "of-class", namespace: "operator" },
+      },
+    },
+    { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "of-class", namespace: "operator" }, data: ofClass },
+    { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "shape", namespace: "infra" }, data },
+    {
+      apiVersion: "gateway.networking.k8s.io/v1",
+      kind: "Gateway",
+      metadata: { name: "web", namespace: "infra", uid: "u" },
+      spec: {
+        gatewayClassName: "ours",
+        infrastructure: { parametersRef: { group: "", kind: "ConfigMap", name: "shape" }, ...infrastructure },
+        listeners: [{ name: "http", port: 80, protocol: "HTTP" }],
+      },
+    },
+  ];
+  const text = objects.map((each) => JSON.stringify(each)).join("\n---\n");
+  const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
+  if (problems.length > 0) throw new Error(JSON.stringify(problems));
+  const plan = planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials);
+  const accepted = plan.statuses.gateways[0]?.conditions.find(({ type }) => type === "Accepted");
+  const body = (kind: string) => plan.provision.wanted.find((each) => each.kind === kind)?.body;
+  return { accepted, body };
+}
+
+interface PodSpec {
+  readonly [field: string]: unknown;
+  readonly containers: readonly KubeObject[];
+}
+
+/** Pods of a Deployment. */
+function podOf(deployment: KubeObject | undefined): { readonly metadata: KubeObject; readonly spec: PodSpec } {
+  const { template } = deployment?.["spec"] as { template: { metadata: KubeObject; spec: PodSpec } };
+  return template;
+}
+
+/** The container of a Gateway without parameters. */
+const untouched = podOf(planWith({}).body("Deployment")).spec.containers[0] ?? {};
+
+/** What in a pod breaks the Pod Security Standard "restricted", or changes what runs. */
+function violations({ metadata, spec }: ReturnType<typeof podOf>): readonly string[] {
+  const { securityContext, volumes, serviceAccountName } = spec;
+  const [container] = spec.containers;
+  const pod = securityContext as KubeObject;
+  const own = container?.["securityContext"] as KubeObject | undefined;
+  const kinds = (volumes as readonly KubeObject[])
+    .flatMap((volume) => Object.keys(volume))
+    .filter((key) => key !== "name");
+  const annotations = Object.keys((metadata["annotations"] as object | undefined) ?? {});
+  const rules: Readonly<Record<string, boolean>> = {
+    hostNamespaces: ["hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases"].every(
+      (field) => !(field in spec),
+    ),
+    oneContainer: spec.containers.length === 1 && !("initContainers" in spec) && !("ephemeralContainers" in spec),
+    image: container?.["image"] === "proxy:1",
+    command:
+      JSON.stringify([container?.["command"], (container?.["args"] as string[])[2]]) ===
+      '[["node","proxy/src/main.ts"],"infra/web"]',
+    env: JSON.stringify(container?.["env"]) === JSON.stringify(untouched["env"]) && !("envFrom" in (container ?? {})),
+    account: serviceAccountName === "web-ours" && !("serviceAccount" in spec),
+    volumes: kinds.every((kind) => kind === "emptyDir"),
+    nonRoot: pod["runAsNonRoot"] === true && pod["runAsUser"] === 65_532,
+    seccomp: (pod["seccompProfile"] as KubeObject)["type"] === "RuntimeDefault",
+    escalation:
+      own?.["allowPrivilegeEscalation"] === false && !("privileged" in own) && own["readOnlyRootFilesystem"] === true,
+    capabilities: JSON.stringify(own?.["capabilities"]) === '{"drop":["ALL"]}',
+    ports: (container?.["ports"] as readonly KubeObject[]).every((port) => !("hostPort" in port)),
+    node:
+      !("nodeName" in spec) &&
+      !("priorityClassName" in spec) &&
+      !("runtimeClassName" in spec) &&
+      !("schedulerName" in spec),
+    injection: annotations.every((key) => !key.includes("/") || key.startsWith("prometheus.io/")),
+    memory: "limits" in (container?.["resources"] as object),
+  };
+  return Object.entries(rules).flatMap(([rule, holds]) => (holds ? [] : [rule]));
+}
+
+const evil: readonly [string, KubeObject][] = [
+  ["image", { containers: [{ name: "proxy", image: "evil" }] }],
+  ["command", { containers: [{ name: "proxy", command: ["sh"] }] }],
+  ["args", { containers: [{ name: "proxy", args: ["--kubernetes"] }] }],
+  ["env", { containers: [{ name: "proxy", env: [{ name: "NODE_OPTIONS", value: "--import=data:," }] }] }],
+  ["a container of his own", { containers: [{ name: "evil", image: "evil" }] }],
+  ["an init container", { initContainers: [{ name: "evil", image: "evil" }] }],
+  ["hostPath", { volumes: [{ name: "tmp", hostPath: { path: "/" } }] }],
+  ["the account", { serviceAccountName: "other" }],
+  ["the old account", { serviceAccount: "other" }],
+  ["root", { securityContext: { runAsUser: 0 } }],
+  ["no security context", { securityContext: null }],
+  ["nothing of the container", { containers: null }],
+  ["hostNetwork", { hostNetwork: true }],
+  ["hostPID", { hostPID: true }],
+  ["a node", { nodeName: "control-plane" }],
+  ["a priority", { priorityClassName: "system-cluster-critical" }],
+  ["host aliases", { hostAliases: [{ ip: "127.0.0.1", hostnames: ["a"] }] }],
+  ["a device", { containers: [{ name: "proxy", resources: { limits: { "nvidia.com/gpu": 1 } } }] }],
+  [
+    "others' pods",
+    {
+      affinity: {
+        podAntiAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: "zone", namespaceSelector: {} }],
+        },
+      },
+    },
+  ],
+];
+
+const inPod = (spec: unknown) => stringify({ spec: { template: { spec } } });
+
+describe("a Gateway's own parameters", () => {
+  test.each(evil)("cannot set %s", (_, spec) => {
+    const { accepted, body } = planWith({ deployment: inPod(spec) });
+    expect(accepted).toMatchObject({ status: "False", reason: "InvalidParameters" });
+    expect(accepted?.message).toMatch(
+      /^ConfigMap infra\/shape: deployment\.spec\.template\.spec.*for the parameters of the GatewayClass$/,
+    );
+    expect(body("Deployment")).toBeUndefined();
+  });
+
+  test.each([
+    ["the selector", "deployment", { spec: { selector: { matchLabels: { a: "b" } } } }],
+    ["nothing of the template", "deployment", { spec: { template: null } }],
+    [
+      "an annotation that injects a container",
+      "deployment",
+      { spec: { template: { metadata: { annotations: { "sidecar.istio.io/inject": "true" } } } } },
+    ],
+    ["externalIPs", "service", { spec: { externalIPs: ["8.8.8.8"] } }],
+    ["ExternalName", "service", { spec: { type: "ExternalName", externalName: "a.test" } }],
+    ["whose pods it selects", "service", { spec: { selector: { app: "other" } } }],
+    ["a cluster address", "service", { spec: { clusterIP: "10.96.0.1" } }],
+    ["a type that its class does not have", "service", { spec: { type: "LoadBalancer" } }],
+    ["a cloud identity", "serviceAccount", { metadata: { annotations: { "eks.amazonaws.com/role-arn": "a" } } }],
+    ["a budget that keeps nodes from being drained", "podDisruptionBudget", { spec: { maxUnavailable: 0 } }],
+    ["another target of the autoscaler", "horizontalPodAutoscaler", { spec: { scaleTargetRef: { name: "other" } } }],
+    ["any number of replicas", "deployment", { spec: { replicas: 100_000 } }],
+  ])("cannot set %s", (_, key, fields) => {
+    const { accepted, body } = planWith({ [key]: stringify(fields) });
+    expect(accepted).toMatchObject({ status: "False", reason: "InvalidParameters" });
+    expect(body("Deployment")).toBeUndefined();
+  });
+
+  test("cannot undo where the class puts pods, and the class may set everything", () => {
+    const ofClass = { deployment: inPod({ nodeSelector: { pool: "edge" }, hostNetwork: true }) };
+    const { accepted, body } = planWith({ deployment: inPod({ nodeSelector: { pool: "control" } }) }, ofClass);
+    expect(accepted?.message).toContain("deployment.spec.template.spec.nodeSelector is set by the GatewayClass");
+    expect(body("Deployment")).toBeUndefined();
+    expect(podOf(planWith({ deployment: "spec: {replicas: 3}" }, ofClass).body("Deployment")).spec).toMatchObject({
+      hostNetwork: true,
+      nodeSelector: { pool: "edge" },
+    });
+  });
+
+  test("name the field and what is accepted", () => {
+    const { accepted } = planWith({ deployment: "spec: {replicas: many}" });
+    expect(accepted?.message).toBe(
+      'ConfigMap infra/shape: deployment.spec.replicas: found "many", accepted is an integer from 0 to 100; ' +
+        "what is not accepted here is for the parameters of the GatewayClass",
+    );
+  });
+
+  const quantity = fc.constantFrom("100m", "1", 2, "512Mi");
+  const good = fc.record(
+    {
+      deployment: fc.record(
+        {
+          replicas: fc.integer({ min: 0, max: 100 }),
+          minReadySeconds: fc.nat(100),
+          template: fc.record(
+            {
+              metadata: fc.record({
+                labels: fc.constant({ team: "blue" }),
+                annotations: fc.constant({ "prometheus.io/scrape": "true" }),
+              }),
+              spec: fc.record(
+                {
+                  nodeSelector: fc.constant({ zone: "a" }),
+                  tolerations: fc.constant([{ operator: "Exists" }]),
+                  affinity: fc.constant({ nodeAffinity: { any: {} } }),
+                  topologySpreadConstraints: fc.constant([{ topologyKey: "zone", maxSkew: 1 }]),
+                  containers: fc.constant(undefined).chain(() =>
+                    fc.tuple(
+                      fc.record({
+                        name: fc.constant("proxy"),
+                        resources: fc.record({ limits: fc.record({ memory: quantity }) }),
+                      }),
+                    ),
+                  ),
+                },
+                { requiredKeys: [] },
+              ),
+            },
+            { requiredKeys: [] },
+          ),
+        },
+        { requiredKeys: [] },
+      ),
+      service: fc.record(
+        { type: fc.constantFrom("ClusterIP", "NodePort"), ports: fc.constant([{ port: 80, nodePort: 30080 }]) },
+        { requiredKeys: [] },
+      ),
+      podDisruptionBudget: fc.record({ maxUnavailable: fc.constantFrom(1, "50%") }),
+      horizontalPodAutoscaler: fc.record({ maxReplicas: fc.integer({ min: 1, max: 100 }) }),
+    },
+    { requiredKeys: [] },
+  );
+
+  test("leave pods restricted, whatever of them is accepted", () => {
+    let acceptedCount = 0;
+    fc.assert(
+      fc.property(good, fc.option(fc.constantFrom(...evil), { nil: undefined }), fc.boolean(), (fields, bad, isBad) => {
+        const { template, ...rest } = { template: undefined, ...fields.deployment };
+        const spec = isBad && bad !== undefined ? { ...template?.spec, ...bad[1] } : template?.spec;
+        const all = {
+          ...fields,
+          deployment: { ...rest, ...(template && { template: { ...template, ...(spec && { spec }) } }) },
+        };
+        const data = Object.fromEntries(Object.entries(all).map(([key, each]) => [key, stringify({ spec: each })]));
+        const { accepted, body } = planWith(data);
+        if (accepted?.status !== "True") {
+          expect(isBad).toBe(true);
+          return;
+        }
+        acceptedCount++;
+        expect(violations(podOf(body("Deployment")))).toEqual([]);
+      }),
+      { numRuns: 150 },
+    );
+    expect(acceptedCount).toBeGreaterThan(50);
+  });
+
+  test("of any text are read or refused, and never throw", () => {
+    const piece = fc.constantFrom(
+      ...[
+        "spec:",
+        " {",
+        "}",
+        "[",
+        "]",
+        "*nothing",
+        "&a",
+        "*a",
+        "<<: *a",
+        "- ",
+        "\n",
+        "  ",
+        ": ",
+        "!!js/function",
+        "!!binary ",
+        "%TAG",
+        "---\n",
+        "...\n",
+      ],
+      ...[
+        "replicas: 3",
+        "null",
+        "? ",
+        "|",
+        ">",
+        "'",
+        '"',
+        "\t",
+        "\0",
+        "__proto__: {a: 1}",
+        "constructor: 1",
+        "kind",
+        "a: &a [*a]",
+      ],
+    );
+    const text = fc.oneof(
+      fc.array(piece, { maxLength: 30 }).map((pieces) => pieces.join("")),
+      fc.string(),
+    );
+    const key = fc.constantFrom("deployment", "service", "podDisruptionBudget", "horizontalPodAutoscaler");
+    fc.assert(
+      fc.property(key, text, fc.boolean(), (known, value, isOfClass) => {
+        const data = { [known]: value };
+        const { accepted } = isOfClass ? planWith({}, data) : planWith(data);
+        expect(accepted?.reason).toMatch(/^(Accepted|InvalidParameters)$/);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test.each([
+    ["an alias of nothing", "spec: *nothing", /service is no YAML: .*alias.* at line 1, column 7/],
+    ["an alias bomb", bomb(), /service is no YAML: .*alias count/],
+    ["a cycle", "spec: &a {b: *a}", /service is no YAML: text is nested deeper than 64 levels/],
+    ["depth", `spec: ${"[".repeat(20_000)}`, /service is no YAML: /],
+    ["size", `# ${"x".repeat(70_000)}\nspec: {}`, /service has 70011 characters, accepted are at most 65536/],
+    ["two documents", "spec: {}\n---\nspec: {}", /service must be one document/],
+  ])("are refused for %s", (_, service, message) => {
+    expect(planWith({ service }).accepted).toMatchObject({
+      reason: "InvalidParameters",
+      message: expect.stringMatching(message) as string,
+    });
+  });
+});
+
+function bomb(): string {
+  const lines = Array.from(
+    { length: 20 },
+    (_, index) => `a${index}: &a${index} [${index === 0 ? "x" : `*a${index - 1}, *a${index - 1}, *a${index - 1}`}]`,
+  );
+  return lines.join("\n");
+}
+
+test("labels and annotations that mean something to other controllers are put on the Service alone", () => {
+  const annotations = {
+    "sidecar.istio.io/inject": "true",
+    "service.beta.kubernetes.io/aws-load-balancer-scheme": "internal",
+    note: "a",
+  };
+  const { accepted, body } = planWith({}, {}, { annotations, labels: { "istio.io/rev": "x", team: "blue" } });
+  expect(accepted).toMatchObject({ status: "True" });
+  expect(accepted?.message).toContain("sidecar.istio.io/inject");
+  const on = (kind: string) => body(kind)?.["metadata"] as { annotations?: object; labels: object };
+  expect(on("Service").annotations).toEqual(annotations);
+  expect(on("Service").labels).toMatchObject({ "istio.io/rev": "x", team: "blue" });
+  for (const kind of ["Deployment", "ServiceAccount", "PodDisruptionBudget"]) {
+    expect(on(kind).annotations).toEqual({ note: "a" });
+    expect(on(kind).labels).not.toHaveProperty("istio.io/rev");
+  }
+  expect(podOf(body("Deployment")).metadata["annotations"]).toEqual({ note: "a" });
+});

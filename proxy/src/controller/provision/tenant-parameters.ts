@@ -1,0 +1,195 @@
+/**
+ * What a Gateway's own parameters may set. Whoever writes a Gateway need not be allowed to make pods, so this is a list
+ * of what is accepted: how many proxies run, where, with how much of what, and how their Service is reached. Everything
+ * that decides what runs in a pod, and as whom, is for the parameters of the GatewayClass.
+ */
+import * as z from "zod";
+import { describeIssue, renderPath } from "../../api/issue.ts";
+import { anyText, integer, labelSelector, leaf, list, portNumber, strictObject, textMap } from "../../api/schema.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
+import { isTenantMetadata } from "./infrastructure.ts";
+import type { ParameterKey, Parameters } from "./parameters.ts";
+
+/** Of one Gateway; a ResourceQuota of its namespace bounds all of them. */
+const maxReplicas = 100;
+
+const metadata = strictObject({ labels: textMap.optional(), annotations: textMap.optional() });
+
+/** Keys on pods and what makes them are read by other controllers, some of which add containers and volumes. */
+const podMetadata = metadata.superRefine((value, context) => {
+  for (const [field, map] of Object.entries(value)) {
+    for (const key of Object.keys(map ?? {})) {
+      if (isTenantMetadata(key)) continue;
+      const accepted = "a key without a prefix, or with the prefix app.kubernetes.io or prometheus.io";
+      context.addIssue({ code: "custom", path: [field, key], params: { accepted }, input: key });
+    }
+  }
+});
+
+const quantity = leaf<string | number>("a quantity such as 500m or 1Gi", (value) =>
+  typeof value === "number" ? value >= 0 : typeof value === "string" && /^\d+(\.\d+)?(m|k|[KMGT]i?)?$/.test(value),
+);
+
+const quantities = strictObject({
+  cpu: quantity.optional(),
+  memory: quantity.optional(),
+  "ephemeral-storage": quantity.optional(),
+});
+
+const amount = leaf<string | number>("a number from 1, or a percentage from 1%", (value) =>
+  typeof value === "number" ? Number.isInteger(value) && value > 0 : isPercentage(value),
+);
+
+function isPercentage(value: unknown): boolean {
+  return typeof value === "string" && /^([1-9]\d?|100)%$/.test(value);
+}
+
+const someFields = leaf<KubeObject>("a map of fields", isObject);
+
+/** Without namespaces: a required anti-affinity to the pods of others would keep those from being scheduled. */
+const podAffinityTerm = strictObject({
+  topologyKey: anyText,
+  labelSelector: labelSelector.optional(),
+  matchLabelKeys: list(anyText, { max: 16 }).optional(),
+  mismatchLabelKeys: list(anyText, { max: 16 }).optional(),
+});
+
+const podAffinity = strictObject({
+  requiredDuringSchedulingIgnoredDuringExecution: list(podAffinityTerm, { max: 16 }).optional(),
+  preferredDuringSchedulingIgnoredDuringExecution: list(strictObject({ weight: integer(1, 100), podAffinityTerm }), {
+    max: 16,
+  }).optional(),
+});
+
+const scheduling = {
+  nodeSelector: textMap.optional(),
+  tolerations: list(
+    strictObject({
+      key: anyText.optional(),
+      operator: z.enum(["Exists", "Equal"]).optional(),
+      value: anyText.optional(),
+      effect: z.enum(["NoSchedule", "PreferNoSchedule", "NoExecute"]).optional(),
+      tolerationSeconds: integer(0, 86_400).optional(),
+    }),
+    { max: 32 },
+  ).optional(),
+  affinity: strictObject({
+    nodeAffinity: someFields.optional(),
+    podAffinity: podAffinity.optional(),
+    podAntiAffinity: podAffinity.optional(),
+  }).optional(),
+  topologySpreadConstraints: list(
+    strictObject({
+      topologyKey: anyText,
+      maxSkew: integer(1, 1_000).optional(),
+      minDomains: integer(1, 1_000).optional(),
+      whenUnsatisfiable: z.enum(["DoNotSchedule", "ScheduleAnyway"]).optional(),
+      labelSelector: labelSelector.optional(),
+      matchLabelKeys: list(anyText, { max: 16 }).optional(),
+      nodeAffinityPolicy: z.enum(["Honor", "Ignore"]).optional(),
+      nodeTaintsPolicy: z.enum(["Honor", "Ignore"]).optional(),
+    }),
+    { max: 16 },
+  ).optional(),
+};
+
+const container = strictObject({
+  name: z.enum(["proxy"]),
+  resources: strictObject({ requests: quantities.optional(), limits: quantities.optional() }).optional(),
+});
+
+const serviceTypes = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
+
+const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
+  deployment: strictObject({
+    metadata: podMetadata.optional(),
+    spec: strictObject({
+      replicas: integer(0, maxReplicas).optional(),
+      minReadySeconds: integer(0, 3_600).optional(),
+      progressDeadlineSeconds: integer(1, 86_400).optional(),
+      revisionHistoryLimit: integer(0, 100).optional(),
+      strategy: strictObject({
+        rollingUpdate: strictObject({ maxSurge: amount.optional(), maxUnavailable: amount.optional() }).optional(),
+      }).optional(),
+      template: strictObject({
+        metadata: podMetadata.optional(),
+        spec: strictObject({
+          ...scheduling,
+          terminationGracePeriodSeconds: integer(10, 3_600).optional(),
+          containers: list(container, { max: 1 }).optional(),
+        }).optional(),
+      }).optional(),
+    }).optional(),
+  }),
+  service: strictObject({
+    metadata: metadata.optional(),
+    spec: strictObject({
+      type: z.enum(serviceTypes).optional(),
+      clusterIP: z.enum(["None"]).optional(),
+      ports: list(strictObject({ port: portNumber, nodePort: portNumber.optional() }), { max: 128 }).optional(),
+      externalTrafficPolicy: z.enum(["Cluster", "Local"]).optional(),
+      internalTrafficPolicy: z.enum(["Cluster", "Local"]).optional(),
+      trafficDistribution: anyText.optional(),
+      loadBalancerSourceRanges: list(anyText, { max: 1_000 }).optional(),
+      allocateLoadBalancerNodePorts: z.boolean().optional(),
+      sessionAffinity: z.enum(["None", "ClientIP"]).optional(),
+      sessionAffinityConfig: someFields.optional(),
+      ipFamilies: list(z.enum(["IPv4", "IPv6"]), { max: 2 }).optional(),
+      ipFamilyPolicy: z.enum(["SingleStack", "PreferDualStack", "RequireDualStack"]).optional(),
+    }).optional(),
+  }),
+  podDisruptionBudget: strictObject({
+    metadata: podMetadata.optional(),
+    // Never none: a node could not be drained. minAvailable could say the same.
+    spec: strictObject({
+      maxUnavailable: amount.optional(),
+      unhealthyPodEvictionPolicy: z.enum(["IfHealthyBudget", "AlwaysAllow"]).optional(),
+    }).optional(),
+  }),
+  horizontalPodAutoscaler: strictObject({
+    metadata: podMetadata.optional(),
+    spec: strictObject({
+      minReplicas: integer(1, maxReplicas).optional(),
+      maxReplicas: integer(1, maxReplicas).optional(),
+      metrics: list(someFields, { max: 16 }).optional(),
+      behavior: someFields.optional(),
+    }).optional(),
+  }),
+};
+
+/** Why a Gateway's own parameters cannot have these fields, in one sentence; undefined where they can. */
+export function tenantFault(key: ParameterKey, fields: KubeObject): string | undefined {
+  const elsewhere = "what is not accepted here is for the parameters of the GatewayClass";
+  const schema = schemas[key];
+  if (schema === undefined) return `${key} cannot be set by a Gateway; ${elsewhere}`;
+  const parsed = schema.safeParse(fields, { reportInput: true });
+  if (parsed.success) return undefined;
+  const faults = parsed.error.issues.slice(0, 5).map((issue) => {
+    const { path, message } = describeIssue(issue, true);
+    return `${renderPath([key, ...path])}: ${message}`;
+  });
+  return `${faults.join("; ")}; ${elsewhere}`;
+}
+
+/**
+ * Why a Gateway's own parameters cannot stand beside those of its class, in one sentence: they may expose its Service
+ * no further than the class does, and where the class says on which nodes proxies run, that is decided.
+ *
+ * @param type of the Services of a class that names none.
+ */
+export function conflictWithClass(own: Parameters, ofClass: Parameters, type: string): string | undefined {
+  const widest = fieldsOf(ofClass.service?.["spec"])["type"] ?? type;
+  const asked = fieldsOf(own.service?.["spec"])["type"];
+  const rank = (each: unknown) => serviceTypes.findIndex((known) => known === each);
+  if (typeof asked === "string" && rank(asked) > rank(widest)) {
+    const accepted = serviceTypes.slice(0, rank(widest) + 1).join(", ");
+    return `service.spec.type: found "${asked}", accepted by the GatewayClass is ${accepted}`;
+  }
+  const [podsOfClass, pods] = [ofClass, own].map(({ deployment }) =>
+    fieldsOf(fieldsOf(fieldsOf(deployment?.["spec"])["template"])["spec"]),
+  );
+  const taken = Object.keys(scheduling).find(
+    (field) => podsOfClass?.[field] !== undefined && pods?.[field] !== undefined,
+  );
+  return taken && `deployment.spec.template.spec.${taken} is set by the GatewayClass, and cannot be changed`;
+}
