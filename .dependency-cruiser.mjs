@@ -39,7 +39,7 @@ const proxy = {
   admin: {
     layers: ["api", "ir", "cel", "status", "policy", "telemetry", "upstream/endpoint-state.ts"],
     packages: [],
-    core: ["http", "net", "crypto", "fs", "path", "v8"],
+    core: ["events", "http", "net", "crypto", "fs", "fs/promises", "path", "v8"],
   },
   server: {
     layers: ["ir", "cel", "regex", "routing", "filters", "policy", "llm", "upstream", "telemetry"],

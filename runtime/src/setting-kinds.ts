@@ -91,6 +91,25 @@ export const socketAddress: SettingKind<SocketAddress> = {
   },
 };
 
+/** A Unix socket to listen at. */
+export interface UnixAddress {
+  /** Of its file. */
+  readonly path: string;
+}
+
+/** `unix:/path`, or what `socketAddress` takes. */
+export const listenAddress: SettingKind<SocketAddress | UnixAddress> = {
+  placeholder: "HOST:PORT|unix:PATH",
+  accepted: `${socketAddress.accepted}, or unix:/path of a socket`,
+  parse: (value) =>
+    /^unix:\/[^\0]+$/.test(value) ? { path: value.slice("unix:".length) } : socketAddress.parse(value),
+};
+
+/** As `listenAddress` reads it. */
+export function renderListenAddress(address: SocketAddress | UnixAddress): string {
+  return "path" in address ? `unix:${address.path}` : renderSocketAddress(address);
+}
+
 /** IP addresses with ports, separated by commas: `127.0.0.1:8081,[::1]:8081`. */
 export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
   placeholder: "IP:PORT,…",

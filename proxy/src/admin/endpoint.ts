@@ -48,7 +48,7 @@ export interface EventSink {
 
 export interface AdminRefusal {
   readonly kind: "refused";
-  readonly status: 400 | 403 | 404 | 405 | 429 | 500 | 503;
+  readonly status: 400 | 401 | 403 | 404 | 405 | 429 | 500 | 503;
   /** What was asked and why it was refused. */
   readonly error: string;
   /** What is accepted. */

@@ -2,18 +2,22 @@
  * The admin server over HTTP: checks who asks, finds the endpoint, and writes its answer. Every refusal is JSON
  * `{error, hint}`. What the endpoints do is theirs.
  */
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { AdminError } from "@gatewayproxy/admin-api/error";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import { type AdminAnswer, type AdminEndpoint, type AdminMethod, adminMethods, refuse } from "./endpoint.ts";
 import { sendEvents } from "./event-stream.ts";
-import { findIntrusion } from "./guard.ts";
+import { findIntrusion, findStranger, readToken } from "./guard.ts";
 import { findUnknown } from "./parameters.ts";
 
 export interface AdminServerOptions {
-  readonly address: SocketAddress;
+  readonly address: SocketAddress | UnixAddress;
+  /** Every request must bring the token in this file; absent: none. */
+  readonly tokenFile?: string;
   /** Hosts to allow besides localhost and loopback addresses. */
   readonly hosts: readonly string[];
   readonly endpoints: readonly AdminEndpoint[];
@@ -24,18 +28,17 @@ export interface AdminServerOptions {
 
 export interface AdminServer {
   /** Where it listens; tells what port 0 became. */
-  readonly address: SocketAddress;
+  readonly address: SocketAddress | UnixAddress;
   /** Breaks off what is under way. */
   close(): Promise<void>;
 }
 
-/** Rejects with Node's error when the address cannot be listened on. */
+/** Rejects when the address cannot be listened on, or the token cannot be read. */
 export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
+  if (options.tokenFile !== undefined) await readToken(options.tokenFile);
   const server = createServer((request, response) => void serve(options, request, response));
-  await listen(server, options.address);
-  const { address: host, port } = server.address() as AddressInfo; // a TCP server that listens has one
   return {
-    address: { host, port },
+    address: await listen(server, options.address),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -44,11 +47,21 @@ export async function openAdminServer(options: AdminServerOptions): Promise<Admi
   };
 }
 
-function listen(server: Server, { host, port }: SocketAddress): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port }, resolve);
-  });
+async function listen(server: Server, address: AdminServer["address"]): Promise<AdminServer["address"]> {
+  if ("path" in address) await removeStaleSocket(address.path);
+  const listening = once(server, "listening");
+  if ("path" in address) {
+    // Only the owner may connect, from the first moment on: the socket's file is made within this call.
+    const before = process.umask(0o177);
+    server.listen(address.path);
+    process.umask(before);
+    await listening;
+    return address;
+  }
+  server.listen(address);
+  await listening;
+  const { address: host, port } = server.address() as AddressInfo; // a TCP server that listens has one
+  return { host, port };
 }
 
 async function serve(options: AdminServerOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -66,12 +79,14 @@ async function serve(options: AdminServerOptions, request: IncomingMessage, resp
 }
 
 async function answer(
-  { endpoints, hosts, files }: AdminServerOptions,
+  { endpoints, hosts, files, tokenFile }: AdminServerOptions,
   { url = "/", method = "", headers }: IncomingMessage,
   signal: AbortSignal,
 ): Promise<AdminAnswer> {
-  const intrusion = findIntrusion(headers, hosts);
+  const intrusion = findIntrusion(headers, hosts, tokenFile !== undefined);
   if (intrusion !== undefined) return intrusion;
+  const stranger = tokenFile === undefined ? undefined : await findStranger(headers, tokenFile);
+  if (stranger !== undefined) return stranger;
   const queryStart = url.indexOf("?");
   const path = queryStart === -1 ? url : url.slice(0, queryStart);
   const query = new URLSearchParams(queryStart === -1 ? "" : url.slice(queryStart));

@@ -12,7 +12,7 @@ import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
-import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { renderListenAddress, renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { decisionCapacity } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
@@ -108,7 +108,7 @@ function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
 
 function renderObject(value: Extract<ProxySettings[keyof ProxySettings], object>): string {
   if ("namespace" in value) return `${value.namespace}/${value.name}`;
-  if ("host" in value) return renderSocketAddress(value);
+  if ("host" in value || "path" in value) return renderListenAddress(value);
   return value.map((each) => (typeof each === "string" ? each : renderSocketAddress(each))).join(",");
 }
 

@@ -11,7 +11,7 @@ import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@g
 import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
-import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -185,7 +185,8 @@ export class Proxy {
 
   #openAdmin(): Promise<readonly Problem[]> {
     const { settings, logs, clock, onQuit: quit } = this.#options;
-    const { adminAddress, adminHost = "" } = settings;
+    const { adminAddress, adminHost = "", adminTokenFile } = settings;
+    const ownHost = adminAddress === "off" || "path" in adminAddress ? "" : adminAddress.host;
     if (adminAddress === "off") return Promise.resolve([]);
     const [pool, counters, configuration] = [this.#pool, this.#counters, this.#configuration];
     const [counterBytes, watches] = [this.#counterBytes, this.#watches];
@@ -193,7 +194,8 @@ export class Proxy {
     return this.#openServer("--admin-address", "the admin server", async () => {
       const server = await openAdminServer({
         address: adminAddress,
-        hosts: [adminAddress.host, ...adminHost.split(",")].map((host) => host.trim().toLowerCase()).filter(Boolean),
+        ...(adminTokenFile !== undefined && { tokenFile: adminTokenFile }),
+        hosts: [ownHost, ...adminHost.split(",")].map((host) => host.trim().toLowerCase()).filter(Boolean),
         endpoints: adminEndpoints({
           settings,
           logs,
@@ -217,11 +219,11 @@ export class Proxy {
   async #openServer(
     setting: string,
     name: string,
-    open: () => Promise<{ readonly address: SocketAddress; close(): Promise<void> }>,
+    open: () => Promise<{ readonly address: SocketAddress | UnixAddress; close(): Promise<void> }>,
   ): Promise<readonly Problem[]> {
     try {
       const server = await open();
-      this.#own.push(server.address);
+      if (!("path" in server.address)) this.#own.push(server.address);
       this.#undo.unshift({ name: `close ${name}`, run: () => server.close() });
       return [];
     } catch (error) {

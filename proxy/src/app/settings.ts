@@ -1,16 +1,17 @@
 /** Every setting of the proxy. `docs/settings.md` and `--help` are made from this table. */
 import { availableParallelism } from "node:os";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import { literalAddress, specialKind } from "@gatewayproxy/runtime/ip-address";
 import { pageSettings } from "@gatewayproxy/runtime/page-settings";
 import {
   duration,
   integer,
   ipSocketAddresses,
+  listenAddress,
   oneOf,
   optional,
   orOff,
   type SettingKind,
-  socketAddress,
   text,
   toggle,
 } from "@gatewayproxy/runtime/setting-kinds";
@@ -103,11 +104,18 @@ export const proxySettings = {
     help: "Whether every connection begins with a PROXY protocol header (version 1 or 2) that tells the client's address. Require it only where nobody but the load balancer can connect.",
   },
   adminAddress: {
-    kind: orOff(socketAddress),
+    kind: orOff(listenAddress),
     flag: "admin-address",
     env: "ADMIN_ADDRESS",
     default: "127.0.0.1:15000",
-    help: "Where the admin server listens. Whoever reaches it can see the configuration, trace requests and stop the proxy; it asks for no password.",
+    help: "Where the admin server listens: on loopback, on a Unix socket that its owner alone can use, or, with --admin-token-file, anywhere. Whoever may ask it can see the configuration, trace requests and stop the proxy.",
+  },
+  adminTokenFile: {
+    kind: optional(text("FILE", "the path of a file")),
+    flag: "admin-token-file",
+    env: "ADMIN_TOKEN_FILE",
+    defaultText: "no token",
+    help: "File with the token that the admin server asks for (Authorization: Bearer). It is read anew with each request, so it can be replaced. Required where --admin-address is not loopback or a Unix socket.",
   },
   adminHost: {
     kind: optional(text("HOST,…", "host names and addresses, separated by commas")),
@@ -320,14 +328,21 @@ export type ProxySettings = SettingValues<typeof proxySettings>;
 
 /** Settings that do not go together; empty when all is well. */
 export function settingConflicts(settings: ProxySettings): readonly Problem[] {
-  const { configDir, kubernetes, gateway, allowBackendAddress, adminAddress, statsAddress, readinessAddress } =
-    settings;
-  const ownAddresses = [adminAddress, statsAddress, readinessAddress].filter((address) => address !== "off");
+  const { configDir, kubernetes, gateway, allowBackendAddress } = settings;
+  const { adminAddress, adminTokenFile, statsAddress, readinessAddress } = settings;
+  const ownAddresses = [adminAddress, statsAddress, readinessAddress].flatMap((address) =>
+    address === "off" || "path" in address ? [] : address,
+  );
   const own = new AddressGuard({ own: ownAddresses, refusesSpecial: false, allowed: [] });
   if (kubernetes && configDir !== undefined) {
     return [{ message: "--kubernetes and --config-dir are both set, accepted is one of them" }];
   }
   const [ownAddress] = (allowBackendAddress ?? []).flatMap(({ host, port }) => own.refusal(host, port) ?? []);
+  if (adminTokenFile === undefined && isExposed(adminAddress)) {
+    const message =
+      "listens on more than loopback, which takes --admin-token-file FILE; or let it listen on 127.0.0.1, ::1 or unix:/path";
+    return [{ path: "--admin-address", message }];
+  }
   if (ownAddress !== undefined) {
     return [{ path: "--allow-backend-address", message: `one of the addresses ${ownAddress}; no backend may have it` }];
   }
@@ -340,4 +355,9 @@ export function settingConflicts(settings: ProxySettings): readonly Problem[] {
     ];
   }
   return [];
+}
+
+/** Whether other machines may reach an address. A name may stand for any. */
+function isExposed(address: ProxySettings["adminAddress"]): boolean {
+  return address !== "off" && !("path" in address) && specialKind(literalAddress(address.host) ?? "") !== "a loopback";
 }

@@ -106,7 +106,10 @@ export class AdminClient {
       const answer = await exchange(connection, {
         method,
         path: `${path}${search}`,
-        headers: [["host", reach.adminHost]],
+        headers: [
+          ["host", reach.adminHost],
+          ...(reach.adminToken === undefined ? [] : [["authorization", `Bearer ${reach.adminToken}`] as const]),
+        ],
         signal,
       });
       if (answer.statusCode === 200) return answer;

@@ -13,6 +13,8 @@ export interface Reach {
   readonly adminPort: number;
   /** What to send as `Host` to the admin server, which answers to names of its own machine only. */
   readonly adminHost: string;
+  /** What the admin server asks for; absent: nothing is sent. */
+  readonly adminToken?: string;
   /** Opens a connection to one of its ports; the stream is the caller's. Fails with a `CommandError`. */
   connect(port: number): Promise<Duplex>;
 }
@@ -34,6 +36,28 @@ export function directReach(host: string, adminPort: number): Reach {
         throw refused(`${shownHost}:${port}`, port === adminPort, error);
       }
       // Whoever uses the connection hears of later failures.
+      return socket;
+    },
+  };
+}
+
+/** A proxy on this machine whose admin server listens on a Unix socket; its other ports are on loopback. */
+export function socketReach(path: string): Reach {
+  const name = `unix:${path}`;
+  const adminPort = 0;
+  return {
+    name,
+    label: name,
+    adminPort,
+    adminHost: "localhost",
+    async connect(port) {
+      const isAdmin = port === adminPort;
+      const socket = isAdmin ? connect(path) : connect(port, "127.0.0.1");
+      try {
+        await once(socket, "connect");
+      } catch (error) {
+        throw refused(isAdmin ? name : `127.0.0.1:${port}`, isAdmin, error);
+      }
       return socket;
     },
   };

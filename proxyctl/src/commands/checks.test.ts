@@ -140,7 +140,7 @@ describe("completion", () => {
     ["a command", ["con"], ["config"]],
     ["a command below it", ["config", ""], ["all", "backends", "routes", "policies", "dump"]],
     ["a resource", ["config", "all", "ga"], ["gateway/"]],
-    ["a flag", ["trace", "--ad"], ["--admin-port", "--address"]],
+    ["a flag", ["trace", "--ad"], ["--admin-port", "--admin-token", "--admin-token-file", "--address"]],
     ["a value of a flag", ["config", "all", "-o", ""], ["table", "wide", "json", "yaml"]],
     ["an argument of few words", ["completion", "z"], ["zsh"]],
     ["nothing where anything may stand", ["config", "all", "-n", ""], []],

@@ -1,14 +1,21 @@
 /** `proxyctl doctor`: from the kubeconfig to the counters, what is well and what is not, each with what to do. */
 import { type Command, Option } from "commander";
 import { AdminClient } from "../admin/admin-client.ts";
-import { directReach, type Reach } from "../admin/reach.ts";
+import type { Reach } from "../admin/reach.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
 import { withoutControls } from "../output/table.ts";
 import { examineDump, examineLimits, type Finding } from "../views/health.ts";
-import { addReachOptions, gatewayOf, parseTargetOption, type ReachOptions } from "./reach-options.ts";
+import {
+  addReachOptions,
+  addressReach,
+  gatewayOf,
+  parseTargetOption,
+  type ReachOptions,
+  withToken,
+} from "./reach-options.ts";
 import { clientVersion } from "./version.ts";
 
 interface DoctorOptions extends ReachOptions {
@@ -62,8 +69,7 @@ async function examine(
     }
   };
   const { address } = options;
-  const reach =
-    address === undefined ? await examineCluster(resource, options, check) : directReach(address.host, address.port);
+  const reach = address === undefined ? await examineCluster(resource, options, check) : addressReach(address, options);
   if (reach === undefined) return;
   await examineProxy(new AdminClient(reach), io, check, tell);
 }
@@ -96,7 +102,7 @@ async function examineCluster(
     });
     if (first === undefined) throw new Error("no pod was found, and nobody said so");
     const found = `${others.length + 1} ready; asking ${first.name}`;
-    return { value: podReach(cluster, first, options.adminPort), found };
+    return { value: withToken(podReach(cluster, first, options.adminPort), options), found };
   });
   if (reach === undefined) return undefined;
   const gateway = gatewayOf(resource);

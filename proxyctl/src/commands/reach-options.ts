@@ -1,15 +1,19 @@
 /** The flags that say which proxy a command is about, and the way from them to it. The same for every command. */
+import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { listenAddress, type SocketAddress, type UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { AdminClient } from "../admin/admin-client.ts";
-import { directReach, type Reach } from "../admin/reach.ts";
+import { directReach, type Reach, socketReach } from "../admin/reach.ts";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import type { ClusterOptions } from "../kube/cluster.ts";
 import { parseTarget, type Target } from "../kube/target.ts";
 
 /** As commander gives them. */
 export interface ReachOptions extends ClusterOptions {
-  readonly address?: { readonly host: string; readonly port: number };
+  readonly address?: SocketAddress | UnixAddress;
   readonly adminPort: number;
+  readonly adminToken?: string;
+  readonly adminTokenFile?: string;
   readonly pod?: string;
   readonly allPods?: true;
 }
@@ -33,8 +37,10 @@ export function addReachOptions(command: Command, { allPods }: { readonly allPod
         .argParser(parsePort)
         .default(defaultAdminPort),
     )
+    .addOption(new Option("--admin-token <token>", "token that the admin server asks for").env("PROXYCTL_ADMIN_TOKEN"))
+    .option("--admin-token-file <file>", "file with that token")
     .addOption(
-      new Option("--address <host:port>", "ask the admin server at this address, without a cluster")
+      new Option("--address <address>", "ask the admin server at HOST:PORT or unix:PATH, without a cluster")
         .argParser(parseAddress)
         .conflicts(ofCluster),
     );
@@ -47,12 +53,15 @@ export function parsePort(text: string): number {
   throw new InvalidArgumentError("It must be a port from 1 to 65535.");
 }
 
-function parseAddress(text: string): { readonly host: string; readonly port: number } {
-  const address = socketAddress.parse(text);
+function parseAddress(text: string): SocketAddress | UnixAddress {
+  const address = listenAddress.parse(text);
+  if (address !== undefined && "path" in address) return address;
   if (address !== undefined && address.port !== 0) {
     return { host: text.startsWith(":") ? "127.0.0.1" : address.host, port: address.port };
   }
-  throw new InvalidArgumentError("It must be HOST:PORT, [IPV6]:PORT or :PORT with a port from 1 to 65535.");
+  throw new InvalidArgumentError(
+    "It must be HOST:PORT, [IPV6]:PORT or :PORT with a port from 1 to 65535, or unix:/path of a socket.",
+  );
 }
 
 /** The namespace that a `gateway/NAME` is meant in where there is no cluster to say. */
@@ -63,7 +72,7 @@ export function namespaceOf({ namespace }: ReachOptions): string {
 /** What was meant, and how to get there; never empty. Loads the Kubernetes client only where it is needed. */
 export async function findReaches(resource: string | undefined, options: ReachOptions): Promise<readonly Reach[]> {
   const target = parseTargetOption(resource);
-  if (options.address !== undefined) return [directReach(options.address.host, options.address.port)];
+  if (options.address !== undefined) return [addressReach(options.address, options)];
   const { openCluster } = await import("../kube/cluster.ts");
   const { podReach } = await import("../kube/pod-reach.ts");
   const { resolvePods } = await import("../kube/resolve-pods.ts");
@@ -73,7 +82,32 @@ export async function findReaches(resource: string | undefined, options: ReachOp
     ...(options.pod === undefined ? {} : { pod: options.pod }),
     all: options.allPods === true,
   });
-  return pods.map((pod) => podReach(cluster, pod, options.adminPort));
+  return pods.map((pod) => withToken(podReach(cluster, pod, options.adminPort), options));
+}
+
+/** The admin server at `--address`. */
+export function addressReach(address: SocketAddress | UnixAddress, options: ReachOptions): Reach {
+  const reach = "path" in address ? socketReach(address.path) : directReach(address.host, address.port);
+  return withToken(reach, options);
+}
+
+/** The same reach, with the token that the options name, a file before the rest. */
+export function withToken(reach: Reach, { adminToken, adminTokenFile }: ReachOptions): Reach {
+  const token = adminTokenFile === undefined ? adminToken : readToken(adminTokenFile);
+  return token === undefined ? reach : { ...reach, adminToken: token };
+}
+
+function readToken(file: string): string {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch (error) {
+    throw new CommandError({
+      message: `read the token in ${file}: ${textOf(error)}`,
+      advice: ["name the file that the proxy's --admin-token-file names, or a copy"],
+      exitCode: exitCodes.usage,
+      cause: error,
+    });
+  }
 }
 
 /** The admin servers that were meant; never empty. */

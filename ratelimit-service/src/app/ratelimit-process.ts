@@ -13,6 +13,7 @@ import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
 import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
@@ -26,7 +27,6 @@ import { CallThread } from "./call-thread.ts";
 import { logConfigUpdate } from "./config-log.ts";
 import { MetricsText } from "./metrics-text.ts";
 import { createConfigSource } from "./open-config-source.ts";
-import { removeStaleSocket } from "./socket-file.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 export interface RateLimitProcessOptions {
