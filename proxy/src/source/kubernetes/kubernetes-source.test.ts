@@ -263,6 +263,55 @@ describe("Secrets", () => {
   });
 });
 
+describe("a Secret that is waited for", () => {
+  const grant = object(`${gatewayGroup}/v1`, "ReferenceGrant", "grant", {
+    spec: {
+      from: [{ group: gatewayGroup, kind: "HTTPRoute", namespace: "other" }],
+      to: [{ group: "", kind: "Service" }],
+    },
+  });
+  const forbidden: Answer = (call) => call.answer(403, { message: "secrets is forbidden" });
+
+  test("holds other changes back, and no grant that is withdrawn", async () => {
+    const { lists, quieten, send, published, publishedTimes } = await sourcing({
+      referencegrants: listing([grant]),
+      "secrets/late": forbidden,
+    });
+    expect(namesOf((await publishedTimes(1)).resources.ReferenceGrant)).toEqual(["grant"]);
+    await send("backends", event("ADDED", llm("late")));
+    await vi.waitFor(async () => {
+      await quieten(50);
+      expect(lists).toContain("secrets/late");
+    });
+    await send("services", event("ADDED", service("a")));
+    await send("referencegrants", event("DELETED", grant));
+    const { resources } = await publishedTimes(2);
+    expect(resources.ReferenceGrant).toEqual([]);
+    expect(namesOf(resources.Service)).toEqual([]);
+    const last = (await publishedTimes(published.length + 1)).resources;
+    expect(namesOf(last.Service)).toEqual(["a"]);
+  });
+
+  test("holds nothing back for longer than 3 s, though another one is named all the time", async () => {
+    const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
+    const { send, clock, published, publishedTimes } = await sourcing(
+      Object.fromEntries(names.map((name) => [`secrets/${name}`, forbidden])),
+    );
+    await publishedTimes(1);
+    await send("services", event("ADDED", service("a")));
+    for (const name of names) {
+      await send("backends", event("MODIFIED", llm(name)));
+      await settle();
+      clock.advance(250);
+      await settle();
+      clock.advance(750);
+      await settle();
+    }
+    await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
+    expect(namesOf(published.at(-1)?.resources.Service ?? [])).toEqual(["a"]);
+  });
+});
+
 test("a version that is refused leaves the last one in force, and is told", async () => {
   const { send, publishedTimes } = await sourcing({ backends: listing([llm("key", "good")]) });
   await publishedTimes(1);
