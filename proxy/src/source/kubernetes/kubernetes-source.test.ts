@@ -78,10 +78,14 @@ async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
     watches.get(collection)?.send(...events);
   };
   const publishedTimes = async (times: number): Promise<KubernetesConfiguration> => {
-    await vi.waitFor(async () => {
-      await quieten();
-      expect(published.length).toBeGreaterThanOrEqual(times);
-    });
+    // A wait of 3 s is many moments, which take longer on a busy machine.
+    await vi.waitFor(
+      async () => {
+        await quieten();
+        expect(published.length).toBeGreaterThanOrEqual(times);
+      },
+      { timeout: 20_000 },
+    );
     const last = published.at(-1);
     if (last === undefined) throw new Error("nothing was published");
     return last;
