@@ -1,0 +1,191 @@
+/**
+ * Bytes of HTTP/1 clients against a gateway. What reaches the backend is what a strict reading finds, in that order, each
+ * with one answer; a request that is refused ends the connection, and nothing behind it is processed.
+ */
+import { connect } from "node:net";
+import { expect } from "vitest";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+} from "../../support/gateway.ts";
+import { startRawServer } from "../../support/raw-backend.ts";
+import { mutated } from "../support/arbitraries.ts";
+import { fuzz } from "../support/fuzz.ts";
+import { perTest } from "../support/per-test.ts";
+import { readRequests, readResponses, type StrictRequest, type StrictResponse } from "../support/strict-http1.ts";
+
+const get = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\n\r\n";
+const seeds = [
+  get,
+  get + get,
+  "POST /b HTTP/1.1\r\nHost: a.test\r\nContent-Length: 11\r\n\r\nhello world",
+  "POST /c HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nX-T: 1\r\n\r\n",
+  "PUT /d HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+  "GET /e HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, x-a\r\nX-A: b\r\nCookie: a=b; c=d\r\n\r\n" + get,
+  "HEAD /f HTTP/1.1\r\nHost: a.test\r\n\r\n" + get,
+  "OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n",
+  "GET http://a.test/g?x=1 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+  "POST /h HTTP/1.1\r\nHost: a.test\r\nContent-Length: 52\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.test\r\nX: 123456\r\n" +
+    get,
+];
+const tokens = [
+  ...[
+    "\r\n",
+    "\n",
+    "\r",
+    " ",
+    "\t",
+    ":",
+    ",",
+    ";",
+    "\0",
+    "\x7f",
+    "\x80",
+    "0",
+    "1",
+    "-1",
+    "+1",
+    "0x5",
+    "ffffffffffffffff",
+  ],
+  ...[
+    "Content-Length: 5\r\n",
+    "Content-Length: 0\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Transfer-Encoding: gzip, chunked\r\n",
+  ],
+  ...[
+    "Transfer-Encoding : chunked\r\n",
+    "Transfer-Encoding:\x0bchunked\r\n",
+    " folded\r\n",
+    "Host: b.test\r\n",
+    "0\r\n\r\n",
+    "5\r\nhello\r\n",
+  ],
+  ...[
+    "Connection: close\r\n",
+    "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+    "Expect: 100-continue\r\n",
+    "HTTP/1.0",
+    "HTTP/2.0",
+    "HTTP/1.1",
+  ],
+  ...[
+    "GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "CONNECT a:1 ",
+    "..%2f",
+    "%00",
+    "#",
+    "?",
+    "//",
+  ],
+];
+
+interface World {
+  readonly url: URL;
+  /** What the backend has got, in its order. */
+  readonly received: StrictRequest[];
+  /** Bytes on a connection to the backend that no strict reading takes. */
+  readonly faults: string[];
+}
+
+const world = perTest(async (): Promise<World> => {
+  const received: StrictRequest[] = [];
+  const faults: string[] = [];
+  const port = await startRawServer((socket) => {
+    let text = "";
+    let taken = 0;
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString("latin1");
+      const { messages, rest } = readRequests(text);
+      if (rest === "invalid") faults.push(text);
+      for (const request of messages.slice(taken)) {
+        received.push(request);
+        const body = request.method === "HEAD" ? "" : request.target;
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${request.target.length}\r\n\r\n${body}`, "latin1");
+      }
+      taken = messages.length;
+    });
+  });
+  const gateway = await startGateway(
+    manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
+  );
+  return { url: new URL(gateway.url()), received, faults };
+});
+
+/** In the place of an answer that did not come. */
+const cutOff: StrictResponse = { status: 0, body: "", isLast: true };
+
+let canaries = 0;
+
+/** Nothing comes any more for so long: the gateway waits for the rest of a request. */
+const quietMs = 80;
+
+/** Sends and reads until the answer to the canary, the end of the connection, or silence. */
+function exchange(url: URL, text: string, canary: string): Promise<string> {
+  return new Promise((resolve) => {
+    let answer = "";
+    const socket = connect(Number(url.port), url.hostname, () => socket.write(text, "latin1"));
+    const end = (): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(quietMs, end);
+    socket.on("data", (chunk: Buffer) => {
+      answer += chunk.toString("latin1");
+      if (answer.endsWith(canary)) end();
+    });
+    socket.on("error", () => undefined);
+    socket.on("close", end);
+  });
+}
+
+fuzz("http1-requests", {
+  arbitrary: mutated(seeds, tokens),
+  async check(text) {
+    const { url, received, faults } = await world();
+    const before = received.length;
+    const canary = `/canary-${++canaries}`;
+    // A name of its own tells requests of this case from those of one before, which may arrive late.
+    const host = `c${canaries}.test`;
+    const whole = `${text}GET ${canary} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n`;
+    const sent = whole.replaceAll("a.test", host);
+    const strict = readRequests(sent);
+    const answer = await exchange(url, sent, canary);
+    const got = received.slice(before).filter((request) => request.host === host || !/^c\d+\.test$/.test(request.host));
+    expect(faults).toEqual([]);
+
+    const answers = readResponses(answer, (index) => strict.messages[index]?.method === "HEAD");
+    expect(answers.rest).toBe("nothing");
+    if (!mayBeSwitched(text)) {
+      // What reached the backend is what was sent, but for what the gateway answered itself, as with 404. The last refusal
+      // may stand in the place of the answer to a request under way: node:http writes it as soon as it reads a malformed
+      // head, and ends the connection.
+      const own = answers.messages.filter(({ status, isLast }) => status !== 200 && !isLast);
+      const isOwn = (index: number): boolean => own.includes(answers.messages[index] ?? cutOff);
+      const forwarded = strict.messages.filter((_, index) => !isOwn(index));
+      expect(got.map(essence)).toEqual(forwarded.slice(0, got.length).map(essence));
+      expect(got.length).toBeGreaterThanOrEqual(answers.messages.filter(({ status }) => status === 200).length);
+    }
+    // Every refusal ends the connection: the last answer.
+    const refusal = answers.messages.findIndex(({ status, isLast }) => status >= 400 && isLast);
+    if (refusal !== -1) {
+      expect(answers.messages).toHaveLength(refusal + 1);
+      expect(got.some(({ target }) => target === canary)).toBe(false);
+    }
+  },
+});
+
+/** Bytes behind a switch of protocols are no requests. */
+function mayBeSwitched(text: string): boolean {
+  return /upgrade|connect /i.test(text);
+}
+
+function essence({ method, body }: StrictRequest): { readonly method: string; readonly body: string } {
+  return { method, body };
+}
