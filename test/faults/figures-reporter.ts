@@ -5,6 +5,7 @@ import type { Reporter, TestModule } from "vitest/node";
 import { describeCommit, describeMachine } from "../bench/machine.ts";
 import { replaceSection } from "../bench/report.ts";
 import type { Figures } from "./support/fault.ts";
+import { rate } from "./support/rate.ts";
 
 const page = join(import.meta.dirname, "../../docs/reliability.md");
 const heads = ["fault", "requests", "answers", "p99 ms", "slowest ms", "well again after", "counters"];
@@ -24,7 +25,7 @@ export class FiguresReporter implements Reporter {
       process.stderr.write("\n!! docs/reliability.md is left as it is: not every fault was measured\n");
       return;
     }
-    const measured = `Measured at ${describeCommit()} on ${describeMachine()}.`;
+    const measured = `Measured with ${rate} requests a second at ${describeCommit()} on ${describeMachine()}.`;
     writeFileSync(page, replaceSection(readFileSync(page, "utf8"), "faults", `${table}\n\n${measured}`));
   }
 }

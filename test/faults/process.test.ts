@@ -1,22 +1,15 @@
 /** The proxy itself: going down, losing a worker, taking many edits. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { Logs } from "@gatewayproxy/runtime/log";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
-import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
-import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
-import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
-import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
-import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
-import { unrestricted } from "@gatewayproxy/runtime/address-rules";
-import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { policyManifest } from "../support/gateway.ts";
 import { freePort, type ProxyProcess } from "../support/proxy-process.ts";
-import { figuresOf, others, rate, under } from "./support/fault.ts";
+import { startWorkerPool } from "../support/worker-pool.ts";
+import { figuresOf, others, under } from "./support/fault.ts";
 import { startLoad } from "./support/load.ts";
+import { rate } from "./support/rate.ts";
 import { startBackendProcess } from "./support/servers.ts";
 import { startWorld, worldManifests } from "./support/world.ts";
 
@@ -89,8 +82,8 @@ test("a worker thread that dies", async ({ task }) => {
   const { resources } = parseManifests([
     { path: "all.yaml", text: worldManifests(port, { backend: backend.port, policies: [policy] }) },
   ]);
-  const pool = startPool();
-  pool.open(unrestricted);
+  // In this process, where one can be ended.
+  const pool = startWorkerPool(2, systemClock);
   await pool.apply({ generation: 1, ...translate(resources) });
   const seen = await under({
     port: () => port,
@@ -110,41 +103,3 @@ test("a worker thread that dies", async ({ task }) => {
   expect(counted).toBeGreaterThanOrEqual(answered);
   expect(counted).toBeLessThanOrEqual(seen.outcomes.length);
 });
-
-/** Two worker threads in this process, where one can be ended; nothing but they differs from the program. */
-function startPool(): WorkerPool {
-  const counters = createCounterMemory(1_024);
-  const bodies = createBodyMemory(2);
-  const filter = { level: "off", modules: new Map() } as const;
-  const destination = { write: () => undefined };
-  const pool = new WorkerPool({
-    workers: 2,
-    start: { ...workerStart, counters, bodies },
-    counters: new CounterTable(counters, 3),
-    bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),
-    clock: systemClock,
-    log: new Logs({ filter, clock: systemClock, destination }).logger("proxy::workers"),
-    onRestart: () => undefined,
-    onUnopened: () => undefined,
-    waiting: () => [],
-    onTraced: () => undefined,
-  });
-  onTestFinished(() => pool.drain(AbortSignal.abort()));
-  return pool;
-}
-
-const workerStart = {
-  listenAddress: "127.0.0.1",
-  requestRules: defaultRequestRules,
-  upgradeProtocols: [],
-  trustedHops: 0,
-  ipv6PrefixLength: 64,
-  streamIdleTimeoutMs: 0,
-  contendedStreamIdleTimeoutMs: 0,
-  abandonedAnswers: defaultAbandonedAnswers,
-  bodyMemoryBytes: defaultBodyMemoryBytes,
-  upstream: defaultUpstream,
-  expectsProxyHeader: false,
-  logFilter: "off",
-  accessLog: "off",
-} as const;

@@ -2,62 +2,27 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
-import { unrestricted } from "@gatewayproxy/runtime/address-rules";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
-import { Logs } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { TraceWatches } from "../../proxy/src/app/trace-watches.ts";
-import { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
-import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import type { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
-import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
-import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
-import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
-import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { answering, startBackend } from "../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
+import { startWorkerPool } from "../support/worker-pool.ts";
 
 // Threads start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
 function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = vi.fn()): WorkerPool {
-  const counters = createCounterMemory(1_024);
-  const bodies = createBodyMemory(1);
-  const filter = { level: "off", modules: new Map() } as const;
-  const pool = new WorkerPool({
-    workers: 1,
-    start: {
-      counters,
-      listenAddress: "127.0.0.1",
-      trustedHops: 0,
-      ipv6PrefixLength: 64,
-      requestRules: defaultRequestRules,
-      streamIdleTimeoutMs: 0,
-      contendedStreamIdleTimeoutMs: 0,
-      upstream: defaultUpstream,
-      abandonedAnswers: defaultAbandonedAnswers,
-      expectsProxyHeader: false,
-      upgradeProtocols: [],
-      bodies,
-      bodyMemoryBytes: defaultBodyMemoryBytes,
-      logFilter: "off",
-      accessLog: "off",
-    },
-    counters: new CounterTable(counters, 2),
-    bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),
-    clock,
-    log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
+  return startWorkerPool(1, clock, {
     onRestart: (worker) => watches.workerDied(worker),
     onUnopened,
     waiting: () => watches.waiting(),
     onTraced: (watch, event) => watches.take(watch, event),
   });
-  pool.open(unrestricted);
-  onTestFinished(() => pool.drain(AbortSignal.abort()));
-  return pool;
 }
 
 test("a worker in the place of one that died knows who waits for a request", async () => {

@@ -16,6 +16,7 @@ const mainFile = fileURLToPath(new URL("../../proxy/src/main.ts", import.meta.ur
 
 export interface ProxyProcess {
   readonly directory: string;
+  readonly pid: number;
   /** `http://127.0.0.1:PORT` of the metrics and of the readiness page. */
   readonly stats: string;
   readonly readiness: string;
@@ -78,6 +79,7 @@ async function spawnWith(
   return {
     ...output,
     directory,
+    pid: child.pid ?? 0,
     stats: `http://${stats}`,
     readiness: `http://${readiness}`,
     admin: `http://${admin}`,

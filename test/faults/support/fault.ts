@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import { countKinds, latency, type Load, type LoadOptions, type Outcome, recoveryMs, startLoad } from "./load.ts";
+import { rate } from "./rate.ts";
 
 /** One row of the table. */
 export interface Figures {
@@ -44,9 +45,6 @@ export interface FaultOutcome {
   readonly repairedMs: number;
   figures(counters?: string): Figures;
 }
-
-/** Requests a second; FAULTS_RATE changes it for a machine that is busy or small. */
-export const rate = Number(process.env["FAULTS_RATE"] ?? 300);
 
 /** Puts load on, lets the fault happen and be repaired, and resolves when every request has ended. */
 export async function under(options: FaultOptions): Promise<FaultOutcome> {

@@ -16,7 +16,13 @@ import { startRawServer } from "../../support/raw-backend.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { perTest } from "../support/per-test.ts";
-import { readRequests, readResponses, type StrictRequest, type StrictResponse } from "../support/strict-http1.ts";
+import {
+  type Reading,
+  readRequests,
+  readResponses,
+  type StrictRequest,
+  type StrictResponse,
+} from "../support/strict-http1.ts";
 
 const get = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\n\r\n";
 const seeds = [
@@ -90,6 +96,8 @@ interface World {
   readonly url: URL;
   /** What the backend has got, in its order. */
   readonly received: StrictRequest[];
+  /** Resolves when the gateway has closed every connection of a client. */
+  readonly idle: () => Promise<void>;
   /** Bytes on a connection to the backend that no strict reading takes. */
   readonly faults: string[];
 }
@@ -115,8 +123,14 @@ const world = perTest(async (): Promise<World> => {
   const gateway = await startGateway(
     manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
   );
-  return { url: new URL(gateway.url()), received, faults };
+  const isIdle = () => gateway.dataPlane.tasks().every(({ detail }) => detail?.["connections"] === 0);
+  const idle = async () => {
+    while (!isIdle()) await new Promise((resolve) => setTimeout(resolve, 1));
+  };
+  return { url: new URL(gateway.url()), received, faults, idle };
 });
+
+const unread: Reading<StrictResponse> = { messages: [], rest: "invalid" };
 
 /** In the place of an answer that did not come. */
 const cutOff: StrictResponse = { status: 0, body: "", isLast: true };
@@ -146,9 +160,12 @@ function exchange(url: URL, text: string, canary: string): Promise<string> {
 }
 
 fuzz("http1-requests", {
-  arbitrary: mutated(seeds, tokens),
+  prepare: world,
+  // What begins as HTTP/2 is another fuzzer's.
+  arbitrary: mutated(seeds, tokens).filter((text) => !text.startsWith("PRI")),
   async check(text) {
-    const { url, received, faults } = await world();
+    const { url, received, faults, idle } = await world();
+    await idle();
     const before = received.length;
     const canary = `/canary-${++canaries}`;
     // A name of its own tells requests of this case from those of one before, which may arrive late.
@@ -160,7 +177,11 @@ fuzz("http1-requests", {
     const got = received.slice(before).filter((request) => request.host === host || !/^c\d+\.test$/.test(request.host));
     expect(faults).toEqual([]);
 
-    const answers = readResponses(answer, (index) => strict.messages[index]?.method === "HEAD");
+    // A refusal of a malformed HEAD has no body either; strictly it is no HEAD.
+    const readings = [false, true].map((isHead) =>
+      readResponses(answer, (index) => (strict.messages[index]?.method ?? (isHead ? "HEAD" : "")) === "HEAD"),
+    );
+    const [answers = unread] = readings.toSorted((a, b) => Number(b.rest === "nothing") - Number(a.rest === "nothing"));
     expect(answers.rest).toBe("nothing");
     if (!mayBeSwitched(text)) {
       // What reached the backend is what was sent, but for what the gateway answered itself, as with 404. The last refusal

@@ -24,6 +24,8 @@ export interface Fuzzer<Case extends FuzzCase> {
   readonly arbitrary: fc.Arbitrary<Case>;
   /** Throws or rejects when the case breaks the rule. */
   readonly check: (value: Case) => void | Promise<void>;
+  /** Starts what the cases of a test share, which may take longer than the cases. */
+  readonly prepare?: () => Promise<unknown>;
   /** Random cases under `npm test`. Default 25. */
   readonly quickRuns?: number;
 }
@@ -36,7 +38,10 @@ const corpus = join(import.meta.dirname, "..", "corpus");
 const repository = join(corpus, "../../..");
 
 /** Makes the tests of a fuzzer. @param name of its folder in the corpus */
-export function fuzz<Case extends FuzzCase>(name: string, { arbitrary, check, quickRuns = 25 }: Fuzzer<Case>): void {
+export function fuzz<Case extends FuzzCase>(
+  name: string,
+  { arbitrary, check, prepare, quickRuns = 25 }: Fuzzer<Case>,
+): void {
   const folder = join(corpus, name);
   const files = existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith(".json")) : [];
   describe(`fuzz ${name}`, () => {
@@ -46,6 +51,7 @@ export function fuzz<Case extends FuzzCase>(name: string, { arbitrary, check, qu
     });
 
     test("random cases", async () => {
+      await prepare?.();
       const startedMs = performance.now();
       const property = fc.asyncProperty(arbitrary, async (value) => check(value));
       const result = await fc.check<unknown>(property, fuzzParameters(quickRuns));

@@ -37,7 +37,8 @@ class Stop extends Error {
 }
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const requestLine = new RegExp(`^(${token}) ([\\x21-\\x7e]+) HTTP/1\\.([01])$`);
+/** Words may have more than one space between them (RFC 9112 §3). */
+const requestLine = new RegExp(`^(${token}) +([\\x21-\\x7e]+) +HTTP/1\\.([01])$`);
 const statusLine = /^HTTP\/1\.1 (\d{3})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?$/;
 const fieldLine = new RegExp(`^(${token}):[ \\t]*([^\\x00-\\x08\\x0a-\\x1f\\x7f]*?)[ \\t]*$`);
 
@@ -50,8 +51,9 @@ export function readRequests(text: string): Reading<StrictRequest> {
     if (from === text.length) return undefined;
     const head = readHead(text, from);
     const [, method = "", target = "", minor] = requestLine.exec(head.startLine) ?? fail();
-    const [host = fail(), ...others] = head.fields.get("host") ?? [];
-    if (others.length > 0) fail();
+    const [host = "", ...others] = head.fields.get("host") ?? [];
+    // HTTP/1.0 needs none.
+    if (others.length > 0 || (minor === "1" && !head.fields.has("host"))) fail();
     const hasCoding = head.fields.has("transfer-encoding");
     if (hasCoding && (minor === "0" || head.fields.has("content-length"))) fail();
     const { body, end } = readBody(text, head, 0);

@@ -1,0 +1,53 @@
+/** Worker threads in the process of a test, where they can be looked at and ended. They are stopped when the test ends. */
+import { unrestricted } from "@gatewayproxy/runtime/address-rules";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import { Logs } from "@gatewayproxy/runtime/log";
+import { onTestFinished } from "vitest";
+import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
+import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
+import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
+import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
+
+type Events = Pick<WorkerPoolOptions, "onRestart" | "onUnopened" | "waiting" | "onTraced">;
+
+/** Starts `workers` threads with the settings of a proxy that was given none, without logs, on 127.0.0.1. */
+export function startWorkerPool(workers: number, clock: Clock, events: Partial<Events> = {}): WorkerPool {
+  const counters = createCounterMemory(1_024);
+  const bodies = createBodyMemory(workers);
+  const filter = { level: "off", modules: new Map() } as const;
+  const pool = new WorkerPool({
+    workers,
+    start: {
+      counters,
+      listenAddress: "127.0.0.1",
+      trustedHops: 0,
+      ipv6PrefixLength: 64,
+      requestRules: defaultRequestRules,
+      streamIdleTimeoutMs: 0,
+      contendedStreamIdleTimeoutMs: 0,
+      upstream: defaultUpstream,
+      abandonedAnswers: defaultAbandonedAnswers,
+      expectsProxyHeader: false,
+      upgradeProtocols: [],
+      bodies,
+      bodyMemoryBytes: defaultBodyMemoryBytes,
+      logFilter: "off",
+      accessLog: "off",
+    },
+    counters: new CounterTable(counters, workers + 1),
+    bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),
+    clock,
+    log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
+    onRestart: () => undefined,
+    onUnopened: () => undefined,
+    waiting: () => [],
+    onTraced: () => undefined,
+    ...events,
+  });
+  pool.open(unrestricted);
+  onTestFinished(() => pool.drain(AbortSignal.abort()));
+  return pool;
+}
