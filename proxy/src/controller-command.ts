@@ -108,5 +108,6 @@ function proxyDefaults(settings: ControllerSettings) {
     clusterRole: settings.proxyClusterRole,
     hasNetworkPolicy: settings.proxyNetworkPolicy === "on",
     allowedAddresses: settings.proxyAllowBackendAddress ?? [],
+    refusedPolicies: settings.proxyRefusedPolicies,
   };
 }

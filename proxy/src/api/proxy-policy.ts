@@ -5,7 +5,7 @@
 import * as z from "zod";
 import { celExpression } from "./cel.ts";
 import { globalRateLimit } from "./global-rate-limit.ts";
-import { namespacedMetadata, strictResource } from "./metadata.ts";
+import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
 import {
   type Immutable,
@@ -147,7 +147,59 @@ export const proxyPolicySchema = strictResource({
   }).describe("Which traffic is limited, and how much of it is admitted."),
 });
 
-export type ProxyPolicy = Immutable<z.output<typeof proxyPolicySchema>>;
+export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema>> {
+  /**
+   * Of a policy that is refused and of which no version was ever sound: what it would limit is unknown. Where no target
+   * could be read it has none, and may be about any HTTPRoute of its namespace.
+   */
+  readonly isRefused?: true;
+}
+
+const readableRef = z.object({
+  group: z.literal(gatewayGroup).catch(gatewayGroup),
+  // A kind that is misspelt most likely means a route.
+  kind: z.enum(["HTTPRoute", "Gateway"]).catch("HTTPRoute"),
+  name: objectName,
+  // Without its section the whole target is meant.
+  sectionName: sectionName.optional().catch(undefined),
+});
+
+const readableRefs = z
+  .array(z.unknown())
+  .transform((refs) => refs.map((ref) => readableRef.safeParse(ref).data))
+  // One that cannot be read may be about anything, as if none could.
+  .transform((refs) => (refs.includes(undefined) ? [] : refs.flatMap((ref) => ref ?? [])));
+
+const remains = z.object({
+  metadata: readableMetadata,
+  spec: z
+    .object({ targetRefs: readableRefs.catch([]) })
+    .catch({ targetRefs: [] })
+    .transform(({ targetRefs }) => ({
+      targetRefs,
+      traffic: { rateLimit: { local: [], global: undefined, refundOn: undefined } },
+    })),
+});
+
+/** A policy that only counts: to close its targets would do what it was never to do. */
+const shadowOnly = z.object({
+  spec: z.object({
+    traffic: z.object({
+      rateLimit: z.object({
+        local: z.array(z.object({ mode: z.literal("Shadow") })).optional(),
+        global: z.object({ mode: z.literal("Shadow") }).optional(),
+      }),
+    }),
+  }),
+});
+
+/** What is left of a policy that is refused: its targets. Undefined where it has no name, or would refuse nothing. */
+export function refusedProxyPolicy(value: unknown): ProxyPolicy | undefined {
+  const read = remains.safeParse(value);
+  if (!read.success || shadowOnly.safeParse(value).success) return undefined;
+  return { apiVersion: `${proxyGroup}/v1alpha1`, kind: "ProxyPolicy", ...read.data, isRefused: true };
+}
+
 export type PolicyTargetRef = ProxyPolicy["spec"]["targetRefs"][number];
 export type GlobalRateLimit = NonNullable<ProxyPolicy["spec"]["traffic"]["rateLimit"]["global"]>;
 export type FallbackEntry = NonNullable<GlobalRateLimit["fallback"]>[number];

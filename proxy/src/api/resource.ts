@@ -9,7 +9,7 @@ import { type HttpRoute, httpRouteSchema } from "./http-route.ts";
 import { type ListenerSet, listenerSetSchema, refusedListenerSet } from "./listener-set.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
 import { type Namespace, namespaceSchema } from "./namespace.ts";
-import { type ProxyPolicy, proxyPolicySchema } from "./proxy-policy.ts";
+import { type ProxyPolicy, proxyPolicySchema, refusedProxyPolicy } from "./proxy-policy.ts";
 import { type ReferenceGrant, referenceGrantSchema } from "./reference-grant.ts";
 import { type Secret, secretSchema } from "./secret.ts";
 import { type Service, serviceSchema } from "./service.ts";
@@ -72,6 +72,7 @@ export const remainsOf: { readonly [K in Kind]?: (value: unknown) => ResourceOf<
   Gateway: refusedGateway,
   ListenerSet: refusedListenerSet,
   BackendTLSPolicy: refusedTlsPolicy,
+  ProxyPolicy: refusedProxyPolicy,
 };
 
 /** All kinds, in the order in which people read about them. */

@@ -36,7 +36,7 @@ export interface SourcedResources {
   readonly options?: Omit<TranslateOptions, "before" | "refuseAddress">;
 }
 
-export interface ConfigurationOptions {
+export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies"> {
   readonly log: Logger;
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
@@ -125,8 +125,13 @@ export class Configuration {
   }
 
   async #take(sourced: SourcedResources): Promise<Taken> {
-    const { log, clock, refuseAddress, onServed, onTaken } = this.#options;
-    const options = { ...sourced.options, ...(refuseAddress && { refuseAddress }), before: this.#credentials };
+    const { log, clock, refuseAddress, refusedPolicies, onServed, onTaken } = this.#options;
+    const options = {
+      ...sourced.options,
+      ...(refuseAddress && { refuseAddress }),
+      ...(refusedPolicies && { refusedPolicies }),
+      before: this.#credentials,
+    };
     const { value: translation, culprits } = contained(sourced.resources, (resources) => translate(resources, options));
     for (const { object, faults } of culprits) log.error({ object: object["metadata"] }, renderFaults(faults));
     const { binds, backends, problems: found } = translation;

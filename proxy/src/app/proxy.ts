@@ -18,6 +18,7 @@ import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
+import { isUnreadable } from "../translate/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../server/request-head.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
@@ -114,6 +115,7 @@ export class Proxy {
       clock,
       random: Math.random,
       refuseAddress: (host, port) => this.#addresses.refusalOfHost(host, port),
+      refusedPolicies: settings.refusedPolicies,
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onServed: (served) => this.#takeServed(served),
@@ -299,8 +301,20 @@ export class Proxy {
       .failures.map(
         ({ address, port, message }) => `cannot open ${address ?? "*"}:${port}: ${message}; it is tried again`,
       );
-    const body = [this.#readiness.describe(), ...closed].map((line) => `${line}\n`).join("");
+    const body = [this.#readiness.describe(), ...closed, ...this.#describeRefusedPolicies()]
+      .map((line) => `${line}\n`)
+      .join("");
     return Promise.resolve({ status, contentType: "text/plain", body });
+  }
+
+  /** A policy that cannot be read must not take the routes of others out of service. */
+  #describeRefusedPolicies(): readonly string[] {
+    const { resources } = this.#configuration.state();
+    const consequence =
+      this.#options.settings.refusedPolicies === "Closed" ? "its targets answer 503" : "its targets are not limited";
+    return resources.ProxyPolicy.filter(isUnreadable).map(
+      ({ metadata: { namespace, name } }) => `ProxyPolicy ${namespace}/${name} cannot be read; ${consequence}`,
+    );
   }
 
   async #metricsPage(): Promise<Page> {

@@ -132,6 +132,13 @@ export const proxySettings = {
     defaultText: "none",
     help: "Special addresses (loopback, link-local, metadata) that backends and rate limit services of a cluster may have all the same, such as 127.0.0.1:8081 of a sidecar. The proxy's own addresses cannot be allowed.",
   },
+  refusedPolicies: {
+    kind: oneOf("Closed", "Open"),
+    flag: "refused-policies",
+    env: "REFUSED_POLICIES",
+    default: "Closed",
+    help: "What becomes of the targets of a ProxyPolicy that cannot be read and of which no sound version is known: they answer 503, or are served without its limits.",
+  },
   trustedHops: {
     kind: integer(0, 16),
     flag: "trusted-hops",

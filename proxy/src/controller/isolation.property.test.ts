@@ -23,6 +23,7 @@ const defaults: ProxyDefaults = {
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: true,
   allowedAddresses: [],
+  refusedPolicies: "Closed",
 };
 
 const gatewayGroup = "gateway.networking.k8s.io";

@@ -17,6 +17,7 @@ const defaults: ProxyDefaults = {
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: false,
   allowedAddresses: [],
+  refusedPolicies: "Closed",
 };
 
 const gatewayClass = `

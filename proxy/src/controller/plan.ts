@@ -96,6 +96,7 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
   const { statuses: judged, credentials } = translate(resources, {
     refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
     environment: clusterEnvironment({ judgeParameters, limitedInfrastructure: serviceOnly }),
+    refusedPolicies: defaults.refusedPolicies,
     unreadable,
     before,
   });

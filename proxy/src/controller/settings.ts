@@ -53,6 +53,13 @@ export const controllerSettings = {
     defaultText: "none",
     help: "Special addresses (loopback, link-local, metadata) that backends and rate limit services may have all the same, in every proxy that is made, such as 127.0.0.1:8081 of a sidecar.",
   },
+  proxyRefusedPolicies: {
+    kind: oneOf("Closed", "Open"),
+    flag: "proxy-refused-policies",
+    env: "PROXY_REFUSED_POLICIES",
+    default: "Closed",
+    help: "What proxies do with the targets of a ProxyPolicy that cannot be read and of which no sound version is known: they answer 503, or are served without its limits.",
+  },
   identity: {
     kind: text("NAME", "a name that no other replica has"),
     flag: "identity",

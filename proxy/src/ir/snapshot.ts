@@ -119,6 +119,8 @@ export interface RouteRule {
   readonly limits: readonly LocalLimit[];
   /** Global limits in the same order; absent where there are none. */
   readonly globalLimits?: readonly GlobalLimit[];
+  /** Policies (`namespace/name`) that cannot be read and close the rule: it answers 503. Absent where there are none. */
+  readonly refusedPolicies?: readonly string[];
 }
 
 /** Gateway API `HTTPRouteTimeouts`. Milliseconds; 0 means that there is none. */

@@ -34,6 +34,8 @@ export interface CompiledRule {
   readonly limits: LimitSet;
   /** Undefined where none applies. */
   readonly globalLimits: GlobalLimitSet | undefined;
+  /** A policy that cannot be read closes it. */
+  readonly isClosed: boolean;
   /** Of the rule; backend references have none. */
   readonly cors: Cors | undefined;
   /** Query parameters that some expression of the limits reads. */
@@ -89,6 +91,7 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),
+    isClosed: rule.refusedPolicies !== undefined,
     cors: filters.cors,
     ...readsOf(rule),
     timeouts: rule.timeouts,

@@ -39,6 +39,7 @@ import {
   noReadyEndpoint,
   originNotAllowed,
   type OwnAnswer,
+  policyRefused,
   routeNotFound,
   uploadStalled,
   upstreamTimeout,
@@ -224,6 +225,10 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       return;
     }
     if (this.#answersPreflight(rule)) return;
+    if (rule.isClosed) {
+      this.#answer(policyRefused);
+      return;
+    }
     if (rule.limits.isEmpty && rule.globalLimits === undefined) this.#direct(rule, match.match);
     else this.#limit(rule, match.match);
   }

@@ -124,6 +124,12 @@ export const limitUndecided: OwnAnswer = {
   reason: "RateLimitServiceFailure",
   body: "the rate limit service does not answer",
 };
+/** A ProxyPolicy on the route or its Gateway cannot be read, and `--refused-policies` says to let nothing pass. */
+export const policyRefused: OwnAnswer = {
+  status: 503,
+  reason: "PolicyRefused",
+  body: "a policy of this route cannot be read",
+};
 export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body: "internal error" };
 
 /** Of a body that must be read before it goes on, and could not be held. */

@@ -9,13 +9,19 @@ import { fieldsOf, objectsOf } from "../kube/object.ts";
 import { identityOf, observedBy } from "./rejected-object.ts";
 
 /** Undefined for an object of another kind, and for one of which no target can be read. */
-export function rejectedPolicyStatus(rejected: RejectedResource): PolicyStatus | undefined {
+export function rejectedPolicyStatus(
+  rejected: RejectedResource,
+  before: PolicyStatus | undefined,
+): PolicyStatus | undefined {
   const { object, faults, inForce } = rejected;
   const identity = identityOf(rejected);
   if (object["kind"] !== "ProxyPolicy" || identity === undefined) return undefined;
   const observed = observedBy(rejected);
   const kept = inForce === "lastSoundVersion" ? "; the last sound one stays in force where it is known" : "";
-  const message = `this version of the policy is not enforced${kept}`;
+  // What becomes of its targets where no version is known, translation tells.
+  const judged = before?.ancestors.flatMap((each) => each.conditions).find(({ type }) => type === "Attached");
+  const remains = inForce === "remains" && judged?.reason === "Pending" ? judged.message : undefined;
+  const message = remains ?? `this version of the policy is not enforced${kept}`;
   const conditions: AncestorStatus["conditions"] = [
     { type: "Accepted", status: "False", reason: "Invalid", message: renderFaults(faults), ...observed },
     { type: "Attached", status: "False", reason: "Pending", message, ...observed },

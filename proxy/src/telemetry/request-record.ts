@@ -29,6 +29,8 @@ export type FailureReason =
   | "RateLimited"
   /** A global limit with `failureMode: Closed` whose service failed (503). */
   | "RateLimitServiceFailure"
+  /** A policy on the route or its Gateway cannot be read, and the settings close its targets (503). */
+  | "PolicyRefused"
   /** No connection to the endpoint could be made (503). */
   | "UpstreamConnectFailure"
   /** The endpoint broke off before its answer began (502), or in the middle of it. */

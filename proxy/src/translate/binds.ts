@@ -4,7 +4,7 @@ import { backendFor, ruleFor } from "./gateway-client-certificate.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "./object-names.ts";
-import { type Limits, noLimits, type PolicyState, targetKey } from "./policies.ts";
+import { anyRouteKey, type Limits, noLimits, type PolicyState, targetKey } from "./policies.ts";
 import type { AttachedRoute, RoutesByListener, RouteState } from "./routes.ts";
 
 type LimitsByTarget = ReadonlyMap<string, Limits>;
@@ -89,6 +89,7 @@ function buildRoute(
       ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
       : noLimits,
     limitsAt(targetKey("Gateway", gatewayName)),
+    limitsAt(anyRouteKey(namespace)),
   ];
   return {
     key: routeName,
@@ -104,10 +105,12 @@ function buildRoute(
       const own = rule.name === undefined ? noLimits : limitsAt(targetKey("HTTPRoute", routeName, rule.name));
       const all = [own, ...shared];
       const globalLimits = all.flatMap(({ global }) => global);
+      const refusedPolicies = [...new Set(all.flatMap(({ refused }) => refused))];
       return {
         ...rule,
         limits: all.flatMap(({ local }) => local),
         ...(globalLimits.length > 0 && { globalLimits }),
+        ...(refusedPolicies.length > 0 && { refusedPolicies }),
       };
     }),
   };

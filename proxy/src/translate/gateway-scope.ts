@@ -62,7 +62,10 @@ export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) =>
       [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
     );
     const routes = valuesOf(routesByParent, parents.keys()).flatMap((route) => acceptedBy(parents, route, labels));
-    const targets = new Set([`Gateway ${key}`, ...routes.map((route) => `HTTPRoute ${nameKey(route)}`)]);
+    const targets = new Set([
+      `Gateway ${key}`,
+      ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
+    ]);
     const policies = valuesOf(policiesByTarget, targets).map((policy) => ofTargets(policy, targets));
     const references = [...routes.flatMap(referencesOfRoute), ...policies.flatMap(referencesOfPolicy)];
     const referents = permittedReferents(references, isPermitted);
@@ -157,7 +160,13 @@ function acceptedBy(
   return [{ ...route, spec: { ...spec, parentRefs: own.map(({ ref }) => ref) } }];
 }
 
+function anyRouteOf(namespace: string): string {
+  return `any HTTPRoute of ${namespace}`;
+}
+
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
+  // Of one that is refused and names no target.
+  if (spec.targetRefs.length === 0) return [anyRouteOf(metadata.namespace)];
   return spec.targetRefs.map(({ kind, name }) => `${kind} ${metadata.namespace}/${name}`);
 }
 

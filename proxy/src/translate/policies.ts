@@ -8,8 +8,14 @@ import type { LocalLimit } from "../ir/limit.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { localLimits } from "./limits.ts";
-import { sortByAge } from "./object-names.ts";
+import { nameKey, sortByAge } from "./object-names.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
+
+/**
+ * What becomes of the targets of a policy of which nothing can be enforced, because it cannot be read: they answer 503,
+ * or are served without its limits.
+ */
+export type RefusedPolicies = "Closed" | "Open";
 
 /** A policy at one of its targets. */
 export interface TargetState {
@@ -29,12 +35,15 @@ export interface PolicyState {
   readonly targets: readonly TargetState[];
   /** Undefined where the policy has no global part. */
   readonly global: GlobalState | undefined;
+  readonly refusedPolicies: RefusedPolicies;
 }
 
 /** What a policy, or several, put on one place. */
 export interface Limits {
   readonly local: readonly LocalLimit[];
   readonly global: readonly GlobalLimit[];
+  /** Policies (`namespace/name`) that close the place, because nothing of them can be enforced. */
+  readonly refused: readonly string[];
 }
 
 export interface AttachedPolicies {
@@ -49,25 +58,33 @@ export interface PolicyContext {
   readonly translateGlobal: TranslateGlobal;
   /** Replicas of the proxy that share what is to be shared; at least 1. */
   readonly readyReplicas: number;
+  readonly refusedPolicies: RefusedPolicies;
 }
 
 export function attachPolicies(
   policies: readonly ProxyPolicy[],
-  { gateways, routes, translateGlobal, readyReplicas }: PolicyContext,
+  { gateways, routes, translateGlobal, readyReplicas, refusedPolicies }: PolicyContext,
 ): AttachedPolicies {
   const routesByName = indexRoutes(routes);
   const limits = new Map<string, Limits>();
   const states = sortByAge(policies).map((policy): PolicyState => {
     const { namespace } = policy.metadata;
     const global = translateGlobal(policy);
+    const refused = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
+    if (policy.spec.targetRefs.length === 0) {
+      const place = anyRouteKey(namespace);
+      const before = limits.get(place) ?? noLimits;
+      limits.set(place, { ...before, refused: [...before.refused, ...refused] });
+    }
     const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
-      const { local, global: globals } = limits.get(target) ?? noLimits;
+      const { local, global: globals, refused: others } = limits.get(target) ?? noLimits;
       const own = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
       limits.set(target, {
         local: [...local, ...localLimits(policy, target)],
         global: own === undefined ? globals : [...globals, own],
+        refused: [...others, ...refused],
       });
       const unattached =
         targetRef.kind === "Gateway"
@@ -75,13 +92,27 @@ export function attachPolicies(
           : judgeRouteTarget(name, targetRef, routesByName.get(name));
       return { targetRef, unattached };
     });
-    return { policy, targets, global };
+    return { policy, targets, global, refusedPolicies };
   });
   return { policies: states, limits };
 }
 
 /** Of a place that no policy names. */
-export const noLimits: Limits = { local: [], global: [] };
+export const noLimits: Limits = { local: [], global: [], refused: [] };
+
+/** Names every HTTPRoute of a namespace in limits: a policy whose targets cannot be read may be about any of them. */
+export function anyRouteKey(namespace: string): string {
+  return `HTTPRoute/${namespace}/*`;
+}
+
+/** Whether nothing of a policy can be enforced, because it cannot be read or none of its expressions can. */
+export function isUnreadable({ isRefused, spec }: ProxyPolicy): boolean {
+  const { local, global } = spec.traffic.rateLimit;
+  if (isRefused === true || global === undefined) return isRefused === true;
+  const isFaulty = ({ entries, cost }: (typeof global.descriptors)[number]): boolean =>
+    [...entries.map(({ expression }) => expression), cost].some((each) => (each?.faults.length ?? 0) > 0);
+  return local.length === 0 && global.mode === "Enforce" && global.descriptors.every(isFaulty);
+}
 
 /** Names a target in limits: kind, `namespace/name`, and the section if there is one. */
 export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?: string): string {

@@ -3,7 +3,7 @@ import { renderPath } from "../api/issue.ts";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import type { AncestorStatus, PolicyCondition, PolicyStatus } from "../api/status.ts";
 import { joinMessages, observed } from "./finding.ts";
-import type { PolicyState, TargetState } from "./policies.ts";
+import { isUnreadable, type PolicyState, type TargetState } from "./policies.ts";
 
 export function policyStatus(state: PolicyState): PolicyStatus {
   const { namespace, name } = state.policy.metadata;
@@ -23,6 +23,9 @@ function ancestorStatus(state: PolicyState, target: TargetState): AncestorStatus
 
 function acceptedCondition(state: PolicyState): PolicyCondition {
   const generation = observed(state.policy.metadata.generation);
+  if (state.policy.isRefused === true) {
+    return { type: "Accepted", status: "False", reason: "Invalid", message: refusedMessage, ...generation };
+  }
   const findings = state.global?.findings ?? [];
   if (findings.length === 0) {
     return { type: "Accepted", status: "True", reason: "Valid", message: "policy is accepted", ...generation };
@@ -41,11 +44,22 @@ function attachedCondition(state: PolicyState, { unattached }: TargetState): Pol
   if (unattached !== undefined) return { type: "Attached", status: "False", ...unattached, ...generation };
   const parts = enforcedParts(state);
   if (parts.length === 0) {
-    const message = "nothing of the policy is enforced";
+    const message = unenforcedMessage(state);
     return { type: "Attached", status: "False", reason: "Pending", message, ...generation };
   }
   const message = enforcedMessage(state, parts);
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
+}
+
+const refusedMessage = "this version is refused and no sound one is known";
+
+/** What the operator has chosen for the targets is told with what it does to them. */
+function unenforcedMessage({ policy, refusedPolicies }: PolicyState): string {
+  const message = "nothing of the policy is enforced";
+  if (!isUnreadable(policy)) return message;
+  return refusedPolicies === "Closed"
+    ? `${message}: where no sound version is known, its targets answer 503 (--refused-policies Closed)`
+    : `${message}: where no sound version is known, its targets are not limited (--refused-policies Open)`;
 }
 
 function enforcedMessage({ policy, global }: PolicyState, parts: readonly string[]): string {

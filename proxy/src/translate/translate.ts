@@ -21,7 +21,7 @@ import { listenerSetStatus } from "./listener-set-status.ts";
 import type { RefuseAddress } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { compareText } from "./object-names.ts";
-import { attachPolicies } from "./policies.ts";
+import { attachPolicies, type RefusedPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
 import { shareOutPatterns } from "./pattern-share.ts";
 import {
@@ -46,6 +46,8 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
 }
 
 export interface TranslateOptions {
+  /** Default: Closed. */
+  readonly refusedPolicies?: RefusedPolicies;
   /** Replicas of the proxy, this one included; they share the limits that say so. Default 1. */
   readonly readyReplicas?: number;
   /** Default: all Gateways in this process. */
@@ -61,7 +63,7 @@ export interface TranslateOptions {
 /** Never throws, and gives the same for the same resources in any order. */
 export function translate(known: ResourceSet, options: TranslateOptions = {}): Translation {
   const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() } = options;
-  const { before = noCredentials, refuseAddress = () => undefined } = options;
+  const { before = noCredentials, refuseAddress = () => undefined, refusedPolicies = "Closed" } = options;
   const credentials = openCredentials(before);
   const resources = { ...known, unreadable, credentials, refuseAddress };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
@@ -71,7 +73,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
   const judged = judgeRoutes(resources, gateways, labels, tlsPolicies);
   const routes = shareOutPatterns(judged.routes);
   const translateGlobal = globalTranslator(resources, tlsPolicies);
-  const context = { gateways, routes, translateGlobal, readyReplicas };
+  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
   const users = gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
   const backends = resources.Backend.map(backendJudge(resources));

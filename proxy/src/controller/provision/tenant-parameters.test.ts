@@ -19,6 +19,7 @@ const defaults: ProxyDefaults = {
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: false,
   allowedAddresses: [],
+  refusedPolicies: "Closed",
 };
 
 /** @param data of the Gateway's ConfigMap, as texts. */

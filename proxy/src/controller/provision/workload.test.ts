@@ -14,6 +14,7 @@ const defaults: ProxyDefaults = {
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: true,
   allowedAddresses: [{ host: "127.0.0.1", port: 8081 }],
+  refusedPolicies: "Closed",
 };
 
 function gatewayWith(fields = "", name = "web"): Gateway {

@@ -8,6 +8,7 @@ import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/s
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway-label.ts";
+import type { RefusedPolicies } from "../../translate/policies.ts";
 import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { infrastructureOf } from "./infrastructure.ts";
@@ -25,6 +26,8 @@ export interface ProxyDefaults {
   readonly hasNetworkPolicy: boolean;
   /** Special addresses that backends may have, as the proxy's own setting. */
   readonly allowedAddresses: readonly SocketAddress[];
+  /** As the proxy's own setting. */
+  readonly refusedPolicies: RefusedPolicies;
 }
 
 /** A Gateway to be served. */
@@ -218,6 +221,7 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       { name: "DRAIN_DELAY", value: drainDelay },
       // A variable rather than an argument, so that the parameters of a class can say otherwise.
       ...(allowed === "" ? [] : [{ name: "ALLOW_BACKEND_ADDRESS", value: allowed }]),
+      ...(defaults.refusedPolicies === "Closed" ? [] : [{ name: "REFUSED_POLICIES", value: defaults.refusedPolicies }]),
     ],
     // Listeners come and go without new pods, so they are not named here.
     ports: [

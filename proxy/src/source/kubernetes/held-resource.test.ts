@@ -44,8 +44,8 @@ describe("an object that is held", () => {
     expect(after.rejected?.faults).toHaveLength(1);
   });
 
-  test("is nothing where no version was sound", () => {
-    expect(holdResource(policy(broken), undefined, options).resource).toBeUndefined();
+  test("is what remains of it where no version was sound", () => {
+    expect(holdResource(policy(broken), undefined, options).resource).toMatchObject({ isRefused: true });
   });
 
   test.each([
@@ -93,7 +93,7 @@ describe("an object that is held", () => {
     });
     const before = holdResource(named(policy(sound), "one"), undefined, options);
     const after = holdResource(named(policy(broken), "two"), before, options);
-    expect([after.resource, after.rejected?.inForce]).toEqual([undefined, "nothing"]);
+    expect(after).toMatchObject({ resource: { isRefused: true }, rejected: { inForce: "remains" } });
   });
 
   test("is the same object where only its status is another", () => {
@@ -109,14 +109,16 @@ describe("an object that is held", () => {
   });
 
   test("of our own must not: a limit is not to be half understood", () => {
-    expect(holdResource(policy({ ...sound, novelty: 1 }), undefined, options).resource).toBeUndefined();
+    const { resource, rejected } = holdResource(policy({ ...sound, novelty: 1 }), undefined, options);
+    expect(resource).toMatchObject({ isRefused: true, spec: { traffic: { rateLimit: { local: [] } } } });
+    expect(rejected?.inForce).toBe("remains");
   });
 });
 
 test("the status of a refused policy says at each target why, of the version that was judged", () => {
   const { rejected } = holdResource(policy(broken, 7), undefined, options);
   if (rejected === undefined) return expect.unreachable();
-  const status = rejectedPolicyStatus(rejected);
+  const status = rejectedPolicyStatus(rejected, undefined);
   expect(status).toMatchObject({
     namespace: "default",
     name: "limits",

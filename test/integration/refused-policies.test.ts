@@ -1,0 +1,117 @@
+/** Policies that cannot be read, through the door: what they would limit answers 503, and nothing else does. */
+import { describe, expect, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+
+const route = (name: string, namespace = "default"): string =>
+  routeManifest(name, [`{ name: main, matches: [{ path: { value: /${name} } }], backendRefs: [${backendRef("b")}] }`])
+    .replace("namespace: default", `namespace: ${namespace}`)
+    .replace("parentRefs: [{ name: web }]", "parentRefs: [{ name: web, namespace: default }]");
+
+function policy(targetRefs: string, local: string, namespace = "default"): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: p, namespace: ${namespace} }
+spec:
+  targetRefs: ${targetRefs}
+  traffic: { rateLimit: ${local} }
+`;
+}
+
+const onRoute = "[{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }]";
+const sound = "{ local: [{ requests: 5, unit: Hours }] }";
+const novel = "{ local: [{ requests: 5, unit: Hours, novelty: 1 }] }";
+const badKey = "{ local: [{ requests: 5, unit: Hours, key: request.nothing }] }";
+const badGlobal =
+  "{ global: { address: 127.0.0.1:9, domain: d, descriptors: [{ entries: [{ name: n, expression: request.nothing }] }] } }";
+
+async function start(...documents: readonly string[]) {
+  const backend = await startBackend(answering(200));
+  const open = gatewayManifest().replace("port: 80 }", "port: 80, allowedRoutes: { namespaces: { from: All } } }");
+  const grant = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: { name: g, namespace: default }
+spec:
+  from: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: other }]
+  to: [{ group: gatewayproxy.dev, kind: Backend }]
+`;
+  const foreign = route("foreign", "other").replace("kind: Backend,", "kind: Backend, namespace: default,");
+  const base = [open, grant, backendManifest("b", backend.port), route("chat"), route("beside"), foreign];
+  const gateway = await startGateway(manifests(...base, ...documents), { expectsFaults: true });
+  const statusOf = async (path: string): Promise<number> => (await fetch(`${gateway.url()}${path}`)).status;
+  const statuses = async () => [await statusOf("/chat"), await statusOf("/beside"), await statusOf("/foreign")];
+  return { gateway, statuses };
+}
+
+describe("a policy that cannot be read", () => {
+  test.each([
+    ["for an unknown field", policy(onRoute, novel)],
+    ["for its key", policy(onRoute, badKey)],
+    ["for all expressions of its global limit", policy(onRoute, badGlobal)],
+    ["for everything that it limits by", policy(onRoute, "17")],
+    ["for the kind of its target, which most likely is a route", policy("[{ kind: HttpRoute, name: chat }]", sound)],
+    ["at one rule", policy(onRoute.replace("name: chat", "name: chat, sectionName: main"), novel)],
+  ])("closes its target: %s", async (_, document) => {
+    const { gateway, statuses } = await start(document);
+    expect(await statuses()).toEqual([503, 200, 200]);
+    expect(gateway.records[0]).toMatchObject({
+      reason: "PolicyRefused",
+      rule: expect.stringContaining("chat") as string,
+    });
+  });
+
+  test("tells the client why, and nothing of the policy", async () => {
+    const { gateway } = await start(policy(onRoute, novel));
+    const answer = await fetch(`${gateway.url()}/chat`);
+    expect(await answer.text()).toBe("a policy of this route cannot be read");
+  });
+
+  test("closes a Gateway's routes where it is on the Gateway", async () => {
+    const onGateway = "[{ group: gateway.networking.k8s.io, kind: Gateway, name: web }]";
+    const { statuses } = await start(policy(onGateway, novel));
+    expect(await statuses()).toEqual([503, 503, 503]);
+  });
+
+  test.each([
+    ["17"],
+    ["[]"],
+    ["[17]"],
+    ["[{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }, { kind: HTTPRoute }]"],
+  ])("closes the routes of its namespace, and no other, where it may be about any: %s", async (targetRefs) => {
+    const { statuses } = await start(policy(targetRefs, sound));
+    expect(await statuses()).toEqual([503, 503, 200]);
+  });
+
+  test.each([
+    ["names routes of its own namespace only", policy(onRoute, novel, "other")],
+    ["only counts", policy(onRoute, "{ local: [{ requests: 5, unit: Hours, mode: Shadow, novelty: 1 }] }")],
+  ])("closes nothing that it could not limit: it %s", async (_, document) => {
+    const { statuses } = await start(document);
+    expect(await statuses()).toEqual([200, 200, 200]);
+  });
+
+  test("leaves what others limit as it is", async () => {
+    const other = policy(onRoute.replace("chat", "beside"), sound).replace("name: p", "name: q");
+    const { gateway, statuses } = await start(policy(onRoute, novel), other);
+    expect(await statuses()).toEqual([503, 200, 200]);
+    expect((await fetch(`${gateway.url()}/beside`)).headers.get("x-ratelimit-remaining")).toBe("3");
+  });
+});
+
+test("a policy of which some expressions are sound is enforced by these", async () => {
+  const twoDescriptors = badGlobal.replace(
+    "descriptors: [",
+    "failureMode: Open, descriptors: [{ entries: [{ name: r, expression: route }] }, ",
+  );
+  const { statuses } = await start(policy(onRoute, twoDescriptors));
+  expect(await statuses()).toEqual([200, 200, 200]);
+});
