@@ -121,7 +121,7 @@ describe("with no setting", () => {
     expect(await client.health("ratelimit")).toBe("SERVING");
     expect(await text(`${http}/healthcheck`)).toBe("OK");
     expect(await text(`${debug}/rlconfig`)).toContain("chat.remote_address: unit=MINUTE requests_per_unit=10");
-    expect(await text(`${debug}/counters`)).toMatch(/chat_remote_address_198\.51\.100\.1_\d+/);
+    expect(await text(`${debug}/counters`)).toMatch(/chat_remote%5Faddress_198\.51\.100\.1_\d+/);
     expect(await text(`${debug}/stats`)).toContain("ratelimit.service.rate_limit.chat.remote_address.total_hits: 1\n");
     expect(await text(`${debug}/metrics`)).toContain(
       'ratelimit_service_rate_limit_total_hits{domain="chat",key1="remote_address"} 1\n',
