@@ -1,0 +1,36 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { readPages, repository } from "./markdown.ts";
+
+const page = readPages().find(({ path }) => path === "docs/security.md");
+const findings = page?.text.split("\n## Findings\n")[1]?.split("\n## ")[0] ?? "";
+const rows = [...findings.matchAll(/^\| ([A-Z]\d+) +\| (.+) \|$/gm)].map(([, id = "", cells = ""]) => {
+  const [attack = "", now = "", tests = ""] = cells.split(" | ").map((cell) => cell.trim());
+  const paths = [...tests.matchAll(/`([^`]+)`/g)].flatMap((match) => match[1] ?? []);
+  return { id, attack, now, paths };
+});
+
+/** The identifiers of one severity: `H1` to `H10`. */
+function identifiers(severity: string, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${severity}${index + 1}`);
+}
+
+describe("the page on security", () => {
+  test("has one row for each finding of the review", () => {
+    const expected = [
+      ...identifiers("C", 1),
+      ...identifiers("H", 10),
+      ...identifiers("M", 10),
+      ...identifiers("L", 11),
+    ];
+    expect(rows.map(({ id }) => id).sort()).toEqual([...expected].sort());
+  });
+
+  test.each(rows)("$id names the rule and tests that exist", ({ attack, now, paths }) => {
+    expect(attack).not.toBe("");
+    expect(now).not.toBe("");
+    expect(paths.length).toBeGreaterThan(0);
+    expect(paths.filter((path) => !/\.test\.ts$/.test(path) || !existsSync(join(repository, path)))).toEqual([]);
+  });
+});
