@@ -169,11 +169,11 @@ describe("a stream", () => {
   });
 });
 
-test("an error of the provider reaches the client and costs nothing, not even the request", async () => {
+test("an error of the provider reaches the client and costs the request, but no tokens", async () => {
   const served = await startLlmGateway("openai", ["{ requests: 5, unit: Minutes }", ...thousandTokens]);
   await expect(chat(clientOf(served, { "x-mock-status": "500" }))).rejects.toMatchObject({ status: 500 });
   const { response } = await clientOf(served).models.list().withResponse();
-  expect(response.headers.get("x-ratelimit-remaining")).toBe("4");
+  expect(response.headers.get("x-ratelimit-remaining")).toBe("3");
 });
 
 test("10 requests a minute with burst 5, together with 1000 tokens a minute, behave as the specification says", async () => {
