@@ -19,7 +19,7 @@ const proxy = {
   translate: { layers: ["api", "ir", "regex"], packages: [], core: ["net", "crypto", "tls"] },
   // util: whether a status differs from the one that stands.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
-  controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["yaml"] },
+  controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["zod"] },
   kube: { layers: [], packages: ["@kubernetes/client-node"] },
   source: { layers: ["api", "kube"], packages: ["yaml"] },
   routing: { layers: ["ir", "regex"], packages: [], core: [] },

@@ -8,21 +8,8 @@ import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayClass } from "../../api/gateway-class.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
 import { isRefusedClass, refusedClassMessage } from "../../translate/environment.ts";
+import { parameterKeys, type ParameterKey, type Parameters } from "./parameter-keys.ts";
 import { tenantFault } from "./tenant-parameters.ts";
-
-/** What can be shaped; the keys of the ConfigMap. */
-const parameterKeys = [
-  "deployment",
-  "service",
-  "serviceAccount",
-  "podDisruptionBudget",
-  "horizontalPodAutoscaler",
-] as const;
-
-export type ParameterKey = (typeof parameterKeys)[number];
-
-/** What to merge over each object, the class's first. */
-export type Parameters = Readonly<Partial<Record<ParameterKey, KubeObject>>>;
 
 /** Fields by which objects are found and owned, which are ours in every object. */
 const identity = ["apiVersion", "kind", "status"];

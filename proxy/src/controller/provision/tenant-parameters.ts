@@ -8,7 +8,7 @@ import { describeIssue, renderPath } from "../../api/issue.ts";
 import { anyText, integer, labelSelector, leaf, list, portNumber, strictObject, textMap } from "../../api/schema.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 import { isTenantMetadata } from "./infrastructure.ts";
-import type { ParameterKey, Parameters } from "./parameters.ts";
+import type { ParameterKey, Parameters } from "./parameter-keys.ts";
 
 /** Of one Gateway; a ResourceQuota of its namespace bounds all of them. */
 const maxReplicas = 100;

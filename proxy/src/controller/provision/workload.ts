@@ -13,7 +13,7 @@ import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { infrastructureOf } from "./infrastructure.ts";
 import { type OwnedContent, type OwnedKind, ownedObject, type OwnedObject } from "./owned-object.ts";
-import type { ParameterKey, Parameters } from "./parameters.ts";
+import type { ParameterKey, Parameters } from "./parameter-keys.ts";
 
 /** What an operator decides for all proxies. */
 export interface ProxyDefaults {
