@@ -17,17 +17,17 @@ function identifiers(severity: string, count: number): readonly string[] {
 }
 
 describe("the page on security", () => {
-  test("has one row for each finding of the review", () => {
+  test("has a row for each finding of the review", () => {
     const expected = [
       ...identifiers("C", 1),
       ...identifiers("H", 10),
       ...identifiers("M", 10),
       ...identifiers("L", 11),
     ];
-    expect(rows.map(({ id }) => id).sort()).toEqual([...expected].sort());
+    expect([...new Set(rows.map(({ id }) => id))].sort()).toEqual([...expected].sort());
   });
 
-  test.each(rows)("$id names the rule and tests that exist", ({ attack, now, paths }) => {
+  test.each(rows)("$id ($attack) names the rule and tests that exist", ({ attack, now, paths }) => {
     expect(attack).not.toBe("");
     expect(now).not.toBe("");
     expect(paths.length).toBeGreaterThan(0);
