@@ -43,6 +43,19 @@ test.each([
   expect(parsed(source).evaluate({ ...view, path, rawHeaders })).toBeDefined();
 });
 
+test("a token of 6 KB is read, whatever other fields there are", () => {
+  const claims = JSON.stringify({
+    sub: "user-1",
+    groups: Array.from({ length: 100 }, (_, at) => `group-${at}-${"x".repeat(30)}`),
+  });
+  const token = `e30.${Buffer.from(claims).toString("base64url")}.c`;
+  expect(token.length).toBeGreaterThan(5_500);
+  const [view] = largeRequests;
+  if (view === undefined) throw new Error("there is no request");
+  const rawHeaders = ["authorization", `Bearer ${token}`, "cookie", "c".repeat(50_000)];
+  expect(parsed('unverifiedJwt.sub + ""').evaluate({ ...view, rawHeaders })).toBe("user-1");
+});
+
 test("what an evaluation costs leaves nothing behind for the next one", () => {
   const { evaluate } = parsed("size(request.path) + 0");
   for (const view of largeRequests) {

@@ -14,7 +14,7 @@ import {
 } from "@bufbuild/cel";
 import { WorkBudget } from "../regex/work-budget.ts";
 import type { RequestView } from "./request-view.ts";
-import type { Variable } from "./variables.ts";
+import { headerOf, type Variable } from "./variables.ts";
 
 /** What one evaluation may cost: less than a millisecond, as `test/hardening/cel-cost.test.ts` measures. */
 export const maxEvaluationUnits = 30_000;
@@ -79,7 +79,7 @@ const costs: Readonly<Record<string, (operands: Operands) => number>> = {
   "_==_": compared,
   "_!=_": compared,
   "@in": compared,
-  "_+_": ([, a, b]) => 10 + (lengthOf(a) + lengthOf(b)) / 8 + (sizeOf(a) + sizeOf(b)) / 4,
+  "_+_": ([, a, b]) => 10 + (lengthOf(a) + lengthOf(b)) / 8 + 20 + sizeOf(a) + sizeOf(b),
   size: linear,
   contains: searched,
   indexOf: searched,
@@ -97,8 +97,8 @@ const costs: Readonly<Record<string, (operands: Operands) => number>> = {
   // A list is copied before its first round.
   "@iterate": ([, range]) => 10 + 5 * sizeOf(range),
   "@step": ([, , nodes]) => unitsPerNode * Number(nodes),
-  // A key that is a number is looked for among all keys.
-  "@indexed": ([, operand]) => 10 + sizeOf(operand) / 2,
+  // A key that is a number is looked for among all keys, and one that is not there is an error.
+  "@indexed": ([, operand]) => 80 + sizeOf(operand),
   int: parsedNumber,
   uint: parsedNumber,
   double: parsedNumber,
@@ -203,22 +203,16 @@ function extent(value: CelValue, perChar: number): number {
 }
 
 /** Units of reading a variable: those that are made of the request's text cost by its length. */
-export function costOfReading({ name }: Variable, { path, rawHeaders }: RequestView): number {
+export function costOfReading({ name }: Variable, view: RequestView): number {
+  const { path, rawHeaders } = view;
   switch (name) {
     case "request.headers":
       return 20 * rawHeaders.length;
     case "request.query":
       return 20 + 3 * (path.length - Math.max(0, path.indexOf("?")));
     case "unverifiedJwt":
-      return 20 + 3 * longestOf(rawHeaders);
+      return 20 + 3 * (headerOf(view, "authorization")?.length ?? 0);
     default:
       return 10;
   }
-}
-
-/** No token is longer than the longest field. */
-function longestOf(rawHeaders: readonly string[]): number {
-  let longest = 0;
-  for (const text of rawHeaders) if (text.length > longest) longest = text.length;
-  return longest;
 }

@@ -13,7 +13,7 @@ export function unverifiedClaims(token: string | undefined): Map<string, CelInpu
   const [, payload, signature, rest] = token?.split(".", 4) ?? [];
   if (payload === undefined || signature === undefined || rest !== undefined) return new Map();
   try {
-    const claims: unknown = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"), asMap);
+    const claims: unknown = asMap(JSON.parse(Buffer.from(payload, "base64url").toString("utf8")));
     // What JSON holds, with maps for its objects, is what CEL takes.
     return claims instanceof Map ? (claims as Map<string, CelInput>) : new Map<string, CelInput>();
   } catch {
@@ -21,7 +21,9 @@ export function unverifiedClaims(token: string | undefined): Map<string, CelInpu
   }
 }
 
-function asMap(_name: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return new Map(Object.entries(value));
+/** Not as a reviver of JSON.parse, which takes many times as long. */
+function asMap(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(asMap);
+  return new Map(Object.entries(value).map(([name, each]) => [name, asMap(each)]));
 }

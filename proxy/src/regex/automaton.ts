@@ -30,8 +30,11 @@ const unitsPerInstruction = 3;
 /** Units that a new state takes beside its instructions. */
 const unitsPerState = 64;
 
-/** As a power of two: so many code points on known ways take a unit. */
-const shiftOfKnownSteps = 1;
+/** Units that a step to a known state takes. */
+const unitsPerKnownStep = 1;
+
+/** So many of them are charged together, so that a long text does not go far beyond the budget. */
+const stepsPerCharge = 1_024;
 
 const newline = 10;
 
@@ -75,8 +78,12 @@ export class Automaton {
       if (known !== undefined) {
         state = known;
         at += 1;
+        if (at - charged === stepsPerCharge) {
+          budget.spend(stepsPerCharge * unitsPerKnownStep);
+          charged = at;
+        }
       } else {
-        budget.spend((at - charged) >> shiftOfKnownSteps);
+        budget.spend((at - charged) * unitsPerKnownStep);
         charged = at;
         const rune = code < 0xd800 || code > 0xdbff ? code : (text.codePointAt(at) ?? code);
         state = this.#step(state, rune, budget);
@@ -85,7 +92,7 @@ export class Automaton {
       if (state === this.#found) return true;
       if (state.pending.length === 0) break;
     }
-    budget.spend((at - charged) >> shiftOfKnownSteps);
+    budget.spend((at - charged) * unitsPerKnownStep);
     if (state.pending.length === 0) return false;
     state.acceptsEnd ??= this.#closes(state, budget);
     return state.acceptsEnd;

@@ -108,6 +108,15 @@ describe("a text for which a pattern needs many states", () => {
     expect(() => costly.test(random, new WorkBudget(100_000))).toThrow(BudgetExceeded);
   });
 
+  test("is left soon after the budget is used up, also where every state is known", () => {
+    const simple = patternFor("a*b", "part");
+    const long = "a".repeat(60_000);
+    simple.test(long, plenty());
+    const budget = new WorkBudget(2_000);
+    expect(() => simple.test(long, budget)).toThrow(BudgetExceeded);
+    expect(budget.left).toBeGreaterThan(-1_100);
+  });
+
   test("leaves the pattern as it was for others", () => {
     expect(costly.test("a".repeat(402), plenty())).toBe(true);
     expect(costly.test("a".repeat(401), plenty())).toBe(false);

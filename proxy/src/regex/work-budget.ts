@@ -1,6 +1,6 @@
 /**
  * What one match or one evaluation may cost. Cost is counted in units and not in time, so that the outcome does not
- * depend on the load of the machine. A unit is the work of about ten nanoseconds.
+ * depend on the load of the machine. A unit takes some 20 nanoseconds.
  */
 
 /** Thrown where work would cost more than is left. */
