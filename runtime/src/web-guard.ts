@@ -34,5 +34,5 @@ export function foreignSite({ host, origin, "sec-fetch-site": site }: IncomingHt
 /** The site of any page that asks, the server's own included; for what no page has business with. */
 export function anySite({ origin, "sec-fetch-site": site }: IncomingHttpHeaders): string | undefined {
   if (origin !== undefined) return origin;
-  return site === undefined || site === "none" ? undefined : String(site);
+  return site === undefined || site === "none" ? undefined : site;
 }

@@ -87,7 +87,7 @@ test("a body that need not be held goes on without memory, and is whole", async 
       controller.close();
     },
   });
-  const streamed = await fetch(gateway.url(), { method: "POST", body, duplex: "half" } as RequestInit);
+  const streamed = await fetch(gateway.url(), { method: "POST", body, duplex: "half" });
   expect([streamed.status, await streamed.text()]).toEqual([200, "20000"]);
   // A small one of known length is read whole first.
   expect((await fetch(gateway.url(), { method: "POST", body: "small" })).status).toBe(503);

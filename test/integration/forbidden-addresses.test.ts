@@ -22,7 +22,9 @@ import { startScriptedService } from "../support/rate-limit-service.ts";
 const cluster: AddressRules = { own: [], refusesSpecial: true, allowed: [] };
 
 /** A server that must not be reached. */
-async function startForbidden(host = "127.0.0.1"): Promise<{ readonly port: number; connections(): number }> {
+async function startForbidden(
+  host = "127.0.0.1",
+): Promise<{ readonly port: number; readonly connections: () => number }> {
   let connections = 0;
   const server: Server = createServer((_request, response) => response.end("secret"));
   server.on("connection", () => connections++);

@@ -152,7 +152,11 @@ export class Proxy {
     this.#pool.leave();
     return new Promise((resolve) => {
       const timer = clock.setTimer(settings.drainDelay, resolve);
-      signal.addEventListener("abort", () => (timer.cancel(), resolve()), { once: true });
+      const skip = (): void => {
+        timer.cancel();
+        resolve();
+      };
+      signal.addEventListener("abort", skip, { once: true });
     });
   }
 
