@@ -244,8 +244,16 @@ describe("limits test of global limits", () => {
     );
   });
 
-  test("say nothing of requests that none of their descriptors applies to", async () => {
+  test("count requests that lack the value of an entry together", async () => {
     const byUser = globalPolicy.replace(/ +- \{ unit: Tokens.*\n/, "");
+    const run = await globalTest(byUser, serviceConfig, [], "--rate", "10/m", "--tokens", "100");
+    expect(run.stdout).toContain("8 admitted, 2 denied");
+  });
+
+  test("do not count requests to which no descriptor applies", async () => {
+    const byUser = globalPolicy
+      .replace(/ +- \{ unit: Tokens.*\n/, "")
+      .replace(`["x-user"]' }`, `["x-user"]', ifAbsent: Skip }`);
     const run = await globalTest(byUser, serviceConfig, [], "--rate", "10/m", "--tokens", "100");
     expect(run.stdout).toMatch(/^default\/shared#global .* 0 +0 +<none> +<none>$/m);
     expect(run.stdout).toContain("10 admitted, 0 denied");
