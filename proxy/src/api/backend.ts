@@ -23,7 +23,8 @@ const host = leaf<string>(
   "a host name or an IP address",
   (value) => {
     if (typeof value !== "string" || value.length > 253) return false;
-    return hostPattern.test(value) || isPlainIPv6(value);
+    // A name that ends in a number is no URL host unless it is an IPv4 address (WHATWG URL, "ends in a number").
+    return (hostPattern.test(value) && URL.canParse(`http://${value}/`)) || isPlainIPv6(value);
   },
   {
     type: "string",

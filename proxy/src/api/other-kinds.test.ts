@@ -65,6 +65,11 @@ describe("a Backend", () => {
       'spec.static.host: found "http://a", accepted is a host name or an IP address',
     ],
     [
+      "a host that ends in a number and is no IP address",
+      { static: { host: "foo.1", port: 1 } },
+      'spec.static.host: found "foo.1", accepted is a host name or an IP address',
+    ],
+    [
       "a host too long",
       { static: { host: "a".repeat(254), port: 1 } },
       `spec.static.host: found "${"a".repeat(80)}…", accepted is a host name or an IP address`,

@@ -44,7 +44,7 @@ import {
   uploadStalled,
   upstreamTimeout,
 } from "./own-answers.ts";
-import { type OutgoingRequest, prepareProviderRequest } from "./provider-request.ts";
+import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import type { Stallable } from "./stall-watch.ts";
 import {
@@ -367,16 +367,18 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     const request = this.#outgoingRequest(target, match);
     mirrorRequest(this.#services, target.mirrors, request);
     if (target.ai !== undefined) {
-      prepareProviderRequest(target.ai, request, (prepared) => {
+      const send = this.#guarded<ProviderRequest>((prepared) => {
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.asksUsage);
         else forwarding.refuse(prepared.answer);
       });
+      prepareProviderRequest(target.ai, request, send);
     } else if (request.body === undefined) forwarding.send(request, false);
     else {
-      request.body.whenReady(request.headers, (isReady) => {
+      const send = this.#guarded<boolean>((isReady) => {
         if (isReady) forwarding.send(request, false);
         else forwarding.refuse(bodyMemoryFull);
       });
+      request.body.whenReady(request.headers, send);
     }
   }
 

@@ -69,9 +69,11 @@ export function openConnection(
 ): Connection {
   const { protocol, tls, endpoint } = target;
   const streams = callsPerConnection(target);
-  const connect = connectorOf(target, options);
+  const origin = `${tls === undefined ? "http" : "https"}://${addressOf(endpoint)}`;
+  const isUrl = URL.canParse(origin);
+  const connect = isUrl ? connectorOf(target, options) : failToConnect(`${addressOf(endpoint)} is not a valid address`);
   let socket: Socket | undefined;
-  const client = new Client(`${tls === undefined ? "http" : "https"}://${addressOf(endpoint)}`, {
+  const client = new Client(isUrl ? origin : "http://invalid", {
     pipelining: streams,
     headersTimeout: options.idleTimeoutMs,
     bodyTimeout: options.idleTimeoutMs,
@@ -93,6 +95,11 @@ export function openConnection(
     onLeaving?.(connection);
   });
   return connection;
+}
+
+/** A connector whose every connection fails. A `Client` throws where its origin is not a URL, which a host can cause. */
+function failToConnect(message: string): buildConnector.connector {
+  return (_asked, callback) => process.nextTick(callback, new Error(message), null);
 }
 
 /**
