@@ -12,19 +12,11 @@ import { controllerObjects, planFor } from "./plan.ts";
 import { gatewayNamespaceLabel } from "./provision/names.ts";
 import type { OwnedObject } from "./provision/owned-object.ts";
 import type { ProxyDefaults } from "./provision/workload.ts";
+import { proxyDefaults } from "./testing/proxy-defaults.ts";
 
 const tenants = ["ann", "bob", "cec"] as const;
 
-const defaults: ProxyDefaults = {
-  image: "proxy:1",
-  imagePullPolicy: "IfNotPresent",
-  replicas: 2,
-  serviceType: "ClusterIP",
-  clusterRole: "gateway-proxy-proxy",
-  hasNetworkPolicy: true,
-  allowedAddresses: [],
-  refusedPolicies: "Closed",
-};
+const defaults: ProxyDefaults = { ...proxyDefaults, hasNetworkPolicy: true };
 
 const gatewayGroup = "gateway.networking.k8s.io";
 const proxyGroup = "gatewayproxy.dev";

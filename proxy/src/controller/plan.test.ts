@@ -6,19 +6,8 @@ import type { KubeObject } from "../kube/object.ts";
 import { noCredentials } from "../translate/credentials.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { ownedKey } from "./provision/owned-object.ts";
-import type { ProxyDefaults } from "./provision/workload.ts";
+import { proxyDefaults as defaults } from "./testing/proxy-defaults.ts";
 import { supportedFeatures } from "./supported-features.ts";
-
-const defaults: ProxyDefaults = {
-  image: "proxy:1",
-  imagePullPolicy: "IfNotPresent",
-  replicas: 2,
-  serviceType: "ClusterIP",
-  clusterRole: "gateway-proxy-proxy",
-  hasNetworkPolicy: false,
-  allowedAddresses: [],
-  refusedPolicies: "Closed",
-};
 
 const gatewayClass = `
 apiVersion: gateway.networking.k8s.io/v1

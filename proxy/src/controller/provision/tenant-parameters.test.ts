@@ -9,18 +9,10 @@ import { parseManifests } from "../../api/parse-manifests.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { noCredentials } from "../../translate/credentials.ts";
 import { planFor } from "../plan.ts";
+import { proxyDefaults } from "../testing/proxy-defaults.ts";
 import type { ProxyDefaults } from "./workload.ts";
 
-const defaults: ProxyDefaults = {
-  image: "proxy:1",
-  imagePullPolicy: "IfNotPresent",
-  replicas: 2,
-  serviceType: "NodePort",
-  clusterRole: "gateway-proxy-proxy",
-  hasNetworkPolicy: false,
-  allowedAddresses: [],
-  refusedPolicies: "Closed",
-};
+const defaults: ProxyDefaults = { ...proxyDefaults, serviceType: "NodePort" };
 
 /** @param data of the Gateway's ConfigMap, as texts. */
 function planWith(

@@ -4,17 +4,14 @@ import { parseManifests } from "../../api/parse-manifests.ts";
 import { isObject } from "../../kube/object.ts";
 import { ownedKey, type OwnedKind } from "./owned-object.ts";
 import { rolesOf } from "./roles.ts";
+import { proxyDefaults } from "../testing/proxy-defaults.ts";
 import { labelsOf, type ProxyDefaults, readinessPort, statsPort, type Tenant, workloadOf } from "./workload.ts";
 
 const defaults: ProxyDefaults = {
-  image: "proxy:1",
-  imagePullPolicy: "IfNotPresent",
-  replicas: 2,
+  ...proxyDefaults,
   serviceType: "LoadBalancer",
-  clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: true,
   allowedAddresses: [{ host: "127.0.0.1", port: 8081 }],
-  refusedPolicies: "Closed",
 };
 
 function gatewayWith(fields = "", name = "web"): Gateway {
