@@ -37,8 +37,21 @@ export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly
   if (namespace === undefined) return fault(`the ConfigMap ${name} of a GatewayClass needs its namespace`);
   const found = configMaps.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
   if (found === undefined) return fault(`ConfigMap ${namespace}/${name} does not exist`);
-  return readParameters(found, owner.kind);
+  const known = readings[owner.kind].get(found);
+  if (known !== undefined) return known;
+  const read = readParameters(found, owner.kind);
+  readings[owner.kind].set(found, read);
+  return read;
 }
+
+/**
+ * The parameters of each version of a ConfigMap, read as those of a Gateway or of a class. Every plan asks for them several
+ * times, and a tenant decides how long reading them takes.
+ */
+const readings = {
+  Gateway: new WeakMap<ConfigMap, ReadParameters>(),
+  GatewayClass: new WeakMap<ConfigMap, ReadParameters>(),
+};
 
 interface ParametersRef {
   readonly group: string;
