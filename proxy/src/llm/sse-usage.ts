@@ -119,10 +119,14 @@ export class SseUsage {
   #examine(end: number): void {
     const lines = this.#buffer.subarray(this.#examined, end);
     const text = lines.toString("latin1");
+    let next = 0;
     for (const match of text.matchAll(usageMember)) {
+      // A line is read whole at its first match: one that repeats the member must not be read once for each.
+      if (match.index < next) continue;
       const lineStart = text.lastIndexOf("\n", match.index) + 1;
-      const lineEnd = text.indexOf("\n", match.index);
-      openLine(this.#tally, lines.subarray(lineStart, lineEnd === -1 ? lines.length : lineEnd));
+      const lineFeedAt = text.indexOf("\n", match.index);
+      next = lineFeedAt === -1 ? lines.length : lineFeedAt;
+      openLine(this.#tally, lines.subarray(lineStart, next));
     }
     this.#examined = end;
   }
