@@ -53,10 +53,10 @@ describe("the proxies of a Gateway", () => {
   });
 
   test("are replaced under load without a failed request", async () => {
-    const load = startLoad(models);
+    await using load = startLoad(models);
     const deployment = `deployment/${await deploymentName()}`;
     await kubectl(["-n", namespace, "rollout", "restart", deployment]);
-    await kubectl(["-n", namespace, "rollout", "status", deployment, "--timeout=90s"]);
+    await kubectl(["-n", namespace, "rollout", "status", deployment, "--timeout=150s"]);
     const answers = await load.stop();
     expect(answers.length).toBeGreaterThan(100);
     expect(failuresOf(answers)).toEqual([]);

@@ -122,7 +122,7 @@ describe("a global limit over two replicas of the proxy and two of the service",
   });
 
   test("is decided by each proxy while the service is away, without a failed request, and shared again after", async () => {
-    const load = startLoad(newUser());
+    await using load = startLoad(newUser());
     await scale(service.name, 0);
     // Breakers open with the first failures.
     await eventually("the proxies decide", async () => {
@@ -138,7 +138,7 @@ describe("a global limit over two replicas of the proxy and two of the service",
   });
 
   test("survives a restart of Redis without a failed request", async () => {
-    const load = startLoad(newUser());
+    await using load = startLoad(newUser());
     await kubectl(["-n", systemNamespace, "delete", "pod", "-l", "app.kubernetes.io/component=redis", "--wait"]);
     await eventually("Redis is back", async () => {
       const [deployment] = await list("deployments", "-n", systemNamespace, "-l", "app.kubernetes.io/component=redis");
@@ -150,9 +150,9 @@ describe("a global limit over two replicas of the proxy and two of the service",
   });
 
   test("stays shared while the service is replaced, without a failed request", async () => {
-    const load = startLoad(newUser());
+    await using load = startLoad(newUser());
     await kubectl(["-n", systemNamespace, "rollout", "restart", `deployment/${service.name}`]);
-    await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service.name}`, "--timeout=90s"]);
+    await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service.name}`, "--timeout=150s"]);
     expect(failuresOf(await load.stop())).toEqual([]);
     await expectShared();
   });

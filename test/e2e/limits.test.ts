@@ -88,7 +88,7 @@ describe("local limits over two replicas", () => {
       policy("edited", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests, unit: "Hours" }] });
     await limit(edited(100_000));
     await eventually("both replicas tell the first limit", () => limitEverywhere("100000"));
-    const load = startLoad({ path: "/free/v1/models" });
+    await using load = startLoad({ path: "/free/v1/models" });
     const began = performance.now();
     await apply(namespace, edited(200_000));
     const applied = performance.now();

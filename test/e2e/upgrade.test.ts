@@ -70,7 +70,8 @@ function testUpgradeFrom(from: string): void {
   });
 
   test("is replaced by this chart without a failed request", { timeout: 400_000 }, async () => {
-    const [own, shared] = [startLoad({ path: "/own/v1/models" }), startLoad({ path: "/shared/v1/models" })];
+    await using own = startLoad({ path: "/own/v1/models" });
+    await using shared = startLoad({ path: "/shared/v1/models" });
     await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
     await eventually("the proxies of this release serve", () => allServe(currentTag()), patience);
     const answers = await own.stop();

@@ -11,7 +11,7 @@ export default defineConfig({
     globalSetup: ["test/e2e/support/global-setup.ts"],
     fileParallelism: false,
     // They wait for pods.
-    testTimeout: 120_000,
+    testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: expectOptions,
     retry,

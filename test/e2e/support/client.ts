@@ -1,5 +1,6 @@
 /** A client of Gateways: each request on a connection of its own, so that requests spread over the replicas. */
 import { request } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** The port of this machine that kind-config.yaml gives to the tests, and the node port behind it. */
 export const testPort = { host: 18_081, node: 30_081 } as const;
@@ -111,19 +112,30 @@ export function tally(answers: readonly Answer[]): Readonly<Record<number, numbe
   return counts;
 }
 
-/** Sends requests, two at once, until it is stopped; `stop` resolves with all answers. */
-export function startLoad(question: Question): { stop(): Promise<readonly Answer[]> } {
+/** Requests that are sent until they are stopped. */
+export interface Load extends AsyncDisposable {
+  /** Ends it, and resolves with all answers. */
+  stop(): Promise<readonly Answer[]>;
+}
+
+/** Pause of a lane after each answer: what is tested are pods that start, which need the CPU of this machine as well. */
+const loadPauseMs = 50;
+
+/** Sends requests, two at once and at most 40 a second, until it is stopped or disposed of. */
+export function startLoad(question: Question): Load {
   const answers: Answer[] = [];
   let isStopped = false;
   const lane = async (): Promise<void> => {
-    while (!isStopped) answers.push(await ask(question));
+    while (!isStopped) {
+      answers.push(await ask(question));
+      await delay(loadPauseMs);
+    }
   };
   const lanes = Promise.all([lane(), lane()]);
-  return {
-    async stop() {
-      isStopped = true;
-      await lanes;
-      return answers;
-    },
+  const stop = async (): Promise<readonly Answer[]> => {
+    isStopped = true;
+    await lanes;
+    return answers;
   };
+  return { stop, [Symbol.asyncDispose]: async () => void (await stop()) };
 }
