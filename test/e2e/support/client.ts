@@ -137,5 +137,8 @@ export function startLoad(question: Question): Load {
     await lanes;
     return answers;
   };
-  return { stop, [Symbol.asyncDispose]: async () => void (await stop()) };
+  const dispose = async (): Promise<void> => {
+    await stop();
+  };
+  return { stop, [Symbol.asyncDispose]: dispose };
 }
