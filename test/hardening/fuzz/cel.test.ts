@@ -1,11 +1,18 @@
 /** Any expression over any request ends within its budget, with a value or without one. */
 import fc from "fast-check";
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import { evaluationBudget, maxEvaluationUnits } from "../../../proxy/src/cel/cost.ts";
 import { parseExpression } from "../../../proxy/src/cel/expression.ts";
 import { costlyExpressions, largeRequests } from "../../../proxy/src/cel/testing/costly.ts";
+import { leastUnits, workOf } from "../../../proxy/src/cel/testing/counted-work.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
+import { relativeCost } from "../support/relative-cost.ts";
+
+vi.mock(import("@bufbuild/cel"), async (original) => {
+  const { withCountedWork } = await import("../../../proxy/src/cel/testing/counted-work.ts");
+  return withCountedWork(await original());
+});
 
 const { text, list, number, truth } = fc.letrec<Record<"text" | "list" | "number" | "truth", string>>((tie) => {
   const fill = (template: string, ...parts: readonly fc.Arbitrary<string>[]): fc.Arbitrary<string> =>
@@ -67,6 +74,9 @@ const anyExpression = fc.oneof(
   mutated(costlyExpressions, ["request.query", ".map(v, v)", "[1]", "(", ")", '"', ".exists(v, v == v)", "~", "é"]),
 );
 
+/** Of one evaluation; `cel-cost.test.ts` measures 2 to 4 for the dearest. */
+const mostCost = 60;
+
 fuzz("cel", {
   arbitrary: fc.record({ source: anyExpression, request: fc.nat(largeRequests.length - 1) }),
   check({ source, request }) {
@@ -74,16 +84,14 @@ fuzz("cel", {
     const view = largeRequests[request];
     if (!parsed.ok || view === undefined) return;
     evaluationBudget.left = maxEvaluationUnits;
-    const value = parsed.value.tryEvaluate(view);
+    let value: unknown;
+    const work = leastUnits(workOf(() => (value = parsed.value.tryEvaluate(view))));
     expect(["string", "undefined", "symbol"]).toContain(typeof value);
     if (evaluationBudget.isExceeded) expect(typeof value).toBe("symbol");
-    // Far beyond the budget there is a step without a price. Load adds to some runs, and not to each of many.
-    const times = Array.from({ length: 5 }, () => {
-      const startedMs = performance.now();
-      parsed.value.tryEvaluate(view);
-      return performance.now() - startedMs;
-    });
-    expect(Math.min(...times)).toBeLessThan(20);
+    expect(work).toBeLessThanOrEqual(maxEvaluationUnits - evaluationBudget.left);
+    expect(work).toBeLessThanOrEqual(2 * maxEvaluationUnits);
+    // Far beyond the budget there is a step without a price.
+    expect(relativeCost(() => parsed.value.tryEvaluate(view), mostCost)).toBeLessThan(mostCost);
   },
   quickRuns: 200,
 });

@@ -1,0 +1,45 @@
+/**
+ * Time as a multiple of the time of a plain loop, measured by turns in the same process. The best of many short runs
+ * counts, so neither a slow machine nor a loaded one changes the figure much, and a bound far above it is not reached by
+ * accident.
+ */
+
+/** Turns after which the best of both is taken to be known. */
+const mostTurns = 300;
+const leastTurns = 3;
+/** A run so slow that 300 turns would never end is measured a few times only. */
+const mostMs = 3_000;
+
+const text = "a,bé".repeat(2_500);
+
+/** Reads 10,000 characters as a script does: each is a value that is looked up and stored. */
+function referenceLoop(): number {
+  const counts = new Map<string, number>();
+  for (const character of text.split("")) counts.set(character, (counts.get(character) ?? 0) + 1);
+  return counts.size;
+}
+
+let isWarm = false;
+
+/**
+ * How many times as long as reading 10,000 characters `run` takes. Ends early at a figure below `enough`.
+ */
+export function relativeCost(run: () => unknown, enough: number): number {
+  for (let times = 0; times < 200 && !isWarm; times++) referenceLoop();
+  isWarm = true;
+  let [bestRun, bestReference] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const startedMs = performance.now();
+  for (let turn = 1; turn <= mostTurns; turn++) {
+    bestReference = Math.min(bestReference, elapsedMs(referenceLoop));
+    bestRun = Math.min(bestRun, elapsedMs(run));
+    if (turn < leastTurns) continue;
+    if (bestRun / bestReference < enough || performance.now() - startedMs > mostMs) break;
+  }
+  return bestRun / bestReference;
+}
+
+function elapsedMs(run: () => unknown): number {
+  const startedMs = performance.now();
+  run();
+  return performance.now() - startedMs;
+}
