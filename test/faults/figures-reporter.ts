@@ -1,9 +1,15 @@
-/** Prints the figures of all faults as one table at the end of a run, and keeps it in docs/reliability.md when asked. */
+/**
+ * Prints the figures of all faults as one table at the end of a run, and keeps it in docs/reliability.md when asked. A
+ * fault that was not measured is named with its reason, and stands in the list of NOT_RUN (`scripts/not-run.ts`).
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Reporter, TestModule } from "vitest/node";
+import type { Reporter, TestCase, TestModule } from "vitest/node";
+import { leaveOut } from "../../scripts/not-run.ts";
 import { describeCommit, describeMachine } from "../bench/machine.ts";
 import { replaceSection } from "../bench/report.ts";
+import { installCommand } from "../support/programs.ts";
+import { missingProgramsOf } from "../support/missing-programs-reporter.ts";
 import type { Figures } from "./support/fault.ts";
 import { rate } from "./support/rate.ts";
 
@@ -13,6 +19,9 @@ const heads = ["fault", "requests", "answers", "p99 ms", "slowest ms", "well aga
 export class FiguresReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
+    for (const test of tests) {
+      if (test.result().state === "skipped") leaveOut(`fault "${test.name}"`, reasonOf(test));
+    }
     const rows = tests.flatMap((test) => {
       const { figures } = test.meta();
       return figures === undefined ? [] : [row(test.name, figures)];
@@ -28,6 +37,13 @@ export class FiguresReporter implements Reporter {
     const measured = `Measured with ${rate} requests a second at ${describeCommit()} on ${describeMachine()}.`;
     writeFileSync(page, replaceSection(readFileSync(page, "utf8"), "faults", `${table}\n\n${measured}`));
   }
+}
+
+function reasonOf(test: TestCase): string {
+  const programs = missingProgramsOf(test);
+  if (programs.length > 0) return `${programs.join(", ")} is missing: run ${installCommand}`;
+  const result = test.result();
+  return (result.state === "skipped" ? result.note : undefined) ?? "the run was not asked for it";
 }
 
 function row(name: string, { requests, answers, p99Ms, slowestMs, recoveredMs, counters }: Figures): string {

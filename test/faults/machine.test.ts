@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../support/describe-with.ts";
 import { policyManifest } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { others, under } from "./support/fault.ts";
@@ -76,7 +77,8 @@ const policy = policyManifest("p", "kind: HTTPRoute, name: chat", [`{ requests: 
 const remaining = async (url: string): Promise<number> =>
   Number((await fetch(url)).headers.get("x-ratelimit-remaining"));
 
-test.skipIf(!isRoot)("a full disk under the log and the configuration, for 3 s", async ({ task }) => {
+test("a full disk under the log and the configuration, for 3 s", async ({ task, skip }) => {
+  skip(!isRoot, "it takes root, to mount a small file system");
   const backend = await startBackendProcess();
   const port = await freePort();
   const disk = await mountSmallDisk();
@@ -104,16 +106,19 @@ test.skipIf(!isRoot)("a full disk under the log and the configuration, for 3 s",
   expect(counted).toBe(seen.outcomes.length);
 });
 
-const faketime = [
-  "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-  "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-].find(existsSync);
+/** Debian keeps the library of faketime in a folder of the machine's architecture. */
+const faketimeLibraries = ["x86_64", "aarch64"].map(
+  (machine) => `/usr/lib/${machine}-linux-gnu/faketime/libfaketimeMT.so.1`,
+);
 
-for (const [name, step] of [
-  ["forward", "+3600"],
-  ["back", "-3600"],
-] as const) {
-  test.skipIf(faketime === undefined)(`the clock is set ${name} by an hour, for 3 s`, async ({ task }) => {
+describeWith(["faketime"], "clock steps", () => {
+  const faketime = faketimeLibraries.find((file) => existsSync(file));
+
+  test.for([
+    ["forward", "+3600"],
+    ["back", "-3600"],
+  ] as const)("the clock is set %s by an hour, for 3 s", async ([, step], { task }) => {
+    expect(faketime, "faketime without its library").toBeDefined();
     const backend = await startBackendProcess();
     const port = await freePort();
     const folder = await mkdtemp(join(tmpdir(), "clock-"));
@@ -145,4 +150,4 @@ for (const [name, step] of [
     // Windows are measured by the monotonic clock: none ends early, none lasts longer.
     expect(counted).toBe(seen.outcomes.length);
   });
-}
+});

@@ -31,8 +31,8 @@ export class MissingProgramsReporter implements Reporter {
   }
 }
 
-/** Vitest keeps the mark on the suite, and tests may sit in suites below it. */
-function missingProgramsOf(testCase: TestCase): readonly string[] {
+/** The programs that a skipped test would have needed. Vitest keeps the mark on the suite, and tests may sit in suites below it. */
+export function missingProgramsOf(testCase: TestCase): readonly string[] {
   const found = new Set<string>(testCase.meta().missingPrograms);
   for (let parent = testCase.parent; parent.type === "suite"; parent = parent.parent) {
     for (const program of parent.meta().missingPrograms ?? []) found.add(program);

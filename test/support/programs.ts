@@ -23,6 +23,7 @@ export const testPrograms = [
   "chromium",
   "tmux",
   "shellcheck",
+  "faketime",
 ] as const;
 
 export type TestProgram = (typeof testPrograms)[number];
