@@ -48,9 +48,13 @@ test.each([
   "//".repeat(9_000),
   ";a=1".repeat(5_000),
 ])("a long path costs little", (path) => {
-  const start = performance.now();
-  shownPath(path);
-  expect(performance.now() - start).toBeLessThan(500);
+  // The best of five, since the machine may be busy. Work that grew with the square of the length would take seconds.
+  const times = Array.from({ length: 5 }, () => {
+    const start = performance.now();
+    shownPath(path);
+    return performance.now() - start;
+  });
+  expect(Math.min(...times)).toBeLessThan(500);
 });
 
 test("an expression is as secret as what it reads", () => {
