@@ -3,6 +3,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { answering, echo, startBackend, type Echo } from "../support/backend.ts";
 import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
+import { rawHttp } from "../support/raw-http.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 
 const over = {
@@ -50,7 +51,7 @@ describe("the service decides", () => {
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "allowed", by: "service" }]);
   });
 
-  test("a refused request is not forwarded, and nothing but the service marks it", async () => {
+  test("a refused request is not forwarded, and is marked whatever service refused it", async () => {
     const service = await startScriptedService(refuse);
     const backend = await startBackend();
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
@@ -59,7 +60,7 @@ describe("the service decides", () => {
     expect(answer.limit).toEqual(["10, 10;w=60", "0", "42"]);
     expect(answer.headers.get("retry-after")).toBe("42");
     expect(answer.headers.get("content-type")).toBe("text/plain");
-    expect(answer.headers.has("x-envoy-ratelimited")).toBe(false);
+    expect(answer.headers.get("x-envoy-ratelimited")).toBe("true");
     expect(backend.requests).toHaveLength(0);
     expect(gateway.records[0]).toMatchObject({
       reason: "RateLimited",
@@ -67,13 +68,36 @@ describe("the service decides", () => {
     });
   });
 
-  test("envoyRatelimitedHeader: Always marks a global refusal", async () => {
+  test("envoyRatelimitedHeader: FromService leaves the mark to the service", async () => {
     const service = await startScriptedService(refuse);
     const gateway = await serveUnder(
       await startBackend(),
-      globalPolicy(`address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: Always, ${byAddress}`),
+      globalPolicy(`address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: FromService, ${byAddress}`),
     );
-    expect((await ask(gateway)).headers.get("x-envoy-ratelimited")).toBe("true");
+    expect((await ask(gateway)).headers.has("x-envoy-ratelimited")).toBe(false);
+  });
+
+  test("x-envoy-ratelimited is on no response but a refusal: neither a backend nor the service puts it there", async () => {
+    const mark = { key: "X-Envoy-RateLimited", value: "true" };
+    const service = await startScriptedService(() => ({
+      overallCode: "OK",
+      statuses: [fine],
+      responseHeadersToAdd: [mark],
+    }));
+    const backend = await startBackend((request, response) => {
+      request.resume();
+      response.writeHead(429, { "X-Envoy-RateLimited": "true", trailer: "x-envoy-ratelimited" });
+      response.write("busy");
+      response.addTrailers({ "x-envoy-ratelimited": "true" });
+      response.end();
+    });
+    const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
+    const { status, head, body } = await rawHttp(
+      gateway.url(),
+      "GET / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\nConnection: close\r\n\r\n",
+    );
+    expect(status).toBe(429);
+    expect(head + body).not.toMatch(/^x-envoy-ratelimited:/im);
   });
 
   test("headers and body of the service go to the client, its request headers to the backend", async () => {

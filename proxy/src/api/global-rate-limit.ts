@@ -155,9 +155,9 @@ export function globalRateLimit<Fallback extends z.ZodType>(fallback: Fallback) 
       .describe("Enforce refuses what is over the limit with 429. Shadow only counts, logs and measures."),
     envoyRatelimitedHeader: z
       .enum(["FromService", "Always"])
-      .default("FromService")
+      .default("Always")
       .describe(
-        "Who puts x-envoy-ratelimited on a refusal: the service, if it does, or the proxy always. It is never on the refusal of a local limit.",
+        "Whether a 429 that the service decides carries x-envoy-ratelimited: always, as behind Envoy, or only if the service sends it. No other response carries it.",
       ),
     hitsMode: z
       .enum(["Descriptor", "Request", "Kuadrant"])

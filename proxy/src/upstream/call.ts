@@ -217,13 +217,16 @@ const abortReason = new Error("the call was given up");
 
 type ResponseHeaders = Record<string, string | string[] | undefined>;
 
-/** Flattens what undici parsed (names lower case) and leaves out what concerns the one connection only (RFC 9110 §7.6.1). */
+/**
+ * Flattens what undici parsed (names lower case), and leaves out what concerns the one connection only (RFC 9110 §7.6.1)
+ * and what only this gateway may say.
+ */
 function endToEndHeaders(headers: ResponseHeaders): string[] {
   const flat: string[] = [];
   const connection = headers["connection"];
   const named = connection === undefined ? undefined : connectionOptions(connection);
   for (const name in headers) {
-    if (hopByHop.has(name) || named?.has(name) === true) continue;
+    if (notForwarded.has(name) || named?.has(name) === true) continue;
     const value = headers[name];
     if (typeof value === "string") flat.push(name, value);
     else if (value !== undefined) for (const item of value) flat.push(name, item);
@@ -235,7 +238,9 @@ function isChunkedAlone(codings: string | string[]): boolean {
   return typeof codings === "string" && codings.toLowerCase() === "chunked";
 }
 
-const hopByHop: ReadonlySet<string> = new Set([
+const notForwarded: ReadonlySet<string> = new Set([
+  // Of a refusal by a global limit alone: clients would take a backend's for that.
+  "x-envoy-ratelimited",
   "connection",
   "keep-alive",
   "proxy-connection",
