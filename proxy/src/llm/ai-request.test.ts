@@ -1,15 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { AiBackend } from "../ir/snapshot.ts";
-import { needsBody, prepareAiRequest } from "./ai-request.ts";
+import { aiRequestNames, needsBody, prepareAiRequest } from "./ai-request.ts";
+import { maxRepeats, readJson } from "./request-json.ts";
 
 const openai: AiBackend = { provider: "openai" };
 const withModel: AiBackend = { provider: "openai", model: "gpt-mock-1" };
 const chat = "/v1/chat/completions";
 
 function prepared(body: string, ai = openai, path = chat) {
-  const request = prepareAiRequest(ai, path, Buffer.from(body));
-  return { ...request, body: request?.body.toString() };
+  const request = prepareAiRequest(ai, path, readJson(Buffer.from(body), aiRequestNames));
+  return typeof request === "string" ? request : { ...request, body: request.body.toString() };
 }
 
 describe("prepareAiRequest", () => {
@@ -71,7 +72,25 @@ describe("prepareAiRequest", () => {
     ["is in UTF-16, little end first", utf16],
     ["is in UTF-16, big end first", Buffer.from(utf16).swap16()],
   ])("makes no request of a body that %s", (_name, body) => {
-    expect(prepareAiRequest(withModel, chat, body)).toBeUndefined();
+    expect(prepareAiRequest(withModel, chat, readJson(body, aiRequestNames))).toBe("notObject");
+  });
+
+  test.each(["model", "MODEL", "mod\\u0065l", "stream", "stream_options", "models"])(
+    "makes no request of a body with %s more often than is accepted",
+    (name) => {
+      const members = (count: number) => `{${Array.from({ length: count }, () => `"${name}":null`).join(",")}}`;
+      expect(prepared(members(maxRepeats))).toHaveProperty("body");
+      expect(prepared(members(maxRepeats + 1))).toBe("repeated");
+      expect(prepared(`{"messages":[${members(100)}]}`)).toHaveProperty("body");
+    },
+  );
+
+  test("counts the spellings of a name, and all options, together", () => {
+    const half = '"include_usage":1,"Include_Usage":1,"include\\u005fusage":1';
+    expect(prepared(`{"stream":true,"stream_options":{${half},${half}}}`)).toHaveProperty("body");
+    expect(prepared(`{"stream_options":{${half}},"stream_options":{${half}},"stream_options":{${half}}}`)).toBe(
+      "repeated",
+    );
   });
 
   test.each([
@@ -104,15 +123,15 @@ describe("prepareAiRequest", () => {
 
   test("asks only at a path that may be one of completions", () => {
     const body = '{"stream":true}';
-    expect(prepared(body, openai, "/v1/Chat%2FCompletions;x=1/?x=1").asksUsage).toBe(true);
+    expect(prepared(body, openai, "/v1/Chat%2FCompletions;x=1/?x=1")).toHaveProperty("asksUsage", true);
     for (const path of ["/v1/responses", "/v1/messages?x=/chat/completions"]) {
-      expect(prepared(body, openai, path).asksUsage).toBe(false);
+      expect(prepared(body, openai, path)).toHaveProperty("asksUsage", false);
     }
   });
 
   test("gives the same bytes back when nothing is to be changed", () => {
     const body = Buffer.from('{"model":"x"}');
-    expect(prepareAiRequest(openai, chat, body)?.body).toBe(body);
+    expect(prepareAiRequest(openai, chat, readJson(body, aiRequestNames))).toHaveProperty("body", body);
   });
 
   test.each([
@@ -126,7 +145,8 @@ describe("prepareAiRequest", () => {
   });
 
   test("does both at once", () => {
-    expect(prepared('{"stream":true}', withModel).body).toBe(
+    expect(prepared('{"stream":true}', withModel)).toHaveProperty(
+      "body",
       '{"stream":true,"model":"gpt-mock-1","stream_options":{"include_usage":true}}',
     );
   });
@@ -134,9 +154,9 @@ describe("prepareAiRequest", () => {
   test.each(["models", "Fallbacks", "extra_body"])(
     "makes no request of a body with %s where a model is prescribed",
     (name) => {
-      const body = Buffer.from(JSON.stringify({ [name]: [] }));
-      expect(prepareAiRequest(withModel, chat, body)).toBeUndefined();
-      expect(prepareAiRequest(openai, chat, body)?.body).toBe(body);
+      const body = JSON.stringify({ [name]: [] });
+      expect(prepared(body, withModel)).toBe("alternatives");
+      expect(prepared(body)).toHaveProperty("body", body);
     },
   );
 
@@ -150,7 +170,8 @@ describe("prepareAiRequest", () => {
       fc.property(body, fc.boolean(), ({ rest, ...named }, indented) => {
         const given = { ...rest, ...named, stream: true };
         const request = prepared(JSON.stringify(given, undefined, indented ? 2 : 0), withModel);
-        expect(JSON.parse(request.body ?? "null")).toEqual({
+        if (typeof request === "string") throw new Error(request);
+        expect(JSON.parse(request.body)).toEqual({
           ...(JSON.parse(JSON.stringify(given)) as object),
           model: "gpt-mock-1",
           stream_options: { ...named.stream_options, include_usage: true },

@@ -1,8 +1,7 @@
 /**
  * Finds a few named members near the top of a JSON object while its bytes pass.
  *
- * A usage may stand anywhere in a body of any size, and a request is edited without being written anew, so neither can
- * wait for, nor pay for, a parse of the whole. This walks brackets and strings only, keeps nothing but the values that
+ * A usage may stand anywhere in a body of any size, so it can neither wait for, nor pay for, a parse of the whole. This walks brackets and strings only, keeps nothing but the values that
  * were asked for, and does not care where the bytes are cut. It follows RFC 8259 for valid texts and promises nothing
  * about invalid ones except that it neither throws nor grows.
  */
@@ -14,8 +13,6 @@ export interface MemberPaths {
   readonly parents: ReadonlySet<string>;
   /** Members of the top level of which only the presence matters. */
   readonly noted: ReadonlySet<string>;
-  /** `wanted` holds folded names (`foldCase`), and takes every spelling of them. */
-  readonly foldsCase: boolean;
 }
 
 const noNames: ReadonlySet<string> = new Set();
@@ -23,24 +20,7 @@ const noNames: ReadonlySet<string> = new Set();
 /** Made once per set of paths; a path has one or two parts. */
 export function memberPaths(...paths: readonly string[]): MemberPaths {
   const parents = paths.filter((path) => path.includes(".")).map((path) => path.slice(0, path.indexOf(".")));
-  return { wanted: new Set(paths), parents: new Set(parents), noted: noNames, foldsCase: false };
-}
-
-/**
- * For texts of clients: members of the top level in every spelling that some server takes for `names` (lower case). Go's
- * `encoding/json` knows `Stream`, and `\u017ftream` too, as `stream`.
- */
-export function memberNamesInAnyCase(...names: readonly string[]): MemberPaths {
-  return { wanted: new Set(names), parents: noNames, noted: noNames, foldsCase: true };
-}
-
-/**
- * One spelling for all names that some reader takes for the same: they differ in case only (Unicode simple folding, as far
- * as ASCII names have partners), or behind a NUL, where readers in C stop.
- */
-export function foldCase(name: string): string {
-  const end = name.indexOf("\0");
-  return (end === -1 ? name : name.slice(0, end)).toUpperCase().toLowerCase();
+  return { wanted: new Set(paths), parents: new Set(parents), noted: noNames };
 }
 
 /** One member that was asked for. Offsets count bytes from the start of the text, over all chunks. */
@@ -194,9 +174,9 @@ export class JsonMembers {
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
-    const { wanted, noted, foldsCase } = this.#paths;
+    const { wanted, noted } = this.#paths;
     if (this.#depth === 1 && noted.has(this.#path)) this.#hasNoted = true;
-    if (wanted.has(foldsCase ? foldCase(this.#path) : this.#path)) this.#capture("value", at + 1);
+    if (wanted.has(this.#path)) this.#capture("value", at + 1);
   }
 
   #open(bracket: number, at: number): void {
@@ -272,7 +252,7 @@ export class JsonMembers {
 }
 
 /** RFC 8259 §2. A NUL is none: behind a brace it tells of a text in UTF-16. */
-export function isSpace(byte: number): boolean {
+function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 

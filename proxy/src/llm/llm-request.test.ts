@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
-import { readLlmRequest } from "./llm-request.ts";
+import { isWithoutModel, llmRequestNames, readLlmRequest } from "./llm-request.ts";
+import { readJson } from "./request-json.ts";
+
+const read = (body: string) => readLlmRequest(readJson(Buffer.from(body), llmRequestNames));
 
 test.each([
   ['{"model":"gpt-5","stream":true}', "gpt-5", true],
@@ -11,20 +14,27 @@ test.each([
   ['\ufeff{"model":"gpt"}', "gpt", false],
   ['{"Model":"gpt","STREAM":true}', "gpt", true],
 ])("%s", (body, requestModel, streaming) => {
-  expect(readLlmRequest(Buffer.from(body))).toEqual({ requestModel, streaming });
+  expect(read(body)).toEqual({ requestModel, streaming });
 });
 
 test.each(["", "--x\r\ncontent-disposition: form-data"])("%j says nothing", (body) => {
-  expect(readLlmRequest(Buffer.from(body))).toEqual({});
+  expect(isWithoutModel(Buffer.from(body))).toBe(true);
 });
 
 test.each([
-  "model=gpt",
-  "[1]",
-  '{"model":"gpt',
-  '{"model":"first","model":"last"}',
-  '{"model":"first","MODEL":null}',
-  '{"model":"gpt",}',
-])("%s can be read in several ways", (body) => {
-  expect(readLlmRequest(Buffer.from(body))).toBeUndefined();
+  ["model=gpt", "notObject"],
+  ["[1]", "notObject"],
+  ['{"model":"gpt', "notObject"],
+  ['{"model":"first","model":"last"}', "twoModels"],
+  ['{"model":"first","MODEL":null}', "twoModels"],
+  ['{"model":"gpt",}', "notObject"],
+  [`{${'"model":"gpt",'.repeat(9)}"x":0}`, "repeated"],
+])("%s can be read in several ways", (body, why) => {
+  expect(isWithoutModel(Buffer.from(body))).toBe(false);
+  expect(read(body)).toBe(why);
+});
+
+test("a text that is too long for a model's name is none", () => {
+  expect(read(JSON.stringify({ model: "x".repeat(1_000) }))).toHaveProperty("requestModel", "x".repeat(1_000));
+  expect(read(JSON.stringify({ model: "x".repeat(10_000) }))).toHaveProperty("requestModel", undefined);
 });

@@ -7,7 +7,8 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { headerOf } from "../cel/variables.ts";
 import type { RequestView } from "../cel/request-view.ts";
 import { maxAiRequestBytes } from "../llm/ai-request.ts";
-import { type LlmRequest, readLlmRequest } from "../llm/llm-request.ts";
+import { isWithoutModel, type LlmRequest, llmRequestNames, readLlmRequest } from "../llm/llm-request.ts";
+import type { JsonReading } from "../llm/request-json.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
 import type { GlobalAdmission, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
@@ -15,8 +16,9 @@ import type { Admission, Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import { Admitted } from "./admission.ts";
+import { readBody } from "./body-reading.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
-import { bodyEncoded, bodyNotObject, limitUndecided, type OwnAnswer, unheldAnswer } from "./own-answers.ts";
+import { bodyEncoded, limitUndecided, type OwnAnswer, uneditedAnswer, unheldAnswer } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
@@ -113,15 +115,20 @@ export class LimitCheck {
       ask(limits.needsBody ? { ...view, llm: withPrescribed(noLlmRequest) } : view);
       return;
     }
+    const refuse = (answer: OwnAnswer): void => done({ kind: "undecided", denial: undefined, answer });
     body.keepUpTo(maxAiRequestBytes);
     body.collect(
       guarded((whole) => {
-        const llm = whole === undefined ? undefined : readLlmRequest(whole);
-        // What cannot be read must not get past the limit.
-        if (llm !== undefined) ask({ ...view, llm: withPrescribed(llm) });
+        if (whole === undefined) refuse(unheldAnswer(body));
+        else if (isWithoutModel(whole)) ask({ ...view, llm: withPrescribed(noLlmRequest) });
         else {
-          const answer = whole === undefined ? unheldAnswer(body) : unreadable(view);
-          done({ kind: "undecided", denial: undefined, answer });
+          const ended = guarded<JsonReading>((reading) => {
+            const llm = readLlmRequest(reading);
+            // What cannot be read must not get past the limit.
+            if (typeof llm !== "string") ask({ ...view, llm: withPrescribed(llm) });
+            else refuse(isEncoded(view) ? bodyEncoded : uneditedAnswer(llm));
+          });
+          readBody(body, whole, llmRequestNames, ended);
         }
       }),
     );
@@ -151,9 +158,8 @@ export class LimitCheck {
 
 const noLlmRequest: LlmRequest = {};
 
-function unreadable(view: RequestView): OwnAnswer {
-  const coding = headerOf(view, "content-encoding")?.toLowerCase() ?? "identity";
-  return coding === "identity" ? bodyNotObject : bodyEncoded;
+function isEncoded(view: RequestView): boolean {
+  return (headerOf(view, "content-encoding")?.toLowerCase() ?? "identity") !== "identity";
 }
 
 function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: Admission): void {

@@ -44,7 +44,8 @@ export function mirrorRequest(
     else {
       body.keepUpTo(largeBodyBytes);
       body.collect((whole) => {
-        if (whole === undefined) services.mirrored(backend.backend.key, "skipped");
+        // A copy outlives its request, and nobody counts its memory: a body that is held to be edited may be far longer.
+        if (whole === undefined || whole.length > largeBodyBytes) services.mirrored(backend.backend.key, "skipped");
         else sendCopy(services, backend, { ...head, body: whole });
       });
     }

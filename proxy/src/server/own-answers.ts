@@ -1,5 +1,6 @@
 /** The answers that the proxy gives itself, each with the reason that the log and the metrics show. */
 import type { RefundCause } from "../ir/limit.ts";
+import { maxRepeats } from "../llm/request-json.ts";
 import type { FailureReason } from "../telemetry/request-record.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 
@@ -100,11 +101,13 @@ export const bodyMemoryFull: OwnAnswer = {
 };
 /** The body must be read before it goes on, and is compressed. */
 export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
-/** The body must be edited, and is not one JSON object in UTF-8, or names alternatives to a prescribed model. */
-export const bodyNotObject: OwnAnswer = {
-  status: 400,
-  reason: "BadRequest",
-  body: "request body must be a JSON object",
+const badBody = (body: string): OwnAnswer => ({ status: 400, reason: "BadRequest", body });
+/** The body must be read or edited, and servers could take it for different things. */
+const unreadableBodies = {
+  notObject: badBody("request body must be a JSON object"),
+  repeated: badBody(`request body names a member such as "model" more than ${maxRepeats} times`),
+  alternatives: badBody('request body must not name models beside "model": the backend prescribes one'),
+  twoModels: badBody("request body names two models"),
 };
 /** Nothing that passes after the switch could be counted. */
 export const upgradeNotAllowed: OwnAnswer = {
@@ -131,6 +134,11 @@ export const policyRefused: OwnAnswer = {
   body: "a policy of this route cannot be read",
 };
 export const internalFault: OwnAnswer = { status: 500, reason: "Internal", body: "internal error" };
+
+/** Of a body that must be read or edited before it goes on, and has not one reading. */
+export function uneditedAnswer(why: keyof typeof unreadableBodies): OwnAnswer {
+  return unreadableBodies[why];
+}
 
 /** Of a body that must be read before it goes on, and could not be held. */
 export function unheldAnswer({ isOutOfMemory }: { readonly isOutOfMemory: boolean }): OwnAnswer {

@@ -7,15 +7,17 @@
  * An edited body is labelled as the JSON in UTF-8 that was read, so that no label gives it another meaning.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
-import { maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
+import { aiRequestNames, maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
 import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
+import type { JsonReading } from "../llm/request-json.ts";
+import { readBody } from "./body-reading.ts";
 import {
   bodyEncoded,
   bodyMemoryFull,
-  bodyNotObject,
   otherModel,
   type OwnAnswer,
   unheldAnswer,
+  uneditedAnswer,
   upgradeNotAllowed,
 } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
@@ -72,7 +74,11 @@ export function prepareProviderRequest(
     body.keepUpTo(maxAiRequestBytes);
     body.collect((whole) => {
       if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
-      else done(withEditedBody(ai, addressed, whole));
+      // Nothing is said of a model where nothing is said, as when a batch is cancelled.
+      else if (whole.length === 0 && !mayBeCompletions(addressed.path)) {
+        done({ kind: "ready", request: { ...addressed, body: whole }, asksUsage: false });
+      } else
+        readBody(body, whole, aiRequestNames, (reading) => done(withEditedBody(ai, { ...addressed, body }, reading)));
     });
   }
 }
@@ -84,14 +90,15 @@ function mayGenerate({ method, body, upgrade }: OutgoingRequest): boolean {
   );
 }
 
-function withEditedBody(ai: AiBackend, request: OutgoingRequest, original: Buffer): ProviderRequest {
-  // Nothing is said of a model where nothing is said, as when a batch is cancelled.
-  if (original.length === 0 && !mayBeCompletions(request.path)) {
-    return { kind: "ready", request: { ...request, body: original }, asksUsage: false };
-  }
-  const prepared = prepareAiRequest(ai, request.path, original);
-  if (prepared === undefined) return { kind: "refused", answer: bodyNotObject };
+function withEditedBody(
+  ai: AiBackend,
+  request: OutgoingRequest & { readonly body: RequestBody },
+  reading: JsonReading,
+): ProviderRequest {
+  const prepared = prepareAiRequest(ai, request.path, reading);
+  if (typeof prepared === "string") return { kind: "refused", answer: uneditedAnswer(prepared) };
   const { body, asksUsage } = prepared;
+  if (!request.body.replaceBy(body)) return { kind: "refused", answer: bodyMemoryFull };
   const headers = without(request.headers, replacedFields(request.headers, asksUsage));
   headers.push("content-length", String(body.length));
   if (!isLabelledJson(headers)) headers.push("content-type", "application/json");

@@ -65,6 +65,18 @@ export class RequestBody {
     return !this.#share.isEmpty;
   }
 
+  /** Whether what was held has been let go. */
+  get isReleased(): boolean {
+    return this.#kept === undefined;
+  }
+
+  /** Holds `bytes` in the place of a body that has come whole. @returns false where there is no memory for them. */
+  replaceBy(bytes: Buffer): boolean {
+    this.#kept = [bytes];
+    this.#isOutOfMemory = !this.#share.growTo(bytes.length);
+    return !this.#isOutOfMemory;
+  }
+
   /** Lets go of what is held; the body is not needed any more. */
   release(): void {
     this.#kept = undefined;

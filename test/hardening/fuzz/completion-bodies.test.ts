@@ -4,7 +4,8 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { prepareAiRequest } from "../../../proxy/src/llm/ai-request.ts";
+import { aiRequestNames, prepareAiRequest } from "../../../proxy/src/llm/ai-request.ts";
+import { readJson } from "../../../proxy/src/llm/request-json.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
 
@@ -81,8 +82,8 @@ fuzz("completion-bodies", {
   quickRuns: 300,
   check(body) {
     const bytes = Buffer.from(body, "latin1");
-    const prepared = prepareAiRequest({ provider: "openai", model }, chat, bytes);
-    if (prepared === undefined) return;
+    const prepared = prepareAiRequest({ provider: "openai", model }, chat, readJson(bytes, aiRequestNames));
+    if (typeof prepared === "string") return;
     const sent = prepared.body.toString().replace(/^\ufeff/, "");
     const members = membersOf(sent);
     for (const read of readers) {

@@ -1,0 +1,168 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { asciiFolds, maxJsonDepth, readJson, RequestJsonReader, type WantedNames } from "./request-json.ts";
+
+const names: WantedNames = { stream: [], stream_options: ["include_usage"] };
+
+const isJsonObject = (text: Buffer): boolean => readJson(text, names).kind === "object";
+
+test.each([
+  "{}",
+  " {\n} \t\r",
+  '\ufeff{"a":1}',
+  '{"a":[1,-0.5e+7,true,null,"\\u00e9\\n",{},[]],"a":{"b":[[]]}}',
+  `{"a":${"[".repeat(maxJsonDepth - 1)}${"]".repeat(maxJsonDepth - 1)}}`,
+])("takes %j", (text) => {
+  expect(isJsonObject(Buffer.from(text))).toBe(true);
+});
+
+test.each([
+  "",
+  "[]",
+  '"{}"',
+  "{}{}",
+  "{",
+  "}",
+  '{"a":1,}',
+  '{,"a":1}',
+  '{"a":[1,]}',
+  '{"a" 1}',
+  '{"a":1]',
+  "{'a':1}",
+  "{a:1}",
+  '{"a":NaN}',
+  '{"a":Infinity}',
+  '{"a":01}',
+  '{"a":+1}',
+  '{"a":0x1}',
+  '{"a":.5}',
+  `{"a":${"1".repeat(2_000)}}`,
+  '{"a":1.}',
+  '{"a":1e}',
+  '{"a":-}',
+  '{"a":1} // x',
+  '{/* x */"a":1}',
+  '{"a":"\t"}',
+  '{"a":"\\x41"}',
+  '{"a":"\\u12G4"}',
+  '{"a":"\\u123',
+  '{"a":tru}',
+  '{"a":True}',
+  '{\u00a0"a":1}',
+  `{"a":${"[".repeat(maxJsonDepth)}${"]".repeat(maxJsonDepth)}}`,
+])("refuses %j", (text) => {
+  expect(isJsonObject(Buffer.from(text))).toBe(false);
+});
+
+test("refuses other encodings", () => {
+  const utf16 = Buffer.from('{"a":1}', "utf16le");
+  expect(isJsonObject(utf16)).toBe(false);
+  expect(isJsonObject(Buffer.from(utf16).swap16())).toBe(false);
+  expect(isJsonObject(Buffer.from('{"a":"é"}', "latin1"))).toBe(false);
+});
+
+test("takes what JSON.parse makes an object of, and nothing else", () => {
+  const object = fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue());
+  const text = fc
+    .tuple(
+      object,
+      fc.boolean(),
+      fc.array(fc.tuple(fc.nat(), fc.constantFrom(...Array.from("{}[],:\"\\0.eE-+ tn\u0000a'/"))), { maxLength: 2 }),
+    )
+    .map(([value, isIndented, faults]) => {
+      let json = JSON.stringify(value, undefined, isIndented ? "\t" : "");
+      for (const [place, char] of faults) {
+        const at = place % (json.length + 1);
+        json = json.slice(0, at) + char + json.slice(at + (place % 2));
+      }
+      return json;
+    });
+  fc.assert(
+    fc.property(text, (json) => {
+      expect(isJsonObject(Buffer.from(json))).toBe(isObject(json));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+function isObject(text: string): boolean {
+  // Lone surrogates have no UTF-8; what is sent in their place is no part of the grammar.
+  try {
+    const value: unknown = JSON.parse(Buffer.from(text).toString());
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+describe("members that are asked for", () => {
+  /** Name, whether it is spelled so, and text of each; those inside another behind it. */
+  function found(text: string): unknown {
+    const reading = readJson(Buffer.from(text), names);
+    if (reading.kind !== "object") return reading;
+    const listed = (members: typeof reading.object.members): unknown[] =>
+      members.map(({ name, isExact, start, end, object }) => {
+        const value = reading.body.toString("utf8", start, end);
+        return object === undefined ? [name, isExact, value] : [name, isExact, value, listed(object.members)];
+      });
+    return listed(reading.object.members);
+  }
+
+  test.each([
+    ['{ "stream" :\n[ 1, {"stream":2} ]\t,"x":"stream"}', [["stream", true, '[ 1, {"stream":2} ]']]],
+    [
+      '{"Stream":1,"str\\u0065am":-1.5e3}',
+      [
+        ["stream", false, "1"],
+        ["stream", true, "-1.5e3"],
+      ],
+    ],
+    ['{"stream\\u0000x":"é\\""}', [["stream", false, '"é\\""']]],
+    [
+      '{"\u017ftream":true,"\ufb06ream":null,"\u212a":0}',
+      [
+        ["stream", false, "true"],
+        ["stream", false, "null"],
+      ],
+    ],
+    ['{"stream_options":[],"stream_optionss":{},"strea\\n":{}}', [["stream_options", true, "[]"]]],
+    [
+      '{"stream_options": {"a":{"include_usage":1},"include_usage":{}} }',
+      [["stream_options", true, '{"a":{"include_usage":1},"include_usage":{}}', [["include_usage", true, "{}"]]]],
+    ],
+    ['{"include_usage":1,"x":{"include_usage":1}}', []],
+  ])("of %s", (text, expected) => {
+    expect(found(text)).toEqual(expected);
+  });
+
+  test("every character that comes to ASCII in lower case by way of upper case is known", () => {
+    const folds = new Map<number, string>();
+    for (let code = 0x80; code < 0x1_0000; code++) {
+      const folded = String.fromCodePoint(code).toUpperCase().toLowerCase();
+      if (Buffer.byteLength(folded) === folded.length) folds.set(code, folded);
+    }
+    expect(folds).toEqual(asciiFolds);
+  });
+
+  test("are the same in slices of any size", () => {
+    const name = fc.constantFrom("stream", "STREAM", "stream_options", "include_usage", "x", "a\\u0062\\n");
+    const scalar = fc.oneof(
+      fc.constantFrom("true", "null", "-0.5e+7", '"\\u00e9\\\\"', '"stream"', "[]", "{}", " 1 "),
+      fc.jsonValue().map((value) => JSON.stringify(value)),
+    );
+    const object = (value: fc.Arbitrary<string>) =>
+      fc.array(fc.tuple(name, value), { maxLength: 5 }).map((members) => {
+        return `{${members.map(([key, text]) => `"${key}": ${text}`).join(" ,")}}`;
+      });
+    fc.assert(
+      fc.property(object(fc.oneof(scalar, object(scalar))), fc.integer({ min: 1, max: 40 }), (text, bytes) => {
+        const body = Buffer.from(text);
+        const reader = new RequestJsonReader(body, names);
+        let reading = reader.read(bytes);
+        while (reading === undefined) reading = reader.read(bytes);
+        expect(reading).toEqual(readJson(body, names));
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

@@ -1,0 +1,50 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import type { JsonReading, WantedNames } from "../llm/request-json.ts";
+import { readBody } from "./body-reading.ts";
+
+const names: WantedNames = { model: [] };
+const small = Buffer.from('{"model":1}');
+/** Of many slices. */
+const large = Buffer.from(`{"x":[${"0,".repeat(2 * 1024 * 1024)}0],"model":1}`);
+
+/** Turns of the event loop until `isDone`. */
+async function turnsUntil(isDone: () => boolean): Promise<number> {
+  let turns = 0;
+  while (!isDone()) {
+    await turn();
+    turns++;
+  }
+  return turns;
+}
+
+test("a small body is read at once, also while others wait", () => {
+  const readings: JsonReading[] = [];
+  readBody({ isReleased: false }, large, names, () => undefined);
+  readBody({ isReleased: false }, small, names, (reading) => readings.push(reading));
+  expect(readings).toMatchObject([{ kind: "object", object: { members: [{ name: "model" }] } }]);
+});
+
+test("a large body is read over many turns of the event loop, and several take turns", async () => {
+  const ended: string[] = [];
+  const read = (name: string): void => {
+    readBody({ isReleased: false }, large, names, ({ kind }) => ended.push(`${name} ${kind}`));
+  };
+  read("first");
+  expect(await turnsUntil(() => ended.length === 1)).toBeGreaterThanOrEqual(16);
+  read("second");
+  await turn();
+  read("third");
+  expect(await turnsUntil(() => ended.length === 3)).toBeGreaterThanOrEqual(31);
+  expect(ended).toEqual(["first object", "second object", "third object"]);
+});
+
+test("the body of a request that has ended is not read on", async () => {
+  const ended: string[] = [];
+  const body = { isReleased: false };
+  readBody(body, large, names, () => ended.push("left"));
+  readBody({ isReleased: false }, large, names, () => ended.push("stayed"));
+  body.isReleased = true;
+  await turnsUntil(() => ended.length > 0);
+  expect(ended).toEqual(["stayed"]);
+});
