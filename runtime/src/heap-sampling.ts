@@ -5,7 +5,7 @@
 import { Session } from "node:inspector";
 
 /** Bytes between samples, on average. A request costs a stack walk every few dozen requests. */
-const samplingInterval = 524_288;
+export const samplingInterval = 524_288;
 
 let session: Session | undefined;
 

@@ -1,6 +1,6 @@
 import { startCpuProfile } from "node:v8";
 import { expect, test } from "vitest";
-import { encodeCpuProfile } from "./pprof.ts";
+import { encodeCpuProfile, encodeHeapChange, encodeHeapProfile } from "./pprof.ts";
 import { readProfile } from "./testing/read-profile.ts";
 
 test("names a regular expression by its source, which V8 writes into its JSON as it stands", () => {
@@ -17,4 +17,31 @@ test("names a regular expression by its source, which V8 writes into its JSON as
   expect(() => JSON.parse(json) as unknown).toThrow("JSON");
   const { samples } = readProfile(encodeCpuProfile([{ thread: "main", json }], 300));
   expect(samples.flatMap(({ stack }) => stack)).toContain(`RegExp: ${source}`);
+});
+
+const frame = (functionName: string) => ({ functionName, url: "file:///a.ts", lineNumber: 3 });
+const heap = (sizes: Readonly<Record<string, number>>) => {
+  const children = Object.entries(sizes).map(([name, selfSize]) => ({
+    callFrame: frame(name),
+    selfSize,
+    children: [],
+  }));
+  return [{ thread: "main", json: JSON.stringify({ head: { callFrame: frame("(root)"), selfSize: 0, children } }) }];
+};
+
+test("profiles say what lies between two samples", () => {
+  const json = JSON.stringify({ nodes: [{ id: 1, callFrame: frame("(root)") }], samples: [], timeDeltas: [] });
+  expect(readProfile(encodeCpuProfile([{ thread: "main", json }], 1)).period).toBe("1000000 cpu/nanoseconds");
+  expect(readProfile(encodeHeapProfile(heap({ kept: 1 }))).period).toBe("524288 space/bytes");
+});
+
+test("a change of the heap is what has come, less what has gone", () => {
+  const { samples } = readProfile(
+    encodeHeapChange(heap({ grown: 10, gone: 7, kept: 5 }), heap({ grown: 30, kept: 5 }), 1),
+  );
+  const changes = samples.map(({ stack, values }) => [stack[0], values[0]]);
+  expect(changes.toSorted()).toEqual([
+    ["gone", -7],
+    ["grown", 20],
+  ]);
 });

@@ -4,6 +4,7 @@
  */
 import { gzipSync } from "node:zlib";
 import { Function as PprofFunction, Line, Location, Profile, Sample, StringTable, ValueType } from "pprof-format";
+import { samplingInterval } from "./heap-sampling.ts";
 
 /** What V8 says of one thread, as its JSON text. */
 export interface ThreadProfile {
@@ -37,6 +38,9 @@ interface HeapNode {
   readonly children: readonly HeapNode[];
 }
 
+/** What V8 takes unless it is told otherwise. */
+const cpuSamplingNanoseconds = 1_000_000;
+
 /** Time spent, by stack. Ticks in which a thread had nothing to do are left out. */
 export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs: number): Buffer {
   const builder = new PprofBuilder(["samples", "count"], ["cpu", "nanoseconds"]);
@@ -48,18 +52,34 @@ export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs:
       if (stack !== undefined) builder.add(stack, thread, [1, (profile.timeDeltas[index] ?? 0) * 1_000]);
     }
   }
-  return builder.encode(durationMs);
+  return builder.encode({ durationMs, period: cpuSamplingNanoseconds, of: ["cpu", "nanoseconds"] });
 }
 
 /** Bytes that were allocated since V8 began to sample and are still in use, by stack. */
 export function encodeHeapProfile(profiles: readonly ThreadProfile[]): Buffer {
+  return encodeHeapChange([], profiles, 0);
+}
+
+/**
+ * How the bytes in use have changed, by stack: more is positive, less negative, as `?seconds=` of Go's net/http/pprof
+ * has it.
+ *
+ * @param durationMs between the two.
+ */
+export function encodeHeapChange(
+  before: readonly ThreadProfile[],
+  after: readonly ThreadProfile[],
+  durationMs: number,
+): Buffer {
   const builder = new PprofBuilder(["inuse_space", "bytes"]);
-  for (const { thread, json } of profiles) {
-    // V8 wrote it in this very form.
-    const { head } = JSON.parse(json) as { readonly head: HeapNode };
-    addHeapNode(builder, thread, head, []);
-  }
-  return builder.encode(0);
+  for (const { thread, json } of after) addHeapNode(builder, { thread, sign: 1 }, headOf(json), []);
+  for (const { thread, json } of before) addHeapNode(builder, { thread, sign: -1 }, headOf(json), []);
+  return builder.encode({ durationMs, period: samplingInterval, of: ["space", "bytes"] });
+}
+
+function headOf(json: string): HeapNode {
+  // V8 wrote it in this very form.
+  return (JSON.parse(json) as { readonly head: HeapNode }).head;
 }
 
 /** A name or a file of a call frame, between what V8 writes before and after it. */
@@ -97,10 +117,15 @@ function stacksOf({ nodes }: CpuProfile, builder: PprofBuilder): Map<number, rea
   return stacks;
 }
 
-function addHeapNode(builder: PprofBuilder, thread: string, node: HeapNode, outer: readonly number[]): void {
+interface HeapSide {
+  readonly thread: string;
+  readonly sign: 1 | -1;
+}
+
+function addHeapNode(builder: PprofBuilder, side: HeapSide, node: HeapNode, outer: readonly number[]): void {
   const stack = node.callFrame.functionName === "(root)" ? outer : [builder.location(node.callFrame), ...outer];
-  if (node.selfSize > 0) builder.add(stack, thread, [node.selfSize]);
-  for (const child of node.children) addHeapNode(builder, thread, child, stack);
+  if (node.selfSize > 0) builder.add(stack, side.thread, [side.sign * node.selfSize]);
+  for (const child of node.children) addHeapNode(builder, side, child, stack);
 }
 
 type ValueKind = readonly [type: string, unit: string];
@@ -144,10 +169,13 @@ class PprofBuilder {
     else same.values = same.values.map((value, at) => value + (values[at] ?? 0));
   }
 
-  encode(durationMs: number): Buffer {
+  /** @param period between two samples on average, in the unit `of`. */
+  encode({ durationMs, period, of }: { durationMs: number; period: number; of: ValueKind }): Buffer {
     const text = (value: string): number => this.#strings.dedup(value);
-    const kinds = this.#kinds.map(([type, unit]) => new ValueType({ type: text(type), unit: text(unit) }));
-    const samples = Array.from(this.#samples.values(), ({ stack, thread, values }) => {
+    const kindOf = ([type, unit]: ValueKind) => new ValueType({ type: text(type), unit: text(unit) });
+    const kinds = this.#kinds.map(kindOf);
+    const changed = [...this.#samples.values()].filter(({ values }) => values.some((value) => value !== 0));
+    const samples = changed.map(({ stack, thread, values }) => {
       const label = [{ key: text("thread"), str: text(thread) }];
       return new Sample({ locationId: [...stack], value: values, label });
     });
@@ -158,6 +186,8 @@ class PprofBuilder {
       location: this.#locations,
       stringTable: this.#strings,
       durationNanos: durationMs * 1_000_000,
+      periodType: kindOf(of),
+      period,
     });
     return gzipSync(profile.encode());
   }

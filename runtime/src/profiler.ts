@@ -1,8 +1,11 @@
-/** Takes CPU profiles of all threads of the process for a while; one at a time, since two would measure each other. */
+/**
+ * Takes profiles of all threads of the process: CPU for a while, one at a time, since two would measure each other, and
+ * heaps as they are or as they change.
+ */
 import { startCpuProfile } from "node:v8";
 import type { Worker } from "node:worker_threads";
 import type { Clock } from "./clock.ts";
-import { encodeCpuProfile, type ThreadProfile } from "./pprof.ts";
+import { encodeCpuProfile, encodeHeapChange, encodeHeapProfile, type ThreadProfile } from "./pprof.ts";
 
 export type ProfileOutcome =
   /** gzip'd pprof. */
@@ -45,6 +48,22 @@ export class Profiler {
     } finally {
       this.#runningSinceMs = undefined;
     }
+  }
+
+  /**
+   * What is alive in the heaps; with a duration, how that changes over it. Ends early when `signal` aborts.
+   *
+   * @param collect reads the samples of all threads.
+   */
+  async takeHeap(
+    collect: () => Promise<readonly ThreadProfile[]>,
+    durationMs: number | undefined,
+    signal: AbortSignal,
+  ): Promise<Buffer> {
+    if (durationMs === undefined) return encodeHeapProfile(await collect());
+    const before = await collect();
+    await this.#wait(durationMs, signal);
+    return encodeHeapChange(before, await collect(), durationMs);
   }
 
   async #start(): Promise<readonly RunningProfile[]> {

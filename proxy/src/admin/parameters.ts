@@ -2,16 +2,17 @@
 import { type AdminRefusal, refuse } from "./endpoint.ts";
 
 /** A whole number within bounds, both included; `fallback` where the parameter is absent. */
-export function readInteger(
+export function readInteger<Fallback>(
   query: URLSearchParams,
   name: string,
-  { min, max, fallback }: { readonly min: number; readonly max: number; readonly fallback: number },
-): number | AdminRefusal {
+  { min, max, fallback }: { readonly min: number; readonly max: number; readonly fallback: Fallback },
+): number | Fallback | AdminRefusal {
   const text = query.get(name);
   if (text === null) return fallback;
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-  const hint = `${name} is a whole number from ${min} to ${max}, ${fallback} where it is absent`;
+  const absent = typeof fallback === "number" ? `, ${fallback} where it is absent` : "";
+  const hint = `${name} is a whole number from ${min} to ${max}${absent}`;
   return refuse(400, `${name}=${text} is out of range or no whole number`, hint);
 }
 

@@ -3,13 +3,21 @@
  * `{error, hint}`. What the endpoints do is theirs.
  */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import type { AdminError } from "@gatewayproxy/admin-api/error";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
-import { type AdminAnswer, type AdminEndpoint, type AdminMethod, adminMethods, refuse } from "./endpoint.ts";
+import {
+  type AdminAnswer,
+  type AdminEndpoint,
+  type AdminHandler,
+  type AdminMethod,
+  adminMethods,
+  refuse,
+} from "./endpoint.ts";
 import { sendEvents } from "./event-stream.ts";
 import { findIntrusion, findStranger, readToken } from "./guard.ts";
 import { findUnknown } from "./parameters.ts";
@@ -37,6 +45,7 @@ export interface AdminServer {
 export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
   if (options.tokenFile !== undefined) await readToken(options.tokenFile);
   const server = createServer((request, response) => void serve(options, request, response));
+  server.on("clientError", refuseUnreadable);
   return {
     address: await listen(server, options.address),
     close: () =>
@@ -91,21 +100,59 @@ async function answer(
   const path = queryStart === -1 ? url : url.slice(0, queryStart);
   const query = new URLSearchParams(queryStart === -1 ? "" : url.slice(queryStart));
   const endpoint = endpoints.find((candidate) => candidate.path === path);
-  if (endpoint === undefined) return (method === "GET" ? files?.(path) : undefined) ?? notFound(path, endpoints);
-  const handler = adminMethods.includes(method as AdminMethod) ? endpoint.methods[method as AdminMethod] : undefined; // by the check
-  if (handler === undefined) return methodNotAllowed(endpoint, method);
+  const file = endpoint === undefined ? files?.(path) : undefined;
+  const methods = endpoint?.methods ?? (file && { GET: () => file });
+  if (methods === undefined) return notFound(path, [...endpoints.map((each) => each.path), ...(files ? ["/ui"] : [])]);
+  const handler = handlerOf(methods, method);
+  if (handler === undefined) return methodNotAllowed(path, methods, method);
+  if (endpoint === undefined) return handler({ query, headers, signal });
   return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
 }
 
-function notFound(path: string, endpoints: readonly AdminEndpoint[]): AdminAnswer {
-  return refuse(404, `there is no ${path}`, `there are ${endpoints.map((endpoint) => endpoint.path).join(", ")}`);
+/** HEAD is GET for a client that has gone: nothing is recorded for it, and Node sends no body (RFC 9110 §9.3.2). */
+function handlerOf(methods: AdminEndpoint["methods"], method: string): AdminHandler | undefined {
+  const { GET } = methods;
+  if (method === "HEAD") return GET && ((request) => GET({ ...request, signal: AbortSignal.abort() }));
+  return adminMethods.includes(method as AdminMethod) ? methods[method as AdminMethod] : undefined; // by the check
 }
 
-function methodNotAllowed({ path, methods }: AdminEndpoint, method: string): AdminAnswer {
-  const allowed = Object.keys(methods).join(", ");
+function notFound(path: string, paths: readonly string[]): AdminAnswer {
+  return refuse(404, `there is no ${path}`, `there are ${paths.join(", ")}`);
+}
+
+function methodNotAllowed(path: string, methods: AdminEndpoint["methods"], method: string): AdminAnswer {
+  const allowed = Object.keys(methods)
+    .flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each]))
+    .join(", ");
   const refusal = refuse(405, `${path} does not take ${method}`, `${path} takes ${allowed}`);
   return { ...refusal, headers: { allow: allowed } };
 }
+
+/** Answers what Node's parser refuses, in the form of every other refusal. */
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
+  const { status, reason } = unreadable[error.code ?? ""] ?? { status: "400 Bad Request", reason: "is no HTTP/1.1" };
+  const body = `${JSON.stringify({ error: `the request ${reason}`, hint: "GET / lists what there is" } satisfies AdminError)}\n`;
+  const head = [
+    `HTTP/1.1 ${status}`,
+    ...Object.entries(commonHeaders).map(([name, value]) => `${name}: ${value}`),
+    ...["content-type: application/json", `content-length: ${Buffer.byteLength(body)}`, "connection: close"],
+  ];
+  if (socket.writable) socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  else socket.destroy();
+}
+
+/** By the code of the error. */
+const unreadable: Readonly<Record<string, { readonly status: string; readonly reason: string }>> = {
+  HPE_HEADER_OVERFLOW: {
+    status: "431 Request Header Fields Too Large",
+    reason: `has a head of more than ${maxHeaderSize} bytes`,
+  },
+  HPE_INVALID_METHOD: { status: "400 Bad Request", reason: "has a method that HTTP does not know" },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: "408 Request Timeout", reason: "took too long to arrive" },
+};
+
+/** Characters of an error, which may repeat what was asked. */
+const maxErrorLength = 500;
 
 /** For every answer: nothing is kept, guessed or framed. */
 const commonHeaders = {
@@ -121,7 +168,8 @@ async function write(response: ServerResponse, answered: AdminAnswer, signal: Ab
       return;
     case "refused": {
       const { status, error, hint, headers = {} } = answered;
-      writeJson(response, status, { error, hint } satisfies AdminError, headers);
+      const clipped = error.length > maxErrorLength ? `${error.slice(0, maxErrorLength)} …` : error;
+      writeJson(response, status, { error: clipped, hint } satisfies AdminError, headers);
       return;
     }
     case "text": {
@@ -144,6 +192,10 @@ async function write(response: ServerResponse, answered: AdminAnswer, signal: Ab
     }
     case "events":
       response.writeHead(200, { ...commonHeaders, "content-type": "text/event-stream" });
+      if (response.req.method === "HEAD") {
+        response.end();
+        return;
+      }
       return sendEvents(response, answered.send, signal);
   }
 }

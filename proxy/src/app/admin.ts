@@ -10,7 +10,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
-import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
+import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderListenAddress, renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { readVersion } from "@gatewayproxy/runtime/version";
@@ -60,7 +60,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
     limitsEndpoint((max) => collectLimits(parts, max)),
     decisionsEndpoint((id) => findDecisions(pool, id)),
     cpuProfileEndpoint((durationMs, signal) => profiler.take(durationMs, signal)),
-    heapProfileEndpoint(() => collectHeap(pool)),
+    heapProfileEndpoint((durationMs, signal) => profiler.takeHeap(() => collectHeap(pool), durationMs, signal)),
     tasksEndpoint(() => collectTasks(parts, profiler)),
     quitEndpoint(quit),
   ];
@@ -152,10 +152,10 @@ async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<
   };
 }
 
-async function collectHeap(pool: WorkerPool): Promise<Buffer> {
+async function collectHeap(pool: WorkerPool): Promise<readonly ThreadProfile[]> {
   const workers = await pool.ask("heapSamples", undefined);
   const threads = workers.map(({ worker, answer }) => ({ thread: `worker ${worker}`, json: answer }));
-  return encodeHeapProfile([{ thread: "main", json: readHeapSamples() }, ...threads]);
+  return [{ thread: "main", json: readHeapSamples() }, ...threads];
 }
 
 async function collectTasks(

@@ -10,7 +10,6 @@ import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
-import { encodeHeapProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
@@ -171,9 +170,9 @@ export class RateLimitProcess {
       stats: values.disableStats ? disabled : () => text.plain(),
       metrics: values.disableStats ? disabled : () => text.prometheus(),
       profiler: new Profiler(clock, () => this.#pool?.threads ?? []),
-      heapProfile: async () => {
+      heapSamples: async () => {
         const workers = (await this.#pool?.collectHeapSamples()) ?? [];
-        return encodeHeapProfile([{ thread: "main", json: readHeapSamples() }, ...workers]);
+        return [{ thread: "main", json: readHeapSamples() }, ...workers];
       },
     });
     const hosts = (values.debugAllowedHosts ?? "").split(",").map((host) => host.trim().toLowerCase());

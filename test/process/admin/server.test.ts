@@ -8,6 +8,7 @@ import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
+import { rawHttp } from "../../support/raw-http.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
@@ -36,8 +37,9 @@ test("a wrong method, an unknown path, an unknown or repeated parameter are refu
   const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
   for (const { path, methods } of endpoints) {
     const wrong = await askAdmin(proxy.admin + path, { method: methods.includes("GET") ? "DELETE" : "GET" });
-    expect([path, wrong.status, wrong.headers["allow"]]).toEqual([path, 405, methods.join(", ")]);
-    expect(adminErrorSchema.parse(JSON.parse(wrong.text)).hint).toContain(methods.join(", "));
+    const allowed = methods.flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each])).join(", ");
+    expect([path, wrong.status, wrong.headers["allow"]]).toEqual([path, 405, allowed]);
+    expect(adminErrorSchema.parse(JSON.parse(wrong.text)).hint).toContain(allowed);
     const [method] = methods;
     const unknown = await askAdmin(`${proxy.admin}${path}?nonsense=1`, { method: method ?? "GET" });
     expect([path, unknown.status]).toEqual([path, 400]);
@@ -48,6 +50,40 @@ test("a wrong method, an unknown path, an unknown or repeated parameter are refu
   const { hint } = adminErrorSchema.parse(JSON.parse(missing.text));
   for (const { path } of endpoints) expect(hint).toContain(path);
   expect((await askAdmin(`${proxy.admin}/logging?level=info&level=debug`, { method: "POST" })).status).toBe(400);
+});
+
+test("HEAD is answered wherever GET is, without a body, and records nothing", async () => {
+  const { proxy } = await start();
+  const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
+  const readable = endpoints.filter(({ methods }) => methods.includes("GET")).map(({ path }) => path);
+  for (const path of [...readable, "/ui"]) {
+    const [get, head] = await Promise.all([
+      /debug\/(trace|pprof)/.test(path) ? undefined : askAdmin(proxy.admin + path),
+      askAdmin(proxy.admin + path, { method: "HEAD" }),
+    ]);
+    expect([path, head.status, head.text]).toEqual([path, get?.status ?? 200, ""]);
+    if (get !== undefined) expect(head.headers["content-type"]).toBe(get.headers["content-type"]);
+  }
+  expect((await askAdmin(`${proxy.admin}/limits?max=none`, { method: "HEAD" })).status).toBe(400);
+  const post = await askAdmin(`${proxy.admin}/ui`, { method: "POST" });
+  expect([post.status, post.headers["allow"]]).toEqual([405, "GET, HEAD"]);
+});
+
+test("what cannot be read as a request is refused with JSON, too, and an error repeats the beginning of what was asked", async () => {
+  const { proxy } = await start();
+  const requests = [
+    ["FOO / HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
+    ["hello\r\n\r\n", 400],
+    [`GET /?${"q".repeat(30_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`, 431],
+  ] as const;
+  for (const [request, status] of requests) {
+    const answer = await rawHttp(proxy.admin, request);
+    expect(answer.status).toBe(status);
+    expect(adminErrorSchema.parse(JSON.parse(answer.body)).error).toContain("the request ");
+  }
+  const { status, text } = await askAdmin(`${proxy.admin}/logging?level=${"x".repeat(9_000)}`, { method: "POST" });
+  expect(status).toBe(400);
+  expect(text.length).toBeLessThan(1_000);
 });
 
 test("web pages of other sites, and names that point here, are refused; --admin-host allows names", async () => {

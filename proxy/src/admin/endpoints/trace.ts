@@ -1,6 +1,6 @@
 /**
  * `/debug/trace`: the events of the next request, or of the next that meets a condition, as they happen. One request,
- * whichever worker it comes to; then the stream ends. Several who watch wait in line.
+ * whichever worker it comes to; then the stream ends. All who watch at that time get it.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";

@@ -1,6 +1,6 @@
 /**
- * Who waits for a request to watch. Watches are in line: a request goes to the first whose condition it meets, and each
- * takes one request only, of whichever worker is first. What costs every request, is one look at `isWatching`.
+ * Who waits for a request to watch. A request goes to every watch whose condition it meets, and a watch takes one request,
+ * of whichever worker is first. What costs every request, is one look at `isWatching`.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../cel/request-view.ts";
@@ -15,7 +15,7 @@ export interface TraceWatch {
   readonly sink: TraceSink;
 }
 
-/** One worker's line of watches. */
+/** The watches of one worker. */
 export class Tracer {
   readonly #clock: Clock;
   readonly #worker: number;
@@ -43,20 +43,23 @@ export class Tracer {
   }
 
   /**
-   * Gives a request to the watch that waits for it longest.
+   * Gives a request to the watches that wait for it; undefined where there are none.
    *
    * @param view undefined where the head could not be accepted: nothing can be asked of it, so no condition is met.
    * @param startMs when it began; monotonic.
    */
   claim(view: RequestView | undefined, startMs: number): RequestTrace | undefined {
-    for (const { id, claim, matches, sink } of this.#watches) {
-      if (matches !== undefined && (view === undefined || !matches(view))) continue;
-      this.remove(id);
-      // Another worker may have been first; it has not told us yet.
-      if (Atomics.compareExchange(claim, 0, 0, this.#worker) !== 0) continue;
-      return new RequestTrace(this.#clock, startMs, sink);
-    }
-    return undefined;
+    const fitting = this.#watches.filter(({ matches }) => {
+      return matches === undefined || (view !== undefined && matches(view));
+    });
+    if (fitting.length === 0) return undefined;
+    this.#set(this.#watches.filter((watch) => !fitting.includes(watch)));
+    // Another worker may have been first; it has not told us yet.
+    const won = fitting.filter(({ claim }) => Atomics.compareExchange(claim, 0, 0, this.#worker) === 0);
+    if (won.length === 0) return undefined;
+    return new RequestTrace(this.#clock, startMs, (event) => {
+      for (const { sink } of won) sink(event);
+    });
   }
 
   #set(watches: readonly TraceWatch[]): void {

@@ -1,6 +1,7 @@
 import { request as httpRequest } from "node:http";
-import { gunzipSync, gzipSync } from "node:zlib";
+import { gunzipSync } from "node:zlib";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -49,7 +50,7 @@ const server = new HttpServer({
       stats: () => Promise.resolve("a.b: 1\n"),
       metrics: () => Promise.resolve("# HELP a b\n"),
       profiler: new Profiler(systemClock, () => []),
-      heapProfile: () => Promise.resolve(gzipSync("heap profile")),
+      heapSamples: () => Promise.resolve([{ thread: "main", json: readHeapSamples() }]),
     }),
   ),
   clock: systemClock,
@@ -187,6 +188,8 @@ describe("/counters", () => {
   });
 });
 
+startHeapSampling();
+
 test("/stats and /metrics pass on what was counted", async () => {
   expect((await get("/stats")).text).toBe("a.b: 1\n");
   expect((await get("/metrics")).text).toBe("# HELP a b\n");
@@ -202,6 +205,7 @@ describe("/debug/pprof", () => {
 
   test.each(["0", "301", "x", "-1", "1.5"])("refuses %s seconds", async (seconds) => {
     expect((await get(`/debug/pprof/profile?seconds=${seconds}`)).status).toBe(400);
+    expect((await get(`/debug/pprof/heap?seconds=${seconds}`)).status).toBe(400);
   });
 });
 

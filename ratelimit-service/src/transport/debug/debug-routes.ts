@@ -11,6 +11,7 @@
  *     /debug/pprof/heap     heap profile
  */
 
+import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import type { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderConfigProblem } from "../../config/config-problem.ts";
 import type { ConfigStatus } from "../../config/live-config.ts";
@@ -37,8 +38,8 @@ export interface DebugView {
   /** Prometheus text. */
   readonly metrics: () => Promise<string>;
   readonly profiler: Profiler;
-  /** What is alive in the heaps of all threads, as gzip'd pprof. */
-  readonly heapProfile: () => Promise<Buffer>;
+  /** What is alive in the heap of each thread. */
+  readonly heapSamples: () => Promise<readonly ThreadProfile[]>;
 }
 
 interface DebugEndpoint {
@@ -75,8 +76,8 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
     },
     {
       path: "/debug/pprof/heap",
-      help: "what is alive in the heaps of all threads, by where it was allocated",
-      route: async () => profileAnswer("heap", await view.heapProfile()),
+      help: "what is alive in the heaps of all threads, by where it was allocated; how that changes: ?seconds=10",
+      route: (request) => answerHeapProfile(view, request),
     },
   ];
   const index = endpoints.map(({ path, help }) => `${path}: ${help}\n`).join("");
@@ -144,6 +145,13 @@ async function answerCpuProfile(view: DebugView, request: HttpRequest): Promise<
   const outcome = await view.profiler.take(seconds * 1_000, request.signal);
   if (outcome.kind === "busy") return textAnswer(429, "another profile is being taken\n");
   return profileAnswer("cpu", outcome.bytes);
+}
+
+async function answerHeapProfile({ profiler, heapSamples }: DebugView, request: HttpRequest): Promise<HttpAnswer> {
+  const seconds = readNumber(request.query, "seconds", 1, 1, 300);
+  if (seconds === undefined) return textAnswer(400, "seconds must be a whole number from 1 to 300\n");
+  const durationMs = request.query.has("seconds") ? seconds * 1_000 : undefined;
+  return profileAnswer("heap", await profiler.takeHeap(heapSamples, durationMs, request.signal));
 }
 
 function profileAnswer(kind: "cpu" | "heap", body: Buffer): HttpAnswer {
