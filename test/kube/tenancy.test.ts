@@ -182,7 +182,13 @@ describeCluster("a tenant", () => {
     ["of an alias of nothing", "spec: *nothing", /line 1, column 7/],
     ["of an alias bomb", bomb(), /alias/],
     ["that is nested for ever", "spec: &a {b: *a}", /nested/],
-    ["that is nested deeply", `spec: ${"[".repeat(30_000)}`, /deployment/],
+    ["that is nested deeply", `spec: ${"[".repeat(10_000)}`, /deployment/],
+    ["that is large", `# ${"x".repeat(20_000)}`, /characters, accepted for a Gateway are at most 16384/],
+    [
+      "of thousands of keys",
+      Array.from({ length: 2_500 }, (_, index) => `k${index}:\n`).join(""),
+      /more than 2000 words/,
+    ],
   ])("harms nobody by parameters %s", async (_, deployment, message) => {
     const name = `odd${deployment.length}`;
     await applyAs("attacker", shape(deployment) + gateway(name, http, shaped));

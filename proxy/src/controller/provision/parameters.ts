@@ -14,8 +14,17 @@ import { tenantFault } from "./tenant-parameters.ts";
 /** Fields by which objects are found and owned, which are ours in every object. */
 const identity = ["apiVersion", "kind", "status"];
 
-/** Characters of one key. A Deployment with every field set has some 10,000. */
-const maxText = 65_536;
+/**
+ * Characters of a ConfigMap, and tokens of each of its keys. Whoever writes a Gateway decides how long the controller is
+ * busy with reading it. What a Gateway may set has some 3,000 characters, a whole Deployment 10,000.
+ */
+const bounds = {
+  Gateway: { characters: 16_384, tokens: 2_000 },
+  GatewayClass: { characters: 65_536, tokens: 32_000 },
+} as const;
+
+/** Faults of a text that are told; a condition has room for some. */
+const maxFaults = 3;
 
 export type ReadParameters =
   | { readonly kind: "parameters"; readonly parameters: Parameters }
@@ -73,12 +82,17 @@ export function refOf(owner: Gateway | GatewayClass): ParametersRef | undefined 
 function readParameters({ metadata, data }: ConfigMap, owner: "Gateway" | "GatewayClass"): ReadParameters {
   const place = `ConfigMap ${metadata.namespace}/${metadata.name}`;
   const parameters: Partial<Record<ParameterKey, KubeObject>> = {};
+  const { characters, tokens } = bounds[owner];
+  const length = Object.values(data).reduce((sum, text) => sum + text.length, 0);
+  if (length > characters) {
+    return fault(`${place} has ${length} characters, accepted for a ${owner} are at most ${characters}`);
+  }
   for (const [key, text] of Object.entries(data)) {
     const known = parameterKeys.find((each) => each === key);
     if (known === undefined) {
       return fault(`${place}: key ${JSON.stringify(key)} is not known, accepted are ${parameterKeys.join(", ")}`);
     }
-    const read = readMap(text);
+    const read = readMap(text, tokens);
     if (typeof read === "string") return fault(`${place}: ${key} ${read}`);
     const taken = identity.find((field) => field in read);
     if (taken !== undefined) return fault(`${place}: ${key}.${taken} cannot be set`);
@@ -90,10 +104,11 @@ function readParameters({ metadata, data }: ConfigMap, owner: "Gateway" | "Gatew
 }
 
 /** The fields of a YAML text, or what is wrong with it, to follow its name in a sentence. */
-function readMap(text: string): KubeObject | string {
-  if (text.length > maxText) return `has ${text.length} characters, accepted are at most ${maxText}`;
-  const [document, second] = readYaml({ path: "", text });
-  if (document?.kind === "unreadable") return `is no YAML: ${document.faults.map(describeFault).join("; ")}`;
+function readMap(text: string, maxTokens: number): KubeObject | string {
+  const [document, second] = readYaml({ path: "", text }, maxTokens);
+  if (document?.kind === "unreadable") {
+    return `is no YAML: ${document.faults.slice(0, maxFaults).map(describeFault).join("; ")}`;
+  }
   if (second !== undefined) return "must be one document";
   if (!isObject(document?.value)) return "must be a map of fields";
   return document.value;
