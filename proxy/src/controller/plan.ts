@@ -16,7 +16,7 @@ import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
 import type { SoundCredentials } from "../translate/credentials.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
-import { gatewayOwnership } from "../translate/gateway-classes.ts";
+import { gatewayOwnership, ourClasses } from "../translate/gateway-classes.ts";
 import { gatewayScopes } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
@@ -44,7 +44,9 @@ export interface Plan {
 
 /** What a controller reads of Secrets and ConfigMaps: what resources name, and parameters. */
 export function controllerObjects(resources: ResourceSet): readonly NamedObject[] {
-  const owners = [...resources.GatewayClass, ...resources.Gateway];
+  const ownershipOf = gatewayOwnership(resources.GatewayClass);
+  const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
+  const owners = [...ourClasses(resources.GatewayClass), ...gateways];
   const parameters = owners.flatMap((owner): NamedObject[] => {
     const ref = refOf(owner);
     if (ref?.namespace === undefined || ref.kind !== "ConfigMap" || ref.group !== "") return [];

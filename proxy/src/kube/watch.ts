@@ -12,6 +12,7 @@ import { Backoff, pause } from "@gatewayproxy/runtime/retry";
 import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
+import type { Lane, LaneMember } from "./lane.ts";
 import { fieldsOf, isObject, type KubeObject, objectKey, readList } from "./object.ts";
 
 export interface WatchOptions<T> {
@@ -23,6 +24,8 @@ export interface WatchOptions<T> {
   /** Path of the collection; several where the kind has several versions, the preferred one first. */
   readonly paths: readonly [string, ...string[]];
   readonly selector?: { readonly labelSelector?: string; readonly fieldSelector?: string };
+  /** Bounds requests and watches together with others; without it a watch is held at all times. */
+  readonly lane?: Lane;
   /** What to keep of an object; `before` is what was kept of its last version. */
   readonly read: (object: KubeObject, before: T | undefined) => T;
   /** The objects or the state may have changed. */
@@ -79,15 +82,20 @@ class Reflector<T> implements ObjectWatch<T> {
   /** Where to watch from; undefined where everything has to be listed first. */
   #version: string | undefined;
   #path = 0;
+  /** Whether an object has come or changed since the last list. */
+  #hasNews = false;
   #timesMissing = 0;
+  readonly #lane: LaneMember | undefined;
 
   constructor(options: WatchOptions<T>) {
     this.#options = options;
     this.#backoff = new Backoff(options.random);
+    this.#lane = options.lane?.join();
   }
 
   close(): void {
     this.#ended.abort();
+    this.#lane?.leave();
   }
 
   async run(): Promise<void> {
@@ -103,9 +111,12 @@ class Reflector<T> implements ObjectWatch<T> {
     const { clock, log } = this.#options;
     const path = this.#currentPath();
     try {
-      if (this.#version === undefined) await this.#list(path);
+      if (this.#version === undefined) {
+        await (this.#lane === undefined ? this.#list(path) : this.#lane.turn(() => this.#list(path)));
+      }
       const startMs = clock.monotonicMs();
-      await this.#watch(path);
+      if (this.#lane === undefined) await this.#watch(path);
+      else if (!(await this.#lane.watching(() => this.#watch(path)))) return this.#pollAfter(this.#lane.pollMs);
       if (clock.monotonicMs() - startMs < shortWatchMs) return this.#backoff.next();
       this.#backoff.reset();
       return 0;
@@ -115,6 +126,13 @@ class Reflector<T> implements ObjectWatch<T> {
       log.debug({ path, err: error, waitMs }, "watch failed; it is tried again");
       return waitMs;
     }
+  }
+
+  /** Has everything listed anew after a time, as others hold all watches. */
+  #pollAfter(waitMs: number): number {
+    this.#version = undefined;
+    this.#backoff.reset();
+    return waitMs * (0.75 + this.#options.random() / 4);
   }
 
   #currentPath(): string {
@@ -187,10 +205,13 @@ class Reflector<T> implements ObjectWatch<T> {
       version = page.version;
       next = page.next;
     } while (next !== undefined);
-    for (const key of [...this.objects.keys()]) if (!listed.has(key)) this.#remove(key);
+    const gone = [...this.objects.keys()].filter((key) => !listed.has(key));
+    for (const key of gone) this.#remove(key);
     this.#version = version;
     this.#timesMissing = 0;
-    this.#enter({ kind: "synced" });
+    const isNews = this.state.kind !== "synced" || this.#hasNews || gone.length > 0;
+    this.#hasNews = false;
+    if (isNews) this.#enter({ kind: "synced" });
   }
 
   async #watch(path: string): Promise<void> {
@@ -249,6 +270,7 @@ class Reflector<T> implements ObjectWatch<T> {
     const value = this.#options.read(object, before?.value);
     this.#objects.set(key, { version, value });
     this.objects.set(key, value);
+    this.#hasNews = true;
     return key;
   }
 

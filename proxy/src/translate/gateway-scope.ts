@@ -6,7 +6,6 @@
  */
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { HttpRoute } from "../api/http-route.ts";
-import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { ResourceSet } from "../api/resource.ts";
@@ -14,12 +13,12 @@ import type { Service } from "../api/service.ts";
 import { matchListeners, type OpenListener } from "./attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
 import { allowsSet } from "./listener-sets.ts";
-import type { ListenerOwner } from "./listener-tls.ts";
+import type { ListenerOwner } from "./owner-references.ts";
 import { supportedKindsOf } from "./listeners.ts";
 import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
 import { indexByName, nameKey } from "./object-names.ts";
 import { referencePermissions } from "./reference-grants.ts";
-import { permittedReferents, referencesOfPolicy, referencesOfRoute } from "./references.ts";
+import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "./references.ts";
 import { indexSlices, isReady } from "./service-backend.ts";
 
 export interface GatewayName {
@@ -119,11 +118,6 @@ export function readyReplicas(resources: ResourceSet, gateway: GatewayName): num
 
 function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): boolean {
   return metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === gatewayLabelValue(name);
-}
-
-function parentOf({ metadata, spec: { parentRef } }: ListenerSet): string | undefined {
-  if (parentRef.group !== gatewayGroup || parentRef.kind !== "Gateway") return undefined;
-  return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
 }
 
 /** Parents of a route that may be ours, as `Gateway namespace/name`. */

@@ -7,13 +7,14 @@
 import type { Gateway } from "../api/gateway.ts";
 import type { FieldPath } from "../api/issue.ts";
 import type { Listener, SecretReference } from "../api/listener.ts";
-import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
 import type { ListenerUnresolved } from "../api/status.ts";
 import type { Certificate, ClientValidation, ListenerTls } from "../ir/snapshot.ts";
 import { type Held, noValidAuthority } from "./credentials.ts";
 import type { Finding } from "./finding.ts";
+import { nameKey } from "./object-names.ts";
 import { type NamedObjects, namedConfigMaps, namedSecrets, type ReadableResources } from "./named-objects.ts";
+import { isWithinBound, type ListenerOwner, maxReferencesOfOwner } from "./owner-references.ts";
 import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
 import { judgeTlsOptions } from "./tls-options.ts";
 
@@ -26,9 +27,6 @@ export interface JudgedTls {
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
   readonly unserved: readonly Finding<"Unserved">[];
 }
-
-/** Whose listener it is, and what it may refer to without a grant. */
-export type ListenerOwner = Gateway | ListenerSet;
 
 /** Judges an HTTPS listener. @param path of the listener in its owner. */
 export type JudgeTls = (gateway: Gateway, owner: ListenerOwner, listener: Listener, path: FieldPath) => JudgedTls;
@@ -123,6 +121,8 @@ function authoritiesResolver(
   };
 }
 
+type Unpermitted = Extract<Resolved<never, "RefNotPermitted">, { kind: "unresolved" }>;
+
 /** What stands at the end of a reference that may be followed. */
 interface Found<T> {
   readonly kind: "found";
@@ -138,7 +138,7 @@ function follow<T>(
   owner: ListenerOwner,
   { kind, name, namespace = owner.metadata.namespace }: Omit<ValidationRef, "group">,
   objects: NamedObjects<T>,
-): Found<T> | Extract<Resolved<never, "RefNotPermitted">, { kind: "unresolved" }> {
+): Found<T> | Unpermitted {
   const from = { group: gatewayGroup, kind: owner.kind, namespace: owner.metadata.namespace };
   if (!isPermitted(from, { group: "", kind, namespace, name })) {
     // What the other namespace holds is not told.
@@ -146,7 +146,12 @@ function follow<T>(
     return { kind: "unresolved", reason: "RefNotPermitted", message };
   }
   const key = `${namespace}/${name}`;
-  return { kind: "found", name: `${kind} ${key}`, object: objects.get(key), absence: objects.absence(key) };
+  const found = { kind: "found", name: `${kind} ${key}` } as const;
+  if (!isWithinBound(owner, kind, key)) {
+    const absence = `is not read: ${owner.kind} ${nameKey(owner)} names more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`;
+    return { ...found, object: undefined, absence };
+  }
+  return { ...found, object: objects.get(key), absence: objects.absence(key) };
 }
 
 function asResolved<Object, T, Reason extends ListenerUnresolved>(

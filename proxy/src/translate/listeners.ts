@@ -12,7 +12,8 @@ import type { ConflictReason, ListenerRefusal, ListenerUnresolved } from "../api
 import type { ListenerTls } from "../ir/snapshot.ts";
 import type { Finding } from "./finding.ts";
 import { type Claim, findConflicts, findOverlaps } from "./listener-conflicts.ts";
-import type { JudgedTls, JudgeTls, ListenerOwner } from "./listener-tls.ts";
+import type { JudgedTls, JudgeTls } from "./listener-tls.ts";
+import type { ListenerOwner } from "./owner-references.ts";
 import { nameKey } from "./object-names.ts";
 
 /** A listener of a Gateway of ours. */

@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../api/resource.ts";
+import { maxReferencesOfOwner } from "./owner-references.ts";
 import { namedObjects } from "./references.ts";
+import { translate } from "./translate.ts";
 
 function resource(group: string, kind: string, spec: object): Resource {
   const apiVersion = `${group}/${group === proxyGroup ? "v1alpha1" : "v1"}`;
@@ -57,14 +59,6 @@ describe("what is read of Secrets and ConfigMaps is what is named by", () => {
       ["Secret ours/client"],
     ],
     [
-      "a ListenerSet",
-      resource(gatewayGroup, "ListenerSet", {
-        parentRef: { name: "web" },
-        listeners: [{ name: "a", port: 443, protocol: "HTTPS", tls: { certificateRefs: [{ name: "cert" }] } }],
-      }),
-      ["Secret ours/cert"],
-    ],
-    [
       "a BackendTLSPolicy, which can name none but ConfigMaps",
       resource(gatewayGroup, "BackendTLSPolicy", {
         targetRefs: [{ group: "", kind: "Service", name: "s" }],
@@ -93,6 +87,50 @@ describe("what is read of Secrets and ConfigMaps is what is named by", () => {
     ],
   ])("%s", (_, resourceThatNames, expected) => {
     expect(named(resourceThatNames)).toEqual(expected);
+  });
+
+  const set = resource(gatewayGroup, "ListenerSet", {
+    parentRef: { name: "r" },
+    listeners: [{ name: "a", port: 443, protocol: "HTTPS", tls: { certificateRefs: [{ name: "cert" }] } }],
+  });
+  const parent = (from: string, gatewayClassName = "gateway-proxy") =>
+    resource(gatewayGroup, "Gateway", {
+      gatewayClassName,
+      allowedListeners: { namespaces: { from } },
+      listeners: [{ name: "http", port: 80, protocol: "HTTP" }],
+    });
+
+  test.each([
+    ["a ListenerSet that its Gateway takes", [set, parent("Same")], ["Secret ours/cert"]],
+    ["no ListenerSet that its Gateway does not take", [set, parent("None")], []],
+    ["no ListenerSet of another class's Gateway", [set, parent("Same", "theirs")], []],
+    ["no ListenerSet without its Gateway", [set], []],
+  ])("%s", (_, resources, expected) => {
+    expect(named(...resources)).toEqual(expected);
+  });
+
+  test("no Gateway of another class", () => {
+    const { spec, ...rest } = gateway({}, { certificateRefs: [{ name: "cert" }] }) as Resource & { kind: "Gateway" };
+    expect(named({ ...rest, spec: { ...spec, gatewayClassName: "theirs" } })).toEqual([]);
+  });
+
+  test("a Gateway with thousands of references, up to a bound", () => {
+    const certificates = Array.from({ length: 64 }, (_, index) => ({ name: `cert${index}` }));
+    const listeners = Array.from({ length: 64 }, (_, listener) => ({
+      ...{ name: `l${listener}`, hostname: `h${listener}.test`, port: 443, protocol: "HTTPS" },
+      tls: { certificateRefs: certificates.map(({ name }) => ({ name: `${name}-${listener}` })) },
+    }));
+    const many = resource(gatewayGroup, "Gateway", { gatewayClassName: "gateway-proxy", listeners });
+    expect(named(many)).toHaveLength(maxReferencesOfOwner);
+    const { gateways } = translate(resourceSet([many])).statuses;
+    const last = gateways[0]?.listeners.at(-1)?.conditions.find(({ type }) => type === "ResolvedRefs");
+    expect(last).toMatchObject({
+      status: "False",
+      reason: "InvalidCertificateRef",
+      message: expect.stringContaining(
+        `Secret ours/cert0-63 is not read: Gateway ours/r names more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`,
+      ) as string,
+    });
   });
 
   test("two, once", () => {

@@ -5,16 +5,17 @@
 import type { Backend } from "../api/backend.ts";
 import type { BackendTlsPolicy } from "../api/backend-tls-policy.ts";
 import type { HttpRoute } from "../api/http-route.ts";
+import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import { objectName } from "../api/schema.ts";
-import { type IsPermitted, type Referent, type Referrer, referencePermissions } from "./reference-grants.ts";
-
-export interface Reference {
-  readonly from: Referrer;
-  readonly to: Referent;
-}
+import { gatewayOwnership } from "./gateway-classes.ts";
+import { allowsSet } from "./listener-sets.ts";
+import { namespaceLabels } from "./namespaces.ts";
+import { indexByName } from "./object-names.ts";
+import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
+import { type IsPermitted, type Referent, referencePermissions } from "./reference-grants.ts";
 
 /** What references lead to, without those to another namespace that no ReferenceGrant there permits. */
 export function permittedReferents(references: readonly Reference[], isPermitted: IsPermitted): readonly Referent[] {
@@ -40,12 +41,20 @@ export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): reado
 
 /**
  * Every Secret and ConfigMap that the resources may refer to and do, each once. A reference to a kind that translation
- * does not follow from there (a Secret of authorities) names nothing.
+ * does not follow from there (a Secret of authorities) names nothing, nor does a Gateway of another class or a ListenerSet
+ * that no Gateway of ours takes.
  */
 export function namedObjects(resources: ResourceSet): readonly NamedObject[] {
+  const ownershipOf = gatewayOwnership(resources.GatewayClass);
+  const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
+  const labels = namespaceLabels(resources.Namespace);
+  const byName = indexByName(gateways);
+  const sets = resources.ListenerSet.filter((set) => {
+    const gateway = byName.get(parentOf(set) ?? "");
+    return gateway !== undefined && allowsSet(gateway, set, labels);
+  });
   const references = [
-    ...resources.Gateway.flatMap(ofGateway),
-    ...[...resources.Gateway, ...resources.ListenerSet].flatMap(ofListeners),
+    ...[...gateways, ...sets].flatMap(referencesOfOwner),
     ...resources.BackendTLSPolicy.flatMap(ofTlsPolicy),
     ...resources.Backend.flatMap(ofBackend),
   ];
@@ -59,40 +68,15 @@ export function namedObjects(resources: ResourceSet): readonly NamedObject[] {
   return [...distinct.values()];
 }
 
+/** `namespace/name` of the Gateway of a ListenerSet; undefined where its parent is of another kind. */
+export function parentOf({ metadata, spec: { parentRef } }: ListenerSet): string | undefined {
+  if (parentRef.group !== gatewayGroup || parentRef.kind !== "Gateway") return undefined;
+  return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
+}
+
 /** References have names of any form, and the API server would take some of them for a selector of something else. */
 function canExist(name: string): boolean {
   return objectName.safeParse(name).success;
-}
-
-interface ObjectReference {
-  readonly group: string;
-  readonly kind: string;
-  readonly namespace?: string | undefined;
-  readonly name: string;
-}
-
-function reference(from: Referrer, { group, kind, namespace = from.namespace, name }: ObjectReference): Reference {
-  return { from, to: { group, kind, namespace, name } };
-}
-
-const isSecret = ({ group, kind }: ObjectReference) => group === "" && kind === "Secret";
-const isConfigMap = ({ group, kind }: ObjectReference) => group === "" && kind === "ConfigMap";
-
-type ListenerOwner = ResourceSet["Gateway"][number] | ResourceSet["ListenerSet"][number];
-
-function ofListeners({ kind, metadata, spec }: ListenerOwner): readonly Reference[] {
-  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  const certificates = spec.listeners.flatMap(({ tls }) => tls?.certificateRefs ?? []);
-  return certificates.filter(isSecret).map((ref) => reference(from, ref));
-}
-
-function ofGateway({ kind, metadata, spec }: ResourceSet["Gateway"][number]): readonly Reference[] {
-  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  const { frontend, backend } = spec.tls ?? {};
-  const validations = [frontend?.default, ...(frontend?.perPort ?? []).map(({ tls }) => tls)];
-  const authorities = validations.flatMap((tls) => tls?.validation?.caCertificateRefs ?? []);
-  const own = [backend?.clientCertificateRef ?? []].flat();
-  return [...authorities.filter(isConfigMap), ...own.filter(isSecret)].map((ref) => reference(from, ref));
 }
 
 function ofTlsPolicy({ kind, metadata, spec }: BackendTlsPolicy): readonly Reference[] {

@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { NamedObject } from "../../api/resource.ts";
 import { ClusterConnection } from "../../kube/connection.ts";
+import { maxWatches } from "../../kube/lane.ts";
 import { type ApiCall, openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
 import { type KubernetesConfiguration, openKubernetesSource } from "./kubernetes-source.ts";
 
@@ -264,6 +265,63 @@ describe("Secrets", () => {
     expect(problems.map(({ message }) => message)).toEqual([
       "cannot read Secret default/key, which needs the verbs list and watch: secrets is forbidden",
     ]);
+  });
+});
+
+describe("Secrets of a namespace that names many", () => {
+  const inNamespace = (namespace: string, name: string, of: ReturnType<typeof llm>) => ({
+    ...of,
+    metadata: { ...of.metadata, namespace, name },
+  });
+  const many = Array.from({ length: maxWatches + 36 }, (_, index) =>
+    inNamespace("many", `b${index}`, llm(`s${index}`)),
+  );
+  const isSecretsOf = (namespace: string) => (call: ApiCall) =>
+    call.url.pathname === `/api/v1/namespaces/${namespace}/secrets`;
+
+  test("are watched up to a bound, and the others read again from time to time", async () => {
+    const { clock, lists, watches, publishedTimes } = await sourcing({ backends: listing(many) });
+    await publishedTimes(1);
+    const listed = () => lists.filter((each) => each.startsWith("secrets/")).length;
+    await vi.waitFor(() => expect(listed()).toBe(many.length));
+    await vi.waitFor(() => expect([...watches.values()].filter(isSecretsOf("many"))).toHaveLength(maxWatches));
+    clock.advance(30_000);
+    await vi.waitFor(() => expect(listed()).toBe(many.length + 36));
+    expect([...watches.values()].filter(isSecretsOf("many"))).toHaveLength(maxWatches);
+  });
+
+  test("are published when one that is not watched has changed", async () => {
+    const last = `s${many.length - 1}`;
+    const { clock, answering, publishedTimes } = await sourcing({ backends: listing(many) });
+    expect((await publishedTimes(1)).resources.Secret).toEqual([]);
+    answering[`secrets/${last}`] = listing([inNamespace("many", last, secret(last) as ReturnType<typeof llm>)]);
+    clock.advance(30_000);
+    expect(namesOf((await publishedTimes(2)).resources.Secret)).toEqual([last]);
+  });
+
+  test("take four requests at a time, and those of another namespace do not wait for them", async () => {
+    const held: ApiCall[] = [];
+    const silent = Object.fromEntries(
+      many.map((_, index) => [`secrets/s${index}`, (call: ApiCall) => held.push(call)]),
+    );
+    const { lists, quieten } = await sourcing({
+      backends: listing([...many, inNamespace("other", "b", llm("own"))]),
+      ...silent,
+    });
+    await vi.waitFor(async () => {
+      await quieten();
+      expect(lists).toContain("secrets/own");
+    });
+    expect(held).toHaveLength(4);
+  });
+
+  test("that are named later hold back no change, once they are more than are watched", async () => {
+    const { answering, send, publishedTimes } = await sourcing({ backends: listing(many.slice(1)) });
+    await publishedTimes(1);
+    answering["secrets/s0"] = () => undefined;
+    await send("backends", event("ADDED", many[0] ?? {}));
+    await send("services", event("ADDED", service("a")));
+    expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a"]);
   });
 });
 

@@ -1,7 +1,8 @@
 /**
  * The Kubernetes API as the source of configuration: watches every kind that we read, publishes all of it once
  * everything has been listed, and again after every change that concerns us. Secrets and ConfigMaps are watched one by
- * one, as resources name them, so that a Role with `resourceNames` is all the permission it takes.
+ * one, as resources name them, so that a Role with `resourceNames` is all the permission it takes. Those of a namespace
+ * share a lane, which bounds how many are watched.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -20,6 +21,7 @@ import {
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf } from "../../kube/object.ts";
+import { type Lane, openLane } from "../../kube/lane.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type HeldResource, holdResource } from "./held-resource.ts";
@@ -73,6 +75,13 @@ const expectedKinds: readonly WholeKind[] = ["GatewayClass", "Gateway", "HTTPRou
 
 type ResourceWatch = ObjectWatch<HeldResource>;
 
+interface NamedWatch {
+  readonly watch: ResourceWatch;
+  readonly sinceMs: number;
+  /** Whether changes wait until it is read. */
+  readonly holdsBack: boolean;
+}
+
 /** Begins to watch; what cannot be reached is tried again for ever. */
 export function openKubernetesSource(options: KubernetesSourceOptions): KubernetesSource {
   return new Source(options);
@@ -82,7 +91,9 @@ class Source implements KubernetesSource {
   readonly #options: KubernetesSourceOptions;
   readonly #changes: Coalescer;
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
-  readonly #named = new Map<ResourceKey, { readonly watch: ResourceWatch; readonly sinceMs: number }>();
+  readonly #named = new Map<ResourceKey, NamedWatch>();
+  /** By namespace. */
+  readonly #lanes = new Map<string, Lane>();
   #published: KubernetesConfiguration | undefined;
   /** Since when a change is held back for objects that are not read yet. */
   #heldSinceMs: number | undefined;
@@ -105,7 +116,10 @@ class Source implements KubernetesSource {
     await this.#changes.close();
   }
 
-  #watch(paths: readonly [string, ...string[]], fieldSelector?: string): ResourceWatch {
+  #watch(
+    paths: readonly [string, ...string[]],
+    named?: { readonly fieldSelector: string; readonly lane: Lane },
+  ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
     return watchObjects({
       connection,
@@ -113,7 +127,7 @@ class Source implements KubernetesSource {
       random,
       log,
       paths,
-      ...(fieldSelector !== undefined && { selector: { fieldSelector } }),
+      ...(named !== undefined && { selector: { fieldSelector: named.fieldSelector }, lane: named.lane }),
       read: (object, before: HeldResource | undefined) => holdResource(object, before, { keepsStatus }),
       onChange: () => this.#changes.poke(),
     });
@@ -169,9 +183,15 @@ class Source implements KubernetesSource {
     }
     for (const [key, { kind, namespace, name }] of wanted) {
       if (this.#named.has(key)) continue;
-      const watch = this.#watch([namespacedPath(kind, namespace)], `metadata.name=${name}`);
-      this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs() });
+      const lane = this.#lanes.get(namespace) ?? openLane();
+      this.#lanes.set(namespace, lane);
+      // At the start everything is waited for; later a namespace with many must not hold the others back.
+      const holdsBack = this.#published === undefined || lane.hasRoom;
+      const watch = this.#watch([namespacedPath(kind, namespace)], { fieldSelector: `metadata.name=${name}`, lane });
+      this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs(), holdsBack });
     }
+    const inUse = new Set(named.map(({ namespace }) => namespace));
+    for (const namespace of this.#lanes.keys()) if (!inUse.has(namespace)) this.#lanes.delete(namespace);
   }
 
   /**
@@ -181,7 +201,7 @@ class Source implements KubernetesSource {
   #waitsForNamed(): boolean {
     const { clock } = this.#options;
     const now = clock.monotonicMs();
-    const since = [...this.#named.values()].filter(({ watch: { state } }) => isUnread(state));
+    const since = [...this.#named.values()].filter(({ watch: { state }, holdsBack }) => holdsBack && isUnread(state));
     this.#lookAgain?.cancel();
     const waits = since.some(({ sinceMs }) => sinceMs + namedWaitMs > now);
     if (!waits) return false;
