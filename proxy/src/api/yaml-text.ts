@@ -194,7 +194,7 @@ class ValueReader {
       if (typeof name === "object" && name !== null) {
         throw new UnusableNode("invalid YAML: a key must be a text, not a collection", key);
       }
-      const text = String(name ?? "");
+      const text = name === null ? "" : `${name as string | number | boolean}`;
       if (own.has(text)) throw new UnusableNode("invalid YAML: Map keys must be unique", key);
       own.add(text);
       fields.set(text, this.read(node, levels));

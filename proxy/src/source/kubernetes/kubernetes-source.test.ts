@@ -294,7 +294,7 @@ describe("Secrets of a namespace that names many", () => {
     const last = `s${many.length - 1}`;
     const { clock, answering, publishedTimes } = await sourcing({ backends: listing(many) });
     expect((await publishedTimes(1)).resources.Secret).toEqual([]);
-    answering[`secrets/${last}`] = listing([inNamespace("many", last, secret(last) as ReturnType<typeof llm>)]);
+    answering[`secrets/${last}`] = listing([inNamespace("many", last, secret(last))]);
     clock.advance(30_000);
     expect(namesOf((await publishedTimes(2)).resources.Secret)).toEqual([last]);
   });
