@@ -20,6 +20,7 @@ const mib = 1024 * 1024;
 async function start() {
   const backend = await startBackend((request, response) => {
     let bytes = 0;
+    if (request.url === "/begins") response.writeHead(200).write("begun");
     request.on("data", (chunk: Buffer) => (bytes += chunk.length)).on("end", () => response.end(String(bytes)));
   });
   const llm = `
@@ -36,18 +37,32 @@ spec: { ai: { provider: { openai: { model: m } }, host: 127.0.0.1, port: ${backe
   const bodies = new BodyBudget(createBodyMemory(1), 1, 4 * mib);
   const gateway = await startGateway(all, {
     bodies,
+    expectsProxyHeader: true,
     streamIdleTimeoutMs: 300_000,
     contendedStreamIdleTimeoutMs: 3_000,
   });
   return { gateway, bodies, backend };
 }
 
-/** Sends a completion of `bytes` without its last byte. */
-async function withhold(gateway: TestGateway, bodies: BodyBudget, bytes: number): Promise<Socket> {
+/** A connection of the client with that address. */
+function open(gateway: TestGateway, address: string): Socket {
   const { hostname, port } = new URL(gateway.url());
   const socket = connect(Number(port), hostname);
   socket.on("error", () => undefined);
   onTestFinished(() => void socket.destroy());
+  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n`);
+  return socket;
+}
+
+/** Sends a completion of `mebibytes` without its last byte. */
+async function withhold(
+  gateway: TestGateway,
+  bodies: BodyBudget,
+  mebibytes: number,
+  address = "10.0.0.1",
+): Promise<Socket> {
+  const bytes = Math.floor(mebibytes * mib);
+  const socket = open(gateway, address);
   const before = bodies.heldBytes;
   socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`);
   socket.write(Buffer.alloc(bytes - 1, " "));
@@ -55,43 +70,74 @@ async function withhold(gateway: TestGateway, bodies: BodyBudget, bytes: number)
   return socket;
 }
 
-const complete = (gateway: TestGateway, bytes = 100): Promise<Response> =>
-  fetch(`${gateway.url()}/v1/chat/completions`, {
-    method: "POST",
-    body: JSON.stringify({ messages: [], pad: "x".repeat(bytes) }),
-  });
+/** Sends a request and reads what comes until the gateway closes the connection. */
+async function send(gateway: TestGateway, request: string, address = "10.0.0.1"): Promise<string> {
+  const socket = open(gateway, address);
+  const [head = "", ...rest] = request.split("\r\n\r\n");
+  socket.write(`${head}\r\nHost: a\r\nConnection: close\r\n\r\n${rest.join("\r\n\r\n")}`);
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** @returns the answer. */
+function complete(gateway: TestGateway, bytes = 100, address?: string): Promise<string> {
+  const body = JSON.stringify({ messages: [], pad: "x".repeat(bytes) });
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+  return send(gateway, `${head}\r\n\r\n${body}`, address);
+}
+
+const ok = /^HTTP\/1\.1 200 /;
+const full = /^HTTP\/1\.1 503 /;
+const post = (body: string): string => `POST / HTTP/1.1\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
 test("a body that must be held gets 503 while others have all, and the memory comes back with their end", async () => {
   const { gateway, bodies, backend } = await start();
-  const first = await withhold(gateway, bodies, 2 * mib);
-  const second = await withhold(gateway, bodies, 2 * mib - 32 * 1024);
-  expect((await complete(gateway)).status).toBe(200);
-  const refused = await complete(gateway, mib);
-  expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
-  expect(await refused.text()).toBe("too many request bodies at once");
+  const first = await withhold(gateway, bodies, 1.7);
+  const second = await withhold(gateway, bodies, 1.2, "10.0.0.2");
+  expect(await complete(gateway, 100, "10.0.0.3")).toMatch(ok);
+  const refused = await complete(gateway, mib, "10.0.0.3");
+  expect(refused).toMatch(full);
+  expect(refused).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many request bodies at once$/i);
   expect(gateway.records.at(-1)).toMatchObject({ status: 503, reason: "BodyMemoryFull", calls: 0 });
   expect(backend.requests).toHaveLength(1);
   first.destroy();
   second.destroy();
   await expect.poll(() => bodies.heldBytes).toBe(0);
-  expect((await complete(gateway, mib)).status).toBe(200);
+  expect(await complete(gateway, mib)).toMatch(ok);
   await expect.poll(() => bodies.heldBytes).toBe(0);
+});
+
+test("a client that has its part while memory is tight gets no more, and others do", async () => {
+  const { gateway, bodies } = await start();
+  await withhold(gateway, bodies, 2.7);
+  await withhold(gateway, bodies, 0.35, "10.0.0.3");
+  expect(await send(gateway, post("small"))).toMatch(full);
+  expect(await complete(gateway, 100_000)).toMatch(full);
+  expect(await send(gateway, post("small"), "10.0.0.2")).toMatch(ok);
+  expect(await complete(gateway, 100_000, "10.0.0.2")).toMatch(ok);
+  expect(await complete(gateway, 400_000, "10.0.0.2")).toMatch(ok);
+});
+
+test("small bodies have room that larger ones of any client cannot take", async () => {
+  const { gateway, bodies } = await start();
+  await withhold(gateway, bodies, 2.9);
+  await withhold(gateway, bodies, 0.4, "10.0.0.2");
+  expect(await complete(gateway, 400_000, "10.0.0.3")).toMatch(full);
+  expect(await send(gateway, post("small"), "10.0.0.3")).toMatch(ok);
+  expect(await complete(gateway, 60_000, "10.0.0.3")).toMatch(ok);
 });
 
 test("a body that need not be held goes on without memory, and is whole", async () => {
   const { gateway, bodies } = await start();
-  await withhold(gateway, bodies, 4 * mib);
-  const body = new ReadableStream({
-    start(controller) {
-      for (let i = 0; i < 20; i++) controller.enqueue(new Uint8Array(1_000));
-      controller.close();
-    },
-  });
-  const streamed = await fetch(gateway.url(), { method: "POST", body, duplex: "half" });
-  expect([streamed.status, await streamed.text()]).toEqual([200, "20000"]);
+  await withhold(gateway, bodies, 2.9);
+  await withhold(gateway, bodies, 0.4, "10.0.0.2");
+  const chunks = "3e8\r\n".concat("x".repeat(1_000), "\r\n").repeat(100);
+  const streamed = await send(gateway, `POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`);
+  expect(streamed).toMatch(/^HTTP\/1\.1 200 [^]*100000/);
   // A small one of known length is read whole first.
-  expect((await fetch(gateway.url(), { method: "POST", body: "small" })).status).toBe(503);
-  expect((await fetch(gateway.url())).status).toBe(200);
+  expect(await send(gateway, post("small"))).toMatch(full);
+  expect(await send(gateway, "GET / HTTP/1.1\r\n\r\n")).toMatch(ok);
 });
 
 test("a body that is edited is charged as it is sent, and refused where that is too much", async () => {
@@ -110,26 +156,38 @@ test("a body that is edited is charged as it is sent, and refused where that is 
 
 test("uploads that stand still are ended soon once memory gets tight, and not before", async () => {
   const { gateway, bodies } = await start();
-  const first = await withhold(gateway, bodies, 2 * mib);
+  const first = await withhold(gateway, bodies, 1.6);
   gateway.clock.advance(10_000);
   gateway.clock.advance(10_000);
   expect(gateway.records).toEqual([]);
-  const second = await withhold(gateway, bodies, 2 * mib);
-  const ended = [once(first, "data"), once(second, "data")];
+  const second = await withhold(gateway, bodies, 1.3, "10.0.0.2");
+  const third = await withhold(gateway, bodies, 0.3, "10.0.0.3");
+  const ended = [first, second, third].map((socket) => once(socket, "data"));
   for (let i = 0; i < 12; i++) gateway.clock.advance(375);
   for (const [answer] of (await Promise.all(ended)) as [Buffer][]) expect(String(answer)).toMatch(/^HTTP\/1\.1 408 /);
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });
 
+test("nothing is kept for another call once an answer has begun", async () => {
+  const { gateway, bodies } = await start();
+  const socket = open(gateway, "10.0.0.1");
+  socket.write("POST /begins HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+  await once(socket, "data");
+  expect(gateway.dataPlane.endpoints().map(({ pending }) => pending)).toContain(1);
+  expect(bodies.heldBytes).toBe(0);
+});
+
 test("what a worker that died has held is free again", () => {
   const memory = createBodyMemory(2);
   const [main, dead, other] = [0, 1, 2].map((worker) => new BodyBudget(memory, worker, mib));
-  expect(dead?.openShare().growTo(700_000)).toBe(true);
-  const share = other?.openShare();
-  expect(share?.growTo(300_000)).toBe(true);
-  expect(share?.growTo(600_000)).toBe(false);
+  expect(dead?.openShare("a").growTo(800_000)).toBe(true);
+  const share = other?.openShare("a");
+  // The client has its part, in the other worker.
+  expect(share?.growTo(10_000)).toBe(false);
+  expect(other?.openShare("b").growTo(500_000)).toBe(false);
   main?.releaseOf(1);
-  expect(share?.growTo(600_000)).toBe(true);
+  expect(share?.growTo(800_000)).toBe(true);
+  expect(share?.growTo(900_000)).toBe(false);
   share?.close();
   expect(main?.heldBytes).toBe(0);
 });

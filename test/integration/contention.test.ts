@@ -26,6 +26,7 @@ async function start(upstream = {}) {
   const held: ServerResponse[] = [];
   const { port, requests } = await startBackend((request, response) => {
     if (request.url?.startsWith("/hold") === true) held.push(response);
+    else if (request.url === "/begins") response.writeHead(200).write("begun");
     else request.resume().on("end", () => response.end(request.url));
   });
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
@@ -89,6 +90,20 @@ describe("uploads that stand still and hold every connection", () => {
     await pass(gateway, noticedMs);
     await expect.poll(() => other.text()).toContain("/other");
     await expect.poll(() => slow.map(({ text }) => text().slice(0, 12))).toEqual(slow.map(() => "HTTP/1.1 408"));
+    expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
+  });
+
+  test("make room too where their answers have begun", async () => {
+    const { gateway } = await start();
+    const slow: Client[] = [];
+    const begun = upload.replace("/slow", "/begins");
+    for (let i = 0; i < maxConnections; i++) slow.push(await send(gateway, "10.0.0.1", begun));
+    await expect.poll(() => slow.every(({ text }) => text().includes("begun"))).toBe(true);
+    await pass(gateway, 10 * noticedMs);
+    expect(gateway.records).toEqual([]);
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await pass(gateway, noticedMs);
+    await expect.poll(() => other.text()).toContain("/other");
     expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
   });
 

@@ -4,7 +4,7 @@ import { readSettings } from "@gatewayproxy/runtime/settings";
 import { renderSettingsTable } from "@gatewayproxy/runtime/settings-text";
 import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { expect, test } from "vitest";
-import { defaultWorkers, proxySettings } from "./settings.ts";
+import { proxySettings } from "./settings.ts";
 
 const page = fileURLToPath(new URL("../../../docs/settings.md", import.meta.url));
 
@@ -21,14 +21,4 @@ test("no two settings share a flag or an environment variable", () => {
   const all = Object.values(proxySettings);
   expect(new Set(all.map(({ flag }) => flag)).size).toBe(all.length);
   expect(new Set(all.map(({ env }) => env)).size).toBe(all.length);
-});
-
-test.each([
-  [64, 2 ** 30, 5],
-  [2, 2 ** 30, 2],
-  [64, 2 ** 20, 1],
-  [64, 0, 64],
-  [64, 2 ** 64, 64],
-])("%d CPUs with %d bytes of memory have %d workers", (cpus, limit, workers) => {
-  expect(defaultWorkers(cpus, limit)).toBe(workers);
 });

@@ -19,7 +19,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
-import { defaultBodyMemoryBytes } from "../server/body-budget.ts";
+import { memoryPlan } from "./memory-plan.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
@@ -47,17 +47,7 @@ const protocolList: SettingKind<readonly string[]> = {
   },
 };
 
-const bytesPerWorker = 192 * 1024 * 1024;
-
-/**
- * Workers of a process that is told no number.
- *
- * @param limit bytes that the process may take; 0, or more than any machine has, where there is no limit.
- */
-export function defaultWorkers(cpus: number, limit: number): number {
-  if (limit <= 0) return cpus;
-  return Math.max(1, Math.min(cpus, Math.floor(limit / bytesPerWorker)));
-}
+const memory = memoryPlan(availableParallelism(), process.constrainedMemory());
 
 export const proxySettings = {
   configDir: {
@@ -85,9 +75,9 @@ export const proxySettings = {
     kind: integer(1, 256),
     flag: "workers",
     env: "WORKERS",
-    default: String(defaultWorkers(availableParallelism(), process.constrainedMemory())),
-    defaultText: "CPUs, at most one per 192 MiB",
-    help: "Worker threads, each with its own event loop; local limits are exact over all of them.",
+    default: String(memory.workers),
+    defaultText: "CPUs, at most one per 192 MiB of what the memory limit leaves",
+    help: "Worker threads, each with its own event loop; local limits are exact over all of them. A memory limit (cgroup) leaves them what 128 MiB and --max-body-memory do not take.",
   },
   listenAddress: {
     kind: optional(text("ADDRESS", "an IP address")),
@@ -217,11 +207,12 @@ export const proxySettings = {
     help: "While requests wait for a connection to an endpoint: how long a request that holds one may wait for its client at less than 500 bytes a second, times the number of such requests of the client's address; then it is ended (StreamIdleTimeout). 0ms leaves it to --stream-idle-timeout.",
   },
   maxBodyMemory: {
-    kind: integer(64, 65_536),
+    kind: integer(32, 65_536),
     flag: "max-body-memory",
     env: "MAX_BODY_MEMORY",
-    default: String(defaultBodyMemoryBytes / 1024 / 1024),
-    help: "MiB of request bodies that all workers together hold: those read whole for LLM backends (up to 32 MiB each) and kept for retries and mirrors. A request whose body must be held beyond that is answered with 503 (BodyMemoryFull). From three quarters on, --contended-stream-idle-timeout applies to uploads that are held.",
+    default: String(memory.bodyBytes / 1024 / 1024),
+    defaultText: "256, at most a quarter of the memory limit",
+    help: "MiB of request bodies that all workers together hold: those read whole for LLM backends (up to 32 MiB each) and kept for retries and mirrors. A request whose body must be held beyond that is answered with 503 (BodyMemoryFull). An eighth is left to bodies of up to 64 KiB. From three quarters on, a client address that holds more than an eighth gets no more, and --contended-stream-idle-timeout applies to uploads that are held.",
   },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),

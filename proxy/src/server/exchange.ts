@@ -196,8 +196,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (this.#isClosed) return undefined;
     const { status, requestBytes, responseBytes } = this.#record;
     const { untakenBytes } = this.#downstream;
-    // An answer may begin, and last, while its client has more to say.
-    const waitsForUpload = status === 0 && this.#body?.waitsFor !== undefined;
+    // An answer may begin, and last, while its client has more to say; it may take its time unless others wait.
+    const waitsForUpload = this.#body?.waitsFor !== undefined && (status === 0 || this.delaysOthers);
     return waitsForUpload || untakenBytes > 0 ? requestBytes + responseBytes - untakenBytes : undefined;
   }
 
@@ -403,7 +403,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (this.#body !== undefined) return this.#body;
     const { body: stream } = this.#downstream;
     if (stream === undefined) return undefined;
-    this.#body = new RequestBody({ stream, record: this.#record, share: this.#services.bodies.openShare() });
+    this.#body = new RequestBody({ stream, record: this.#record, share: this.#services.bodies.openShare(this.client) });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
     return this.#body;
   }

@@ -187,7 +187,11 @@ export class Forwarding implements RelayOwner {
       severityOfStatus(status),
       this.#callMs,
     );
-    if (this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain()) return true;
+    if (this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain()) {
+      const body = this.#request?.body;
+      if (body instanceof RequestBody) body.keepNoMore();
+      return true;
+    }
     this.#earlier = "BackendError";
     return false;
   }

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { boundChunks } from "./bound-chunks.ts";
 import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type DrainPhase, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
@@ -44,7 +45,10 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     // Closed in the same turn in which its last request was read.
     if (connection === undefined) return;
     if (connection.pipeline.tryBegin()) serveRequest(options, connection, request, response, kind);
-    else wait(connection.pipeline, request.socket, () => serveRequest(options, connection, request, response, kind));
+    else {
+      boundChunks(request);
+      wait(connection.pipeline, request.socket, () => serveRequest(options, connection, request, response, kind));
+    }
   };
   server.on("request", (request, response) => serve(request, response, plain));
   server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));

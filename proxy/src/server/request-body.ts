@@ -1,16 +1,18 @@
 /**
  * A request's body on its way upstream. It goes through as it comes, with back-pressure; and its first bytes are kept,
- * up to a bound, so that a call that failed can be made again and a copy can be shown to a mirror. A small body of known
- * length is read whole first: it then leaves in one write with the head.
+ * up to a bound (`smallBodyBytes` where nobody asks for more), so that a call that failed can be made again and a copy
+ * can be shown to a mirror. A small body of known length is read whole first: it then leaves in one write with the head.
  */
 import { Readable } from "node:stream";
-import type { BodyShare } from "./body-budget.ts";
 import { uploadBrokenOff } from "../upstream/failure.ts";
+import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
+import { boundChunks } from "./bound-chunks.ts";
+import { KeptBytes } from "./kept-bytes.ts";
 
-/** Up to this length a body is kept, and one of known length read whole before the call. */
-const smallBodyBytes = 64 * 1024;
 /** Where a rule retries or mirrors, its bodies are kept up to this length. */
 export const largeBodyBytes = 1024 * 1024;
+/** So much that a call has not asked for yet is read ahead. */
+const readAheadBytes = 64 * 1024;
 
 /** A request's body and where its bytes are counted as they arrive. */
 export interface BodySource {
@@ -26,12 +28,15 @@ export class RequestBody {
   readonly #share: BodyShare;
   #isOutOfMemory = false;
   /** Everything that has come; absent once that was more than is kept. */
-  #kept: Buffer[] | undefined = [];
-  #keptBytes = 0;
+  #kept: KeptBytes | undefined = new KeptBytes();
   #limitBytes = smallBodyBytes;
   #state: "unread" | "flowing" | "ended" | "broken" = "unread";
   /** Who gets what comes next. */
   #reader: Readable | undefined;
+  /** The reader has asked for more than it has got. */
+  #isWanted = false;
+  /** What has come for the reader before it asked. */
+  readonly #ahead = new KeptBytes();
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
 
   constructor({ stream, record, share }: BodySource) {
@@ -83,13 +88,18 @@ export class RequestBody {
     this.#share.close();
   }
 
+  /** No call will be made again: lets go of what is kept for that. */
+  keepNoMore(): void {
+    if (this.#awaitingWhole.length === 0) this.release();
+  }
+
   /**
    * Calls `done` once with the whole body, or with nothing when it is longer than what is kept. Never calls it when the
    * client goes away meanwhile.
    */
   collect(done: (whole: Buffer | undefined) => void): void {
     if (this.#kept === undefined) done(undefined);
-    else if (this.#state === "ended") done(join(this.#kept));
+    else if (this.#state === "ended") done(this.#kept.join());
     else {
       this.#awaitingWhole.push(done);
       this.#begin();
@@ -112,9 +122,11 @@ export class RequestBody {
    * destroys the stream it was given when a call ends early; the client's stays, for it still waits for an answer.
    */
   open(): Buffer | Readable {
-    if (this.#state === "ended" && this.#kept !== undefined) return join(this.#kept);
+    if (this.#state === "ended" && this.#kept !== undefined) return this.#kept.join();
     const reader = new Readable({
-      read: () => void this.#source.resume(),
+      // What is read ahead is held in few pieces by `#ahead`.
+      highWaterMark: 0,
+      read: () => this.#feed(),
       destroy: (error, callback) => {
         if (this.#reader === reader) this.#reader = undefined;
         // What the client still sends is read and dropped (or kept), so that its connection stays usable.
@@ -124,7 +136,9 @@ export class RequestBody {
     });
     // A call that waits for a connection does not listen yet; the client's end is told in other ways.
     reader.on("error", ignore);
-    for (const chunk of this.#kept ?? []) reader.push(chunk);
+    for (const piece of this.#kept?.pieces() ?? []) reader.push(piece);
+    this.#ahead.take();
+    this.#isWanted = false;
     this.#reader = reader;
     if (this.#state === "broken") reader.destroy(brokenOff());
     else this.#begin();
@@ -142,29 +156,46 @@ export class RequestBody {
 
   #onData(chunk: Buffer): void {
     this.#record.requestBytes += chunk.length;
-    this.#keptBytes += chunk.length;
-    if (this.#kept !== undefined) {
-      if (this.#keptBytes <= this.#limitBytes && this.#hasMemory()) this.#kept.push(chunk);
-      else {
-        // The first reader gets what was kept before it is let go; any later one would get a torn body.
-        this.release();
-        this.#tellWhole(undefined);
-      }
+    if (this.#kept !== undefined && !this.#keep(this.#kept, chunk)) {
+      // The first reader gets what was kept before it is let go; any later one would get a torn body.
+      this.release();
+      this.#tellWhole(undefined);
     }
-    if (this.#reader !== undefined && !this.#reader.push(chunk)) this.#source.pause();
+    if (this.#reader === undefined) return;
+    if (this.#isWanted) {
+      this.#isWanted = false;
+      this.#reader.push(chunk);
+    } else this.#readAhead(chunk);
   }
 
-  #hasMemory(): boolean {
-    this.#isOutOfMemory = !this.#share.growTo(this.#keptBytes);
+  /** @returns whether there is room for it. */
+  #keep(kept: KeptBytes, chunk: Buffer): boolean {
+    if (kept.length + chunk.length > this.#limitBytes) return false;
+    kept.push(chunk);
+    this.#isOutOfMemory = !this.#share.growTo(kept.memoryBytes);
     return !this.#isOutOfMemory;
+  }
+
+  #readAhead(chunk: Buffer): void {
+    this.#ahead.push(chunk);
+    if (this.#ahead.length < readAheadBytes || this.#source.isPaused()) return;
+    boundChunks(this.#source);
+    this.#source.pause();
+  }
+
+  /** The reader asks for more. */
+  #feed(): void {
+    const ahead = this.#ahead.take();
+    this.#isWanted = ahead === undefined;
+    if (ahead !== undefined) this.#reader?.push(ahead);
+    if (this.#state === "ended") this.#reader?.push(null);
+    else this.#source.resume();
   }
 
   #onEnd(): void {
     this.#state = "ended";
-    this.#reader?.push(null);
-    if (this.#awaitingWhole.length === 0) return;
-    if (this.#kept !== undefined) this.#kept = [join(this.#kept)];
-    this.#tellWhole(this.#kept?.[0]);
+    if (this.#ahead.length === 0) this.#reader?.push(null);
+    if (this.#awaitingWhole.length > 0) this.#tellWhole(this.#kept?.join());
   }
 
   #onClose(): void {
@@ -179,11 +210,6 @@ export class RequestBody {
     this.#awaitingWhole = [];
     for (const done of awaiting) done(whole);
   }
-}
-
-function join(chunks: readonly Buffer[]): Buffer {
-  const [only] = chunks;
-  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
 }
 
 function brokenOff(): Error {

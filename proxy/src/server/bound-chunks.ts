@@ -1,0 +1,33 @@
+/**
+ * Bounds what a stream of Node's holds while nobody reads it. Node counts bytes and not chunks, of which each takes some
+ * hundred bytes more: 64 KiB of a body in chunks of one byte take some 50 MiB.
+ */
+import type { Readable } from "node:stream";
+import { KeptBytes } from "./kept-bytes.ts";
+
+/** Bytes that are gathered before the stream gets them as one chunk. */
+const gatheredBytes = 16 * 1024;
+const bounded = new WeakSet<Readable>();
+
+/** Joins the small chunks that a source pushes to `stream` while it does not flow. Harmless when called again. */
+export function boundChunks(stream: Readable): void {
+  if (bounded.has(stream)) return;
+  bounded.add(stream);
+  const push = stream.push.bind(stream);
+  const gathered = new KeptBytes();
+  const flush = (): boolean => {
+    const bytes = gathered.take();
+    return bytes === undefined || push(bytes);
+  };
+  // What Node's parsers call with each chunk of a body, and with null at its end.
+  stream.push = (chunk: Buffer | null) => {
+    if (chunk === null) {
+      flush();
+      return push(null);
+    }
+    gathered.push(chunk);
+    if (stream.readableFlowing === true || gathered.length >= gatheredBytes) return flush();
+    return stream.readableLength + gathered.length < stream.readableHighWaterMark;
+  };
+  stream.on("resume", flush);
+}

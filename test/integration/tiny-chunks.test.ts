@@ -1,0 +1,136 @@
+/** Bodies in pieces of one byte: what is held of them takes the memory of its bytes, not that of its pieces. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { BodyBudget, createBodyMemory } from "../../proxy/src/server/body-budget.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+import { usedMemory } from "../support/memory.ts";
+import { frame, frameType } from "../support/raw-http2.ts";
+
+const mib = 1024 * 1024;
+/** A piece that Node keeps by itself takes some 800 bytes. */
+const pieces = 48 * 1024;
+/** What 48 KiB in pieces of one byte may take, with all that is not the body's. */
+const maxBytes = 6 * mib;
+
+/** A backend that reads no body and answers nothing; `/v1` is an LLM's. */
+async function start() {
+  const server = createServer(() => undefined).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: { model: m } }, host: 127.0.0.1, port: ${port} } }
+`;
+  const rules = [
+    `{ matches: [{ path: { type: PathPrefix, value: /v1 } }], backendRefs: [${backendRef("llm")}] }`,
+    `{ backendRefs: [${backendRef("b")}] }`,
+  ];
+  const bodies = new BodyBudget(createBodyMemory(1), 1, 64 * mib);
+  const gateway = await startGateway(
+    manifests(gatewayManifest(), llm, backendManifest("b", port), routeManifest("r", rules)),
+    { bodies, upstream: { maxConnections: 1, maxRequests: 100, maxWaiting: 100, maxWaitMs: 3_600_000 } },
+  );
+  return { gateway, bodies };
+}
+
+function open(gateway: TestGateway): Socket {
+  const { hostname, port } = new URL(gateway.url());
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => undefined);
+  onTestFinished(() => void socket.destroy());
+  return socket;
+}
+
+/** Requests that backends have, or that wait for a connection to one. */
+function pending(gateway: TestGateway): number {
+  return gateway.dataPlane.endpoints().reduce((sum, endpoint) => sum + endpoint.pending, 0);
+}
+
+const chunked = (path: string): string => `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`;
+const tinyChunks = Buffer.from("1\r\nx\r\n".repeat(pieces));
+
+/** Resolves when the other side takes no more, or has taken all. */
+async function fill(socket: Socket, bytes: Buffer): Promise<void> {
+  socket.write(bytes);
+  let before = -1;
+  for (let same = 0; same < 5; ) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    same = socket.bytesWritten - socket.writableLength === before ? same + 1 : 0;
+    before = socket.bytesWritten - socket.writableLength;
+  }
+}
+
+/** Memory that is taken by what `act` does. */
+async function takenBy(act: () => Promise<void>): Promise<number> {
+  const before = await usedMemory();
+  await act();
+  return (await usedMemory()) - before;
+}
+
+test("a body that is held whole, in chunks", async () => {
+  const { gateway, bodies } = await start();
+  const socket = open(gateway);
+  const taken = await takenBy(async () => {
+    socket.write(chunked("/v1/chat/completions"));
+    await fill(socket, tinyChunks);
+  });
+  expect(taken).toBeLessThan(maxBytes);
+  expect(bodies.heldBytes).toBeGreaterThanOrEqual(pieces);
+});
+
+test("a body that waits for its backend, in chunks", async () => {
+  const { gateway } = await start();
+  open(gateway).write("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+  await expect.poll(() => pending(gateway)).toBe(1);
+  const socket = open(gateway);
+  const taken = await takenBy(async () => {
+    socket.write(chunked("/waits"));
+    for (let i = 0; i < 4; i++) await fill(socket, tinyChunks);
+  });
+  expect(taken).toBeLessThan(maxBytes);
+});
+
+test("a body of a request that is still to begin, in chunks", async () => {
+  const { gateway } = await start();
+  const socket = open(gateway);
+  const taken = await takenBy(async () => {
+    socket.write(`GET /first HTTP/1.1\r\nHost: a\r\n\r\n${chunked("/second")}`);
+    for (let i = 0; i < 4; i++) await fill(socket, tinyChunks);
+  });
+  expect(taken).toBeLessThan(maxBytes);
+});
+
+test.each(["/v1/chat/completions", "/waits"])("a body of %s, in frames", async (path) => {
+  const { gateway } = await start();
+  open(gateway).write("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+  await expect.poll(() => pending(gateway)).toBe(1);
+  let socket: Socket | undefined;
+  const session = connectHttp2(gateway.url(), { createConnection: () => (socket = open(gateway)) });
+  session.on("error", () => undefined);
+  onTestFinished(() => session.destroy());
+  const request = session.request({ ":method": "POST", ":path": path });
+  request.on("error", () => undefined);
+  await new Promise((resolve) => session.once("localSettings", resolve));
+  const tinyFrames = Buffer.concat(Array.from({ length: pieces }, () => frame(frameType.data, 0, 1, Buffer.from("x"))));
+  const taken = await takenBy(async () => {
+    for (let i = 0; i < 4; i++) if (socket !== undefined) await fill(socket, tinyFrames);
+  });
+  expect(taken).toBeLessThan(maxBytes);
+});
