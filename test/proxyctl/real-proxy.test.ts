@@ -1,6 +1,5 @@
 /** Every command against a real proxy in file mode, with the admin server that it has. */
 import { describe, expect, test, vi } from "vitest";
-import { execFileSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +13,7 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
+import { pprofTop } from "../support/pprof.ts";
 import { freePort, startProxy } from "../support/proxy-process.ts";
 
 /** A proxy that admits three requests a minute to its only route, and sends them to a real server. */
@@ -107,11 +107,7 @@ describe("a proxy in file mode", () => {
         const taken = await run("profile", ...args, "-o", file);
         expect(taken).toMatchObject({ exitCode: 0, stdout: "" });
       }
-      const top = (kind: string): string =>
-        execFileSync("go", ["tool", "pprof", "-top", "-lines", join(directory, `${kind}.pb.gz`)], {
-          encoding: "utf8",
-          stdio: "pipe",
-        });
+      const top = (kind: string): string => pprofTop(join(directory, `${kind}.pb.gz`));
       // Who has done nothing has no sample of time.
       expect(top("cpu")).toContain("Type: cpu");
       expect(top("heap")).toMatch(/^Type: inuse_space\n[^]*proxy\/src\/\S+\.ts/);

@@ -18,6 +18,7 @@ export const testPrograms = [
   "nghttp",
   "envoy",
   "ratelimit",
+  "go",
   "grpcurl",
   "h2spec",
   "chromium",

@@ -104,7 +104,9 @@ export function serviceVersions(): readonly string[] {
 /** As the Go tool finds it in the binary; unknown where there is no Go. */
 function referenceVersion(): string {
   try {
-    const text = execFileSync("go", ["version", "-m", requireProgram("ratelimit")], { encoding: "utf8" });
+    const text = execFileSync(requireProgram("go"), ["version", "-m", requireProgram("ratelimit")], {
+      encoding: "utf8",
+    });
     return /\tmod\t\S+\t(\S+)/.exec(text)?.[1] ?? "unknown";
   } catch {
     return "unknown";

@@ -1,5 +1,4 @@
 /** Logging, memory, profiles and the way down, over all threads of a proxy process. */
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { taskTreeSchema } from "@gatewayproxy/admin-api/tasks";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
+import { pprofTop } from "../../support/pprof.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
@@ -65,7 +65,7 @@ test("profiles name the functions of the sources and open in go tool pprof", asy
   isDone = true;
   await Promise.all(loads);
   expect(answer.status).toBe(200);
-  const report = pprofTop(Buffer.from(await answer.arrayBuffer()));
+  const report = reportOf(Buffer.from(await answer.arrayBuffer()));
   expect(report).toContain("Type: cpu");
   expect(report).toMatch(/\.ts/);
 });
@@ -75,7 +75,7 @@ test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a 
   for (let taken = 0; taken < 2; taken++) {
     const heap = await fetch(`${proxy.admin}/debug/pprof/heap`);
     expect(heap.status).toBe(200);
-    const report = pprofTop(Buffer.from(await heap.arrayBuffer()));
+    const report = reportOf(Buffer.from(await heap.arrayBuffer()));
     expect(report).toContain("Type: inuse_space");
     expect(report).toMatch(/proxy\/src\/\S+\.ts/);
   }
@@ -103,13 +103,12 @@ test("of ten profiles asked for at once one is taken and nine are told to come b
   expect(statuses.toSorted()).toEqual([200, ...Array.from({ length: 9 }, () => 429)]);
 });
 
-/** The report of `go tool pprof -top`, with the files of the functions. */
-function pprofTop(profile: Buffer): string {
+function reportOf(profile: Buffer): string {
   const folder = mkdtempSync(join(tmpdir(), "pprof-"));
   try {
     const file = join(folder, "profile.pb.gz");
     writeFileSync(file, profile);
-    return execFileSync("go", ["tool", "pprof", "-top", "-lines", file], { encoding: "utf8", stdio: "pipe" });
+    return pprofTop(file);
   } finally {
     rmSync(folder, { recursive: true });
   }
