@@ -12,6 +12,8 @@ const lock = JSON.parse(readFileSync(join(repository, "package-lock.json"), "utf
 const libc = ["Package: libc6", "Status: install ok installed", "Architecture: amd64", "Version: 2.36-9+deb12u14"];
 const platform = { node: "26.10.0", debianPackages: [libc.join("\n")] };
 const images = Object.keys(imageWorkspaces) as Image[];
+/** As of 11, which the images have, a dry run of npm leaves out what the real one leaves out. */
+const npmMajor = Number.parseInt(execFileSync("npm", ["--version"], { encoding: "utf8" }), 10);
 
 /** What npm would install for some workspaces into an empty folder, as `name@version`. Asks no registry. */
 function installedBy(workspaces: readonly string[]): readonly string[] {
@@ -40,7 +42,7 @@ function packagesIn(bom: Bom): readonly string[] {
 describe.each(images)("the bill of materials of %s", (image) => {
   const bom = bomOf(image, lock, platform);
 
-  test("lists exactly the packages that npm installs for the image", () => {
+  test.skipIf(npmMajor < 11)("lists exactly the packages that npm installs for the image", () => {
     expect(packagesIn(bom)).toEqual(installedBy(imageWorkspaces[image]));
   });
 
