@@ -52,6 +52,8 @@ const logAccess = createAccessLog({
 });
 
 const decisions = new DecisionRing(start.worker);
+/** Between workers: the keys of rate limit services that are back after an absence. */
+const servicesBack = new BroadcastChannel("rate limit services that are back");
 const dataPlane = new DataPlane({
   worker: start.worker,
   clock: systemClock,
@@ -68,6 +70,7 @@ const dataPlane = new DataPlane({
   addresses: new AddressGuard(start.addresses),
   abandonedAnswers: start.abandonedAnswers,
   globalLimits: globalLimitMetrics,
+  onRateLimitServiceBack: (service) => servicesBack.postMessage(service),
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,
   upgradeProtocols: start.upgradeProtocols,
@@ -88,6 +91,9 @@ const dataPlane = new DataPlane({
   faulted: (error, record) =>
     log.error({ err: error, requestId: record.requestId }, "a request failed inside the proxy"),
 });
+
+// Only workers write to it, as above.
+servicesBack.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as string);
 
 let generation = 0;
 

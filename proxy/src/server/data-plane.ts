@@ -96,6 +96,8 @@ export interface DataPlaneOptions
   readonly resolveName?: BackendOptions["resolveName"];
   /** Hears of rate limit services; absent: nobody does. */
   readonly globalLimits?: GlobalLimitObserver;
+  /** A rate limit service that was away answers this worker again; the others are to hear `rateLimitServiceIsBack`. */
+  readonly onRateLimitServiceBack?: (service: string) => void;
   /** Where a bind without an address listens; absent: every address of the machine. */
   readonly listenAddress: string | undefined;
   /** Other workers listen on the same ports. */
@@ -177,7 +179,10 @@ export class DataPlane {
       idleTimeoutMs,
     });
     const openClient = () => new Http2UnaryClient({ clock, random, addresses });
-    this.#globalLimiter = new GlobalLimiter({ clock, openClient, counters, observer: globalLimits });
+    this.#globalLimiter = new GlobalLimiter({
+      ...{ clock, openClient, counters, observer: globalLimits },
+      onServiceBack: options.onRateLimitServiceBack,
+    });
   }
 
   /**
@@ -239,6 +244,11 @@ export class DataPlane {
   /** At most `max` of the limits that rate limit services have reported to this worker, for operators. */
   learnedLimits(max: number): readonly Learned[] {
     return this.#globalLimiter.learned(max);
+  }
+
+  /** Another worker has found that a rate limit service is back: this one asks it again, too. */
+  rateLimitServiceIsBack(service: string): void {
+    this.#globalLimiter.serviceIsBack(service);
   }
 
   /** The rate limit services of this worker, for operators. */

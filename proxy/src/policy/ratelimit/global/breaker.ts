@@ -13,6 +13,8 @@ export interface BreakerOptions {
   readonly clock: Clock;
   /** Hears of every change; `cause` is the failure that opened it. */
   readonly onChange: (isOpen: boolean, cause: string) => void;
+  /** A call was answered, the first since the breaker opened. */
+  readonly onBack: () => void;
   /** A probe is wanted now. `isOverdue`: it has been for a whole pause, and nobody had anything to ask. */
   readonly onProbeWanted: (isOverdue: boolean) => void;
 }
@@ -29,7 +31,7 @@ export class Breaker {
   #wantsProbe = false;
   #isOpen = false;
   #hasEnded = false;
-  /** Closed by the service's health, and no call has been answered since. */
+  /** Closed by the service's health or by what another worker has heard, and no call has been answered since. */
   #isOnProbation = false;
   /** The service said that it was well, and failed all the same. */
   #isHealthMisleading = false;
@@ -59,10 +61,12 @@ export class Breaker {
 
   /** A call was answered. */
   succeeded(): void {
+    const wasAway = this.#isOpen || this.#isOnProbation;
     this.#failures = 0;
     this.#isOnProbation = false;
     this.#isHealthMisleading = false;
     if (this.#isOpen) this.#shut();
+    if (wasAway) this.#options.onBack();
   }
 
   /** A call was answered, but after longer than a request waits: requests had better not, and the probe's turn is over. */
@@ -81,6 +85,13 @@ export class Breaker {
     // What tells of the fault now can be believed when it tells of its end.
     if (fault !== undefined) this.#isHealthMisleading = false;
     this.returnProbe();
+  }
+
+  /** Another worker has had an answer: requests of this one may ask, too. The first failure opens it again. */
+  answeredElsewhere(): void {
+    if (!this.#isOpen) return;
+    this.#isOnProbation = true;
+    this.#shut();
   }
 
   /** A call failed in a way that says that the service is away; of a probe as well. */

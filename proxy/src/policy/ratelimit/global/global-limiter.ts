@@ -32,6 +32,8 @@ export interface GlobalLimiterOptions {
   /** Of the worker: fallback counters are exact over all workers. */
   readonly counters: CounterTable;
   readonly observer: GlobalLimitObserver;
+  /** A service that was away answers again; for the other workers. */
+  readonly onServiceBack?: ((service: string) => void) | undefined;
 }
 
 /** A service that no limit names any more is kept for requests that began before, and for an edit that names it again. */
@@ -88,6 +90,11 @@ export class GlobalLimiter {
     return Array.from(this.#services.values(), (service) => service.state());
   }
 
+  /** Another worker has found that a service is back. */
+  serviceIsBack(key: string): void {
+    this.#services.get(key)?.answeredElsewhere();
+  }
+
   /** Resolves when the charges under way have arrived; those for a service that is away are given up. */
   async drain(): Promise<void> {
     await Promise.all(this.#all().map((service) => service.idle()));
@@ -108,8 +115,9 @@ export class GlobalLimiter {
   #open(key: string, endpoints: Endpoints): ServiceClient {
     let service = this.#services.get(key) ?? this.#recall(key);
     if (service === undefined) {
-      const { clock, openClient, observer } = this.#options;
-      service = new ServiceClient({ key, client: openClient(key), clock, observer });
+      const { clock, openClient, observer, onServiceBack } = this.#options;
+      const onBack = (): void => onServiceBack?.(key);
+      service = new ServiceClient({ key, client: openClient(key), clock, observer, onBack });
       this.#services.set(key, service);
     }
     service.update(endpoints);

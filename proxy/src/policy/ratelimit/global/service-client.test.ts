@@ -47,7 +47,11 @@ function serviceThat(
     breakerChanged: (_service: string, isOpen: boolean) => void changes.push(isOpen ? "open" : "closed"),
     misbehaved: (_service: string, message: string) => void changes.push(message),
   };
-  const service = new ServiceClient({ key: "service", client, clock, observer });
+  let timesBack = 0;
+  const onBack = (): void => {
+    timesBack++;
+  };
+  const service = new ServiceClient({ key: "service", client, clock, observer, onBack });
   const ask = (): string => {
     let outcome = "none";
     service.ask("shouldRateLimit", call, 100, (answer) => {
@@ -55,7 +59,7 @@ function serviceThat(
     });
     return outcome;
   };
-  return { clock, sent, dropped, changes, service, ask, healthCalls: () => healthCalls };
+  return { clock, sent, dropped, changes, service, ask, healthCalls: () => healthCalls, timesBack: () => timesBack };
 }
 
 describe("a service that is away", () => {
@@ -187,6 +191,41 @@ describe("a service that is away while nobody asks for anything", () => {
     state = ok;
     clock.advance(500);
     expect(changes.at(-1)).toBe("closed");
+  });
+
+  test("is asked again at once when it has answered another worker, and is away with the first failure", () => {
+    let outcome: CallOutcome = away;
+    const { ask, changes, service, timesBack } = serviceThat(() => outcome);
+    for (let at = 0; at < 5; at++) ask();
+    service.answeredElsewhere();
+    expect(changes).toEqual(["open", "closed"]);
+    expect(ask()).toBe("failed");
+    expect(changes).toEqual(["open", "closed", "open"]);
+    expect(timesBack()).toBe(0);
+
+    outcome = ok;
+    service.answeredElsewhere();
+    expect(ask()).toBe("answered");
+    expect(timesBack()).toBe(1);
+    ask();
+    service.answeredElsewhere();
+    expect(changes).toEqual(["open", "closed", "open", "closed"]);
+    expect(timesBack()).toBe(1);
+  });
+
+  test("tells other workers of its return when it answers, not when it says that it is well", () => {
+    let outcome: CallOutcome = away;
+    const { ask, changes, clock, timesBack } = serviceThat(
+      () => outcome,
+      () => ok,
+    );
+    for (let at = 0; at < 5; at++) ask();
+    clock.advance(1_000);
+    expect(changes).toEqual(["open", "closed"]);
+    expect(timesBack()).toBe(0);
+    outcome = ok;
+    ask();
+    expect(timesBack()).toBe(1);
   });
 
   test("is asked nothing more when it is closed", () => {

@@ -37,6 +37,8 @@ export interface ServiceClientOptions {
   readonly client: UnaryClient;
   readonly clock: Clock;
   readonly observer: GlobalLimitObserver;
+  /** The service has been away, and has answered a call. */
+  readonly onBack?: () => void;
 }
 
 /** What an operator sees of a service. */
@@ -109,6 +111,7 @@ export class ServiceClient {
         if (!isOpen) this.#noteWell();
         this.#charges.askedChanged();
       },
+      onBack: () => options.onBack?.(),
       onProbeWanted: (isOverdue) => this.#probe(isOverdue),
     });
     this.#charges = new ChargeDelivery({
@@ -145,6 +148,11 @@ export class ServiceClient {
   /** Has the service count what has been used already; kept and sent later while it is away. */
   charge(method: Method, call: RateLimitCall): void {
     this.#charges.deliver({ path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() });
+  }
+
+  /** The service answers another worker again, so there is no reason to wait for a probe of one's own. */
+  answeredElsewhere(): void {
+    this.#breaker.answeredElsewhere();
   }
 
   state(): ServiceState {
