@@ -45,7 +45,12 @@ export type ListenerSetCondition = ConditionsOf<{
 export type ConflictReason = "HostnameConflict" | "ProtocolConflict";
 
 /** Why a listener is not accepted. */
-export type ListenerRefusal = "UnsupportedProtocol" | "UnsupportedValue" | "NoValidCACertificate" | ConflictReason;
+export type ListenerRefusal =
+  | "PortUnavailable"
+  | "UnsupportedProtocol"
+  | "UnsupportedValue"
+  | "NoValidCACertificate"
+  | ConflictReason;
 
 /** Why something that a listener refers to cannot be used. */
 export type ListenerUnresolved =

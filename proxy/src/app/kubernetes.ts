@@ -1,11 +1,12 @@
 /** Kubernetes mode: the cluster's resources as the source of configuration, cut down to the Gateway that is served. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
+import { ownPorts } from "@gatewayproxy/runtime/page-settings";
 import type { Result } from "@gatewayproxy/runtime/problem";
 import { findCluster } from "../kube/cluster.ts";
 import { ClusterConnection } from "../kube/connection.ts";
 import { openKubernetesSource } from "../source/kubernetes/kubernetes-source.ts";
-import { clusterEnvironment } from "../translate/environment.ts";
+import { clusterEnvironment, hostEnvironment } from "../translate/environment.ts";
 import { type GatewayName, gatewayScope, readyReplicas } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import type { TranslateOptions } from "../translate/translate.ts";
@@ -19,12 +20,15 @@ export interface KubernetesOptions {
   readonly clock: Clock;
   /** Undefined serves every Gateway of our class in this process, as in file mode. */
   readonly gateway: GatewayName | undefined;
+  /** Ports at which this process serves operators; no listener can have one. */
+  readonly ownPorts: readonly number[];
   readonly publish: (sourced: SourcedResources) => void;
 }
 
 /** Begins to watch the cluster. Fails when no cluster is known; one that cannot be reached is waited for. */
 export async function openKubernetes(options: KubernetesOptions): Promise<Result<{ close(): Promise<void> }>> {
   const { env, logs, clock, gateway, publish } = options;
+  const own = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
   const found = await findCluster({ env });
   if (!found.ok) return found;
   const log = logs.logger("proxy::kubernetes");
@@ -42,7 +46,7 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
       publish({
         ...{ resources, problems, kept, rejected },
         inForce: new Map(),
-        options: { ...translateOptions(resources, gateway), unreadable },
+        options: { ...translateOptions(resources, gateway, own), unreadable },
       }),
   });
   const close = async (): Promise<void> => {
@@ -53,7 +57,13 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
 }
 
 /** One Gateway has this pod for itself; several share it. */
-function translateOptions(resources: ResourceSet, gateway: GatewayName | undefined): TranslateOptions {
-  if (gateway === undefined) return {};
-  return { readyReplicas: readyReplicas(resources, gateway), environment: clusterEnvironment() };
+function translateOptions(
+  resources: ResourceSet,
+  gateway: GatewayName | undefined,
+  own: ReadonlyMap<number, string>,
+): TranslateOptions {
+  if (gateway === undefined) return { environment: { ...hostEnvironment, reservedPorts: own } };
+  // The controller knows the default ports alone.
+  const reservedPorts = new Map([...ownPorts, ...own]);
+  return { readyReplicas: readyReplicas(resources, gateway), environment: clusterEnvironment({ reservedPorts }) };
 }

@@ -259,7 +259,11 @@ export class Proxy {
         log.error({ err: error }, "cannot take the configuration; the last one stays in force");
       });
     };
-    const opened = await openKubernetes({ env, logs, clock, gateway: settings.gateway, publish });
+    const opened = await openKubernetes({
+      ...{ env, logs, clock, publish },
+      gateway: settings.gateway,
+      ownPorts: this.#own.map(({ port }) => port),
+    });
     if (!opened.ok) return opened.problems;
     this.#undo.push({ name: "close the source", run: () => opened.value.close() });
     return [];

@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { literalAddress, specialKind } from "@gatewayproxy/runtime/ip-address";
-import { pageSettings } from "@gatewayproxy/runtime/page-settings";
+import { adminPort, pageSettings } from "@gatewayproxy/runtime/page-settings";
 import {
   duration,
   integer,
@@ -97,7 +97,7 @@ export const proxySettings = {
     kind: orOff(listenAddress),
     flag: "admin-address",
     env: "ADMIN_ADDRESS",
-    default: "127.0.0.1:15000",
+    default: `127.0.0.1:${adminPort}`,
     help: "Where the admin server listens: on loopback, on a Unix socket that its owner alone can use, or, with --admin-token-file, anywhere. Whoever may ask it can see the configuration, trace requests and stop the proxy.",
   },
   adminTokenFile: {

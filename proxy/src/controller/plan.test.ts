@@ -51,6 +51,42 @@ function portsOf({ provision }: Plan): unknown {
   return (service?.body["spec"] as { ports?: { port: number }[] } | undefined)?.ports?.map(({ port }) => port);
 }
 
+describe("a listener at a port of the proxy's own", () => {
+  test.each([
+    [15_000, "the admin server"],
+    [15_020, "metrics"],
+    [15_021, "readiness"],
+  ])("is not accepted: %i", (port, use) => {
+    const taken = `${http}, {name: own, port: ${port}, protocol: HTTP, hostname: a.test}`;
+    const planned = plan(resourcesOf(gatewayClass, gateway("web", { listeners: taken })));
+    const own = planned.statuses.gateways[0]?.listeners.find(({ name }) => name === "own");
+    expect(own?.conditions.filter(({ type }) => type === "Accepted" || type === "Programmed")).toMatchObject([
+      {
+        status: "False",
+        reason: "PortUnavailable",
+        message: `port ${port} is the proxy's own, for ${use}; accepted is every port but 15000, 15020, 15021`,
+      },
+      { status: "False", reason: "Invalid" },
+    ]);
+    expect(portsOf(planned)).toEqual([80]);
+  });
+
+  test("is not published by parameters either", () => {
+    const shape = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: shape, namespace: infra}
+data: {service: "spec: {ports: [{port: 15020}]}"}
+---`;
+    const shaped = { infrastructure: '{parametersRef: {group: "", kind: ConfigMap, name: shape}}' };
+    const { statuses } = plan(resourcesOf(gatewayClass, shape, gateway("web", shaped)));
+    expect(statuses.gateways[0]?.conditions.find(({ type }) => type === "Accepted")).toMatchObject({
+      reason: "InvalidParameters",
+      message: expect.stringContaining("service.spec.ports[0].port") as string,
+    });
+  });
+});
+
 describe("what is to be made", () => {
   test("are the objects of each Gateway of ours, and of no other", () => {
     const resources = resourcesOf(gatewayClass, gateway("web"), gateway("foreign", { className: "theirs" }));

@@ -1,4 +1,5 @@
 /** Where the Gateways of a translation live: all in one process, or each in pods of its own. */
+import { ownPorts } from "@gatewayproxy/runtime/page-settings";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import type { Finding } from "./finding.ts";
@@ -11,20 +12,25 @@ export interface Environment {
   readonly isolatesGateways: boolean;
   /** What is wrong with the `parametersRef` of an object that has one, or of a class that is refused; else undefined. */
   readonly judgeParameters: (owner: Gateway | GatewayClass) => string | undefined;
+  /** Ports that no listener can have, with what is served there; default: none. */
+  readonly reservedPorts?: ReadonlyMap<number, string>;
   /** What of a Gateway's infrastructure has less effect than it seems; default: nothing. */
   readonly limitedInfrastructure?: (gateway: Gateway) => readonly Finding<"Unserved">[];
 }
 
-/** Gateways share the process and listen where their addresses say; nothing is there that parameters could shape. */
+/**
+ * Gateways share the process and listen where their addresses say, so a port may be free at one address and not at another:
+ * that shows when it is opened. Nothing is there that parameters could shape.
+ */
 export const hostEnvironment: Environment = {
   isolatesGateways: false,
   judgeParameters: (owner) =>
     isRefusedClass(owner) ? refusedClassMessage : `parameters of a ${owner.kind} are not served by this version`,
 };
 
-/** Gateways in pods. Only who provisions the pods can judge parameters; to everybody else they are good. */
+/** Gateways in pods, which listen at every address, so that their own ports are taken. Only who provisions the pods can judge parameters; to everybody else they are good. */
 export function clusterEnvironment(judges: Partial<Omit<Environment, "isolatesGateways">> = {}): Environment {
-  return { isolatesGateways: true, judgeParameters: () => undefined, ...judges };
+  return { isolatesGateways: true, reservedPorts: ownPorts, judgeParameters: () => undefined, ...judges };
 }
 
 /** What a class that is refused says of parameters is not known. */

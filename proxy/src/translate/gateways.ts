@@ -87,7 +87,7 @@ function withListeners(
   gateways: readonly JudgedGateway[],
   placed: readonly PlacedSet[],
   resources: ReadableResources,
-  { isolatesGateways }: Environment,
+  { isolatesGateways, reservedPorts }: Environment,
 ): ReadonlyMap<string, GatewayState> {
   const ranked = placed.map((state, index) => ({ ...state, rank: index + 1 }));
   const hosts = gateways.map(({ gateway, addresses }) => {
@@ -96,7 +96,7 @@ function withListeners(
     return { gateway, addresses, place, sets: ranked.filter(isTaken) };
   });
   const judgeClientCertificate = clientCertificateJudge(resources);
-  const judged = judgeListeners(hosts, tlsJudge(resources));
+  const judged = judgeListeners(hosts, tlsJudge(resources), reservedPorts);
   const states = gateways.map((state): [string, GatewayState] => {
     const { gateway } = state;
     const listenersOf = (owner: ListenerState["owner"]) =>

@@ -64,7 +64,11 @@ export interface ListenerHost {
 }
 
 /** Judges the listeners of all Gateways; keys are those of the listeners. */
-export function judgeListeners(hosts: readonly ListenerHost[], judgeTls: JudgeTls): ReadonlyMap<string, ListenerState> {
+export function judgeListeners(
+  hosts: readonly ListenerHost[],
+  judgeTls: JudgeTls,
+  reservedPorts: ReadonlyMap<number, string> = new Map(),
+): ReadonlyMap<string, ListenerState> {
   const claims = hosts.flatMap(claimsOf);
   const conflicts = findConflicts(claims);
   const overlaps = findOverlaps(claims);
@@ -73,7 +77,7 @@ export function judgeListeners(hosts: readonly ListenerHost[], judgeTls: JudgeTl
     const isTls = listener.protocol === "HTTPS";
     const tls = isTls ? judgeTls(gateway, owner, listener, path) : plain;
     const kinds = allowedKinds(listener, path);
-    const refusals = refusalsOf(claim, conflicts.get(key));
+    const refusals = [...reservedPort(claim, reservedPorts), ...refusalsOf(claim, conflicts.get(key))];
     const isServable = refusals.length === 0 && (tls.tls !== undefined || !isTls);
     const state: ListenerState = {
       gateway,
@@ -128,6 +132,18 @@ function refusalsOf(
   const accepted = Object.keys(servedProtocols).join(", ");
   const message = `protocol ${listener.protocol} is not served by this version, accepted is ${accepted}`;
   return [...refusals, { reason: "UnsupportedProtocol", message, path: [...path, "protocol"] }];
+}
+
+/** A listener at a port of the proxy's own would publish what is served there. */
+function reservedPort(
+  { listener, path }: OwnedClaim,
+  reservedPorts: ReadonlyMap<number, string>,
+): readonly Finding<"PortUnavailable">[] {
+  const use = reservedPorts.get(listener.port);
+  if (use === undefined) return [];
+  const all = [...reservedPorts.keys()].sort((a, b) => a - b).join(", ");
+  const message = `port ${listener.port} is the proxy's own, for ${use}; accepted is every port but ${all}`;
+  return [{ reason: "PortUnavailable", message, path: [...path, "port"] }];
 }
 
 /** Kinds of routes that may attach to a listener. */

@@ -3,6 +3,7 @@
  * of what is accepted: how many proxies run, where, with how much of what, and how their Service is reached. Everything
  * that decides what runs in a pod, and as whom, is for the parameters of the GatewayClass.
  */
+import { ownPorts } from "@gatewayproxy/runtime/page-settings";
 import * as z from "zod";
 import { describeIssue, renderPath } from "../../api/issue.ts";
 import { anyText, integer, labelSelector, leaf, list, portNumber, strictObject, textMap } from "../../api/schema.ts";
@@ -98,6 +99,11 @@ const container = strictObject({
   resources: strictObject({ requests: quantities.optional(), limits: quantities.optional() }).optional(),
 });
 
+const publicPort = leaf<number>(
+  `a whole number from 1 to 65535 that is no port of the proxy's own (${[...ownPorts.keys()].join(", ")})`,
+  (value) => portNumber.safeParse(value).success && !ownPorts.has(value as number),
+);
+
 const serviceTypes = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
 
 const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
@@ -126,7 +132,7 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
     spec: strictObject({
       type: z.enum(serviceTypes).optional(),
       clusterIP: z.enum(["None"]).optional(),
-      ports: list(strictObject({ port: portNumber, nodePort: portNumber.optional() }), { max: 128 }).optional(),
+      ports: list(strictObject({ port: publicPort, nodePort: portNumber.optional() }), { max: 128 }).optional(),
       externalTrafficPolicy: z.enum(["Cluster", "Local"]).optional(),
       internalTrafficPolicy: z.enum(["Cluster", "Local"]).optional(),
       trafficDistribution: anyText.optional(),

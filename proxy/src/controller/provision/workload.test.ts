@@ -1,3 +1,4 @@
+import { readinessPort, statsPort } from "@gatewayproxy/runtime/page-settings";
 import { describe, expect, test } from "vitest";
 import type { Gateway } from "../../api/gateway.ts";
 import { parseManifests } from "../../api/parse-manifests.ts";
@@ -5,7 +6,7 @@ import { isObject } from "../../kube/object.ts";
 import { ownedKey, type OwnedKind } from "./owned-object.ts";
 import { rolesOf } from "./roles.ts";
 import { proxyDefaults } from "../testing/proxy-defaults.ts";
-import { labelsOf, type ProxyDefaults, readinessPort, statsPort, type Tenant, workloadOf } from "./workload.ts";
+import { labelsOf, type ProxyDefaults, type Tenant, workloadOf } from "./workload.ts";
 
 const defaults: ProxyDefaults = {
   ...proxyDefaults,

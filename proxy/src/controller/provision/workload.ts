@@ -4,6 +4,7 @@
  * Standard "restricted".
  */
 import { isIP } from "node:net";
+import { readinessPort, statsPort } from "@gatewayproxy/runtime/page-settings";
 import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
@@ -41,10 +42,6 @@ export interface Tenant {
   readonly parameters: readonly Parameters[];
   readonly defaults: ProxyDefaults;
 }
-
-/** Ports of every proxy beside its listeners'. */
-export const statsPort = 15_020;
-export const readinessPort = 15_021;
 
 /** Connections get this long to end; the proxy's own drain timeout is shorter. */
 const graceSeconds = 60;
