@@ -1,7 +1,7 @@
 /** Service (core v1): names the ports under which its EndpointSlices are reached. Other fields do not concern us. */
 import * as z from "zod";
 import { namespacedMetadata } from "./metadata.ts";
-import { anyText, type Immutable, portNumber } from "./schema.ts";
+import { anyText, type Immutable, portNumber, textMap } from "./schema.ts";
 
 export const serviceSchema = z.object({
   apiVersion: z.literal("v1"),
@@ -10,6 +10,8 @@ export const serviceSchema = z.object({
   spec: z
     .object({
       type: z.enum(["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]).default("ClusterIP"),
+      /** Labels of the pods that it sends to; absent where its endpoints are kept by others. */
+      selector: textMap.optional(),
       ports: z
         .array(
           z.object({

@@ -21,13 +21,13 @@ import { gatewayScopes } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
-import { serviceOnly } from "./provision/infrastructure.ts";
+import { conflictWithClass } from "./provision/class-conflict.ts";
+import { besideClass, limitedMetadata, selectedKeys, withoutSelectedLabels } from "./provision/infrastructure.ts";
 import { ownerKey } from "./provision/names.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
 import type { FrozenRights, Provision } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
-import { conflictWithClass } from "./provision/tenant-parameters.ts";
 import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
 
@@ -90,15 +90,20 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
     const read = parametersOf(owner, resources.ConfigMap);
     if (read.kind === "fault") return read.message;
     if (owner.kind === "GatewayClass") return undefined;
-    const ofClass = classOf(owner, resources);
-    const readOfClass = ofClass && parametersOf(ofClass, resources.ConfigMap);
-    const parameters = readOfClass?.kind === "parameters" ? readOfClass.parameters : {};
-    return conflictWithClass(read.parameters, parameters, defaults.serviceType);
+    const parameters = parametersOfClass(owner, resources);
+    const { gatewayClassName: name } = owner.spec;
+    return conflictWithClass(read.parameters, { name, parameters, serviceType: defaults.serviceType });
   };
+  const selected = selectedKeys(resources.Service);
+  const limitedInfrastructure = (gateway: Gateway) =>
+    limitedMetadata(gateway, {
+      selected: selected(gateway.metadata.namespace),
+      ofClass: parametersOfClass(gateway, resources),
+    });
   const addresses = new AddressGuard({ own: [], refusesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: judged, credentials } = translate(resources, {
     refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
-    environment: clusterEnvironment({ judgeParameters, limitedInfrastructure: serviceOnly }),
+    environment: clusterEnvironment({ judgeParameters, limitedInfrastructure }),
     refusedPolicies: defaults.refusedPolicies,
     unreadable,
     before,
@@ -112,7 +117,7 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
     const gateway = byName.get(keyOf(status));
     if (gateway === undefined) continue;
     const rights = rightsOf(gateway, resources, scopeOf, defaults);
-    const tenant = tenantOf(gateway, status, judged, resources, defaults);
+    const tenant = tenantOf(gateway, status, judged, resources, defaults, selected(gateway.metadata.namespace));
     if (tenant === undefined || rights.kind === "unknown") frozen.set(ownerKey(status), rights);
     else wanted.push(...rights.roles, ...workloadOf(tenant));
   }
@@ -170,6 +175,7 @@ function tenantOf(
   { listenerSets }: Statuses,
   resources: ResourceSet,
   defaults: ProxyDefaults,
+  selected: ReadonlySet<string>,
 ): Tenant | undefined {
   const { uid } = gateway.metadata;
   if (!holds(status.conditions, "Accepted") || uid === undefined) return undefined;
@@ -183,15 +189,28 @@ function tenantOf(
   if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed"))))
     return undefined;
   const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
-  const parameters = [classOf(gateway, resources), gateway].flatMap((owner): Parameters[] => {
-    const read = owner && parametersOf(owner, resources.ConfigMap);
-    return read?.kind === "parameters" ? [read.parameters] : [];
-  });
-  return { gateway, uid, ports: [...ports].sort((a, b) => a - b), parameters, defaults };
+  const ofClass = parametersOfClass(gateway, resources);
+  const read = parametersOf(gateway, resources.ConfigMap);
+  const ownParameters = read.kind === "parameters" ? withoutSelectedLabels(read.parameters, selected) : {};
+  return {
+    gateway: besideClass(gateway, ofClass),
+    uid,
+    ports: [...ports].sort((a, b) => a - b),
+    parameters: [ofClass, ownParameters],
+    selected,
+    defaults,
+  };
 }
 
 function classOf({ spec }: Gateway, { GatewayClass }: ResourceSet): GatewayClass | undefined {
   return GatewayClass.find(({ metadata }) => metadata.name === spec.gatewayClassName);
+}
+
+/** None where it has none, or is not accepted: then its Gateways are not either. */
+function parametersOfClass(gateway: Gateway, resources: ResourceSet): Parameters {
+  const ofClass = classOf(gateway, resources);
+  const read = ofClass && parametersOf(ofClass, resources.ConfigMap);
+  return read?.kind === "parameters" ? read.parameters : {};
 }
 
 function setsOf({ metadata: { namespace, name } }: Gateway, { ListenerSet }: ResourceSet): ResourceSet["ListenerSet"] {

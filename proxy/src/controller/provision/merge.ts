@@ -29,13 +29,16 @@ export function mergeObject(base: KubeObject, patch: KubeObject): KubeObject {
 
 function mergeValue(name: string, base: unknown, patch: unknown): unknown {
   if (isObject(base) && isObject(patch)) return mergeObject(base, patch);
-  const key = keyOf(name, base, patch);
+  const key = listKeyOf(name, base, patch);
   if (key === undefined || !Array.isArray(base) || !Array.isArray(patch)) return patch;
   return mergeList(base.filter(isObject), patch.filter(isObject), key);
 }
 
-/** Ports of containers are known by another number than those of Services. */
-function keyOf(name: string, base: unknown, patch: unknown): string | undefined {
+/**
+ * By which field the items of a list are merged; undefined where the list is replaced. Ports of containers are known by another number than those
+ * of Services.
+ */
+export function listKeyOf(name: string, base: unknown, patch: unknown): string | undefined {
   const key = listKeys[name];
   if (key === undefined || !Array.isArray(base) || !Array.isArray(patch)) return undefined;
   const all = [...(base as unknown[]), ...(patch as unknown[])];

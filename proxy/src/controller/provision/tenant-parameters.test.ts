@@ -19,8 +19,10 @@ function planWith(
   data: Readonly<Record<string, string>>,
   ofClass: Readonly<Record<string, string>> = {},
   infrastructure = {},
+  others: readonly object[] = [],
 ) {
   const objects = [
+    ...others,
     {
       apiVersion: "gateway.networking.k8s.io/v1",
       kind: "GatewayClass",
@@ -174,7 +176,7 @@ describe("a Gateway's own parameters", () => {
   test("cannot undo where the class puts pods, and the class may set everything", () => {
     const ofClass = { deployment: inPod({ nodeSelector: { pool: "edge" }, hostNetwork: true }) };
     const { accepted, body } = planWith({ deployment: inPod({ nodeSelector: { pool: "control" } }) }, ofClass);
-    expect(accepted?.message).toContain("deployment.spec.template.spec.nodeSelector is set by the GatewayClass");
+    expect(accepted?.message).toContain("deployment.spec.template.spec.nodeSelector is set by the GatewayClass ours");
     expect(body("Deployment")).toBeUndefined();
     expect(podOf(planWith({ deployment: "spec: {replicas: 3}" }, ofClass).body("Deployment")).spec).toMatchObject({
       hostNetwork: true,
@@ -359,4 +361,148 @@ test("labels and annotations that mean something to other controllers are put on
     expect(on(kind).labels).not.toHaveProperty("istio.io/rev");
   }
   expect(podOf(body("Deployment")).metadata["annotations"]).toEqual({ note: "a" });
+});
+
+describe("what the class sets", () => {
+  const scheme = "service.beta.kubernetes.io/aws-load-balancer-scheme";
+  const container = (resources: object) => ({
+    spec: { template: { spec: { containers: [{ name: "proxy", resources }] } } },
+  });
+
+  test.each([
+    [
+      "an annotation of the Service",
+      { service: { metadata: { annotations: { [scheme]: "internal" } } } },
+      { service: { metadata: { annotations: { [scheme]: "internet-facing" } } } },
+      `service.metadata.annotations["${scheme}"]`,
+    ],
+    [
+      "another annotation for the same load balancer",
+      { service: { metadata: { annotations: { [scheme]: "internal" } } } },
+      { service: { metadata: { annotations: { "service.beta.kubernetes.io/aws-load-balancer-internal": "false" } } } },
+      'service.metadata.annotations["service.beta.kubernetes.io/aws-load-balancer-internal"]',
+    ],
+    [
+      "who may reach the Service",
+      { service: { spec: { loadBalancerSourceRanges: ["10.0.0.0/8"] } } },
+      { service: { spec: { loadBalancerSourceRanges: ["0.0.0.0/0"] } } },
+      "service.spec.loadBalancerSourceRanges",
+    ],
+    [
+      "a port of nodes",
+      { service: { spec: { ports: [{ port: 80, nodePort: 30_080 }] } } },
+      { service: { spec: { ports: [{ port: 80, nodePort: 30_081 }] } } },
+      "service.spec.ports[0].nodePort",
+    ],
+    [
+      "how many proxies there are at most",
+      { horizontalPodAutoscaler: { spec: { maxReplicas: 5 } } },
+      { horizontalPodAutoscaler: { spec: { maxReplicas: 50 } } },
+      "horizontalPodAutoscaler.spec.maxReplicas",
+    ],
+    [
+      "the number of proxies, also for an autoscaler",
+      { deployment: { spec: { replicas: 2 } } },
+      { horizontalPodAutoscaler: { spec: { maxReplicas: 50 } } },
+      "deployment.spec.replicas",
+    ],
+    [
+      "the memory of a proxy",
+      { deployment: container({ limits: { memory: "512Mi" } }) },
+      { deployment: container({ limits: { memory: "64Gi" } }) },
+      "deployment.spec.template.spec.containers[0].resources.limits.memory",
+    ],
+    [
+      "a field that it removes",
+      { deployment: { spec: { minReadySeconds: null } } },
+      { deployment: { spec: { minReadySeconds: 5 } } },
+      "deployment.spec.minReadySeconds",
+    ],
+  ])("cannot be replaced by a Gateway: %s", (_, ofClass, own, field) => {
+    const texts = (parameters: object) =>
+      Object.fromEntries(Object.entries(parameters).map(([key, fields]) => [key, JSON.stringify(fields)]));
+    const { accepted } = planWith(texts(own), texts(ofClass));
+    expect(accepted).toMatchObject({
+      status: "False",
+      reason: "InvalidParameters",
+      message: `${field} is set by the GatewayClass ours, and cannot be changed`,
+    });
+  });
+
+  test("is added to by a Gateway", () => {
+    const ofClass = {
+      service: JSON.stringify({ metadata: { annotations: { [scheme]: "internal" } } }),
+      deployment: JSON.stringify(container({ limits: { memory: "512Mi" } })),
+    };
+    const own = {
+      service: JSON.stringify({ metadata: { annotations: { note: "mine" } }, spec: { sessionAffinity: "ClientIP" } }),
+      // What says the same is no conflict.
+      deployment: JSON.stringify(container({ limits: { memory: "512Mi", cpu: 2 } })),
+    };
+    const { accepted, body } = planWith(own, ofClass);
+    expect(accepted?.reason).toBe("Accepted");
+    expect(body("Service")?.["metadata"]).toMatchObject({ annotations: { [scheme]: "internal", note: "mine" } });
+    expect(podOf(body("Deployment")).spec.containers[0]).toMatchObject({
+      resources: { limits: { memory: "512Mi", cpu: 2 } },
+    });
+  });
+
+  test("goes before labels and annotations of infrastructure", () => {
+    const ofClass = {
+      service: JSON.stringify({ metadata: { annotations: { [scheme]: "internal" }, labels: { pool: "inside" } } }),
+    };
+    const sibling = "service.beta.kubernetes.io/aws-load-balancer-internal";
+    const annotations = { [scheme]: "internet-facing", [sibling]: "false", note: "a" };
+    const { accepted, body } = planWith({}, ofClass, { annotations, labels: { pool: "outside" } });
+    const { annotations: made, labels } = body("Service")?.["metadata"] as { annotations: object; labels: object };
+    expect(made).toEqual({ [scheme]: "internal", note: "a" });
+    expect(labels).toMatchObject({ pool: "inside" });
+    expect(accepted?.message).toContain(
+      `infrastructure.annotations ${scheme}, ${sibling} are left out, as the GatewayClass ours decides about them`,
+    );
+  });
+});
+
+describe("labels of pods", () => {
+  const service = {
+    ...{ apiVersion: "v1", kind: "Service", metadata: { name: "payments", namespace: "infra" } },
+    spec: { selector: { team: "payments" }, ports: [{ port: 80 }] },
+  };
+  const labels = { app: "payments", team: "payments", "app.kubernetes.io/part-of": "payments", key1: "value1" };
+  const labelsOfPods = (body: ReturnType<typeof planWith>["body"]) => podOf(body("Deployment")).metadata["labels"];
+
+  test("are none by which Services of the namespace, or commonly others, select pods", () => {
+    const { accepted, body } = planWith({}, {}, { labels }, [service]);
+    expect(labelsOfPods(body)).toMatchObject({ key1: "value1" });
+    for (const key of ["app", "team", "app.kubernetes.io/part-of"])
+      expect(labelsOfPods(body)).not.toHaveProperty([key]);
+    expect(body("Deployment")?.["metadata"]).toMatchObject({ labels });
+    expect(body("Service")?.["metadata"]).toMatchObject({ labels });
+    expect(accepted?.message).toContain(
+      "infrastructure.labels app, team, app.kubernetes.io/part-of are not put on pods, as Services or network policies select pods by them",
+    );
+  });
+
+  test("may be any others, also where another namespace selects by them", () => {
+    const elsewhere = { ...service, metadata: { name: "payments", namespace: "other" } };
+    expect(labelsOfPods(planWith({}, {}, { labels }, [elsewhere]).body)).toMatchObject({ team: "payments" });
+  });
+
+  test("that parameters set are confined alike", () => {
+    const template = (own: object) => JSON.stringify({ spec: { template: { metadata: { labels: own } } } });
+    const { body } = planWith({ deployment: template({ team: "payments", key1: "value1" }) }, {}, {}, [service]);
+    expect(labelsOfPods(body)).toMatchObject({ key1: "value1" });
+    expect(labelsOfPods(body)).not.toHaveProperty("team");
+    expect(planWith({ deployment: template({ app: "payments" }) }).accepted).toMatchObject({
+      reason: "InvalidParameters",
+      message: expect.stringContaining(
+        'deployment.spec.template.metadata.labels.app: found "app", accepted is a key by which nobody selects pods',
+      ) as string,
+    });
+  });
+
+  test("of the class may be any", () => {
+    const ofClass = { deployment: JSON.stringify({ spec: { template: { metadata: { labels: { app: "edge" } } } } }) };
+    expect(labelsOfPods(planWith({}, ofClass).body)).toMatchObject({ app: "edge" });
+  });
 });

@@ -7,9 +7,9 @@ import { ownPorts } from "@gatewayproxy/runtime/page-settings";
 import * as z from "zod";
 import { describeIssue, renderPath } from "../../api/issue.ts";
 import { anyText, integer, labelSelector, leaf, list, portNumber, strictObject, textMap } from "../../api/schema.ts";
-import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
-import { isTenantMetadata } from "./infrastructure.ts";
-import type { ParameterKey, Parameters } from "./parameter-keys.ts";
+import { isObject, type KubeObject } from "../../kube/object.ts";
+import { isPodLabel, isTenantMetadata, nothingSelected } from "./infrastructure.ts";
+import type { ParameterKey } from "./parameter-keys.ts";
 
 /** Of one Gateway; a ResourceQuota of its namespace bounds all of them. */
 const maxReplicas = 100;
@@ -24,6 +24,15 @@ const podMetadata = metadata.superRefine((value, context) => {
       const accepted = "a key without a prefix, or with the prefix app.kubernetes.io or prometheus.io";
       context.addIssue({ code: "custom", path: [field, key], params: { accepted }, input: key });
     }
+  }
+});
+
+/** Labels of pods are what Services and network policies select them by. */
+const templateMetadata = podMetadata.superRefine(({ labels = {} }, context) => {
+  for (const key of Object.keys(labels)) {
+    if (!isTenantMetadata(key) || isPodLabel(key, nothingSelected)) continue;
+    const accepted = "a key by which nobody selects pods, such as team";
+    context.addIssue({ code: "custom", path: ["labels", key], params: { accepted }, input: key });
   }
 });
 
@@ -94,6 +103,9 @@ const scheduling = {
   ).optional(),
 };
 
+/** Where pods run. */
+export const schedulingFields = Object.keys(scheduling);
+
 const container = strictObject({
   name: z.enum(["proxy"]),
   resources: strictObject({ requests: quantities.optional(), limits: quantities.optional() }).optional(),
@@ -104,7 +116,8 @@ const publicPort = leaf<number>(
   (value) => portNumber.safeParse(value).success && !ownPorts.has(value as number),
 );
 
-const serviceTypes = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
+/** From the least exposed to the most. */
+export const serviceTypes = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
 
 const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
   deployment: strictObject({
@@ -118,7 +131,7 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
         rollingUpdate: strictObject({ maxSurge: amount.optional(), maxUnavailable: amount.optional() }).optional(),
       }).optional(),
       template: strictObject({
-        metadata: podMetadata.optional(),
+        metadata: templateMetadata.optional(),
         spec: strictObject({
           ...scheduling,
           terminationGracePeriodSeconds: integer(10, 3_600).optional(),
@@ -175,27 +188,4 @@ export function tenantFault(key: ParameterKey, fields: KubeObject): string | und
     return `${renderPath([key, ...path])}: ${message}`;
   });
   return `${faults.join("; ")}; ${elsewhere}`;
-}
-
-/**
- * Why a Gateway's own parameters cannot stand beside those of its class, in one sentence: they may expose its Service
- * no further than the class does, and where the class says on which nodes proxies run, that is decided.
- *
- * @param type of the Services of a class that names none.
- */
-export function conflictWithClass(own: Parameters, ofClass: Parameters, type: string): string | undefined {
-  const widest = fieldsOf(ofClass.service?.["spec"])["type"] ?? type;
-  const asked = fieldsOf(own.service?.["spec"])["type"];
-  const rank = (each: unknown) => serviceTypes.findIndex((known) => known === each);
-  if (typeof asked === "string" && rank(asked) > rank(widest)) {
-    const accepted = serviceTypes.slice(0, rank(widest) + 1).join(", ");
-    return `service.spec.type: found "${asked}", accepted by the GatewayClass is ${accepted}`;
-  }
-  const [podsOfClass, pods] = [ofClass, own].map(({ deployment }) =>
-    fieldsOf(fieldsOf(fieldsOf(deployment?.["spec"])["template"])["spec"]),
-  );
-  const taken = Object.keys(scheduling).find(
-    (field) => podsOfClass?.[field] !== undefined && pods?.[field] !== undefined,
-  );
-  return taken && `deployment.spec.template.spec.${taken} is set by the GatewayClass, and cannot be changed`;
 }

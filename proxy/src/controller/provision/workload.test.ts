@@ -31,7 +31,7 @@ spec:
 }
 
 const tenant = (fields: Partial<Tenant> = {}): Tenant => ({
-  ...{ gateway: gatewayWith(), uid: "uid-1", ports: [80, 443], parameters: [], defaults },
+  ...{ gateway: gatewayWith(), uid: "uid-1", ports: [80, 443], parameters: [], selected: new Set(), defaults },
   ...fields,
 });
 

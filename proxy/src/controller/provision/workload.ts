@@ -12,7 +12,7 @@ import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway-lab
 import type { RefusedPolicies } from "../../translate/policies.ts";
 import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
-import { infrastructureOf } from "./infrastructure.ts";
+import { infrastructureOf, podMetadataOf } from "./infrastructure.ts";
 import { type OwnedContent, type OwnedKind, ownedObject, type OwnedObject } from "./owned-object.ts";
 import type { ParameterKey, Parameters } from "./parameter-keys.ts";
 
@@ -40,6 +40,8 @@ export interface Tenant {
   readonly ports: readonly number[];
   /** The class's and the Gateway's, the later over the earlier. */
   readonly parameters: readonly Parameters[];
+  /** Keys of labels by which Services of the namespace select pods. */
+  readonly selected: ReadonlySet<string>;
   readonly defaults: ProxyDefaults;
 }
 
@@ -70,8 +72,12 @@ function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
 
 /** Labels of an object of a Gateway: those that its infrastructure asks for, and ours over them. */
 export function labelsOf(gateway: Gateway, kind?: OwnedKind): Readonly<Record<string, string>> {
+  return { ...infrastructureOf(gateway, kind === "Service" ? kind : "others").labels, ...ownLabels(gateway) };
+}
+
+/** Labels that say what an object is, and that nobody else sets. */
+function ownLabels(gateway: Gateway): Readonly<Record<string, string>> {
   return {
-    ...infrastructureOf(gateway, kind === "Service" ? kind : "others").labels,
     ...selectorOf(gateway),
     [gatewayNamespaceLabel]: gateway.metadata.namespace,
     "app.kubernetes.io/name": "gateway-proxy",
@@ -132,7 +138,7 @@ function shaped(tenant: Tenant, kind: OwnedContent["kind"], key: ParameterKey, f
     namespace: tenant.gateway.metadata.namespace,
     name: tenantName(tenant.gateway),
     metadata: {
-      labels: { ...labels, ...labelsOf(tenant.gateway, kind) },
+      labels: { ...labels, ...ownLabels(tenant.gateway) },
       ...(annotations && { annotations }),
       ownerReferences,
     },
@@ -162,15 +168,18 @@ function withoutReplicas(deployment: OwnedObject): OwnedObject {
 }
 
 function deploymentFields(tenant: Tenant): KubeObject {
-  const { gateway, defaults } = tenant;
-  const { annotations } = infrastructureOf(gateway, "others");
+  const { gateway, defaults, selected } = tenant;
+  const { labels, annotations } = podMetadataOf(gateway, selected);
   return {
     spec: {
       replicas: defaults.replicas,
       selector: { matchLabels: selectorOf(gateway) },
       strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
       template: {
-        metadata: { labels: labelsOf(gateway), ...(Object.keys(annotations).length > 0 && { annotations }) },
+        metadata: {
+          labels: { ...labels, ...ownLabels(gateway) },
+          ...(Object.keys(annotations).length > 0 && { annotations }),
+        },
         spec: podSpec(tenant),
       },
     },

@@ -1,0 +1,86 @@
+/**
+ * What a Gateway's own parameters cannot say beside those of its class: a field that the class sets is decided. Other
+ * fields, other keys of a map and other items of a list with names are added to those of the class.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { type FieldPath, renderPath } from "../../api/issue.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
+import { isDecidedBy } from "./infrastructure.ts";
+import { listKeyOf } from "./merge.ts";
+import { parameterKeys, type Parameters } from "./parameter-keys.ts";
+import { schedulingFields, serviceTypes } from "./tenant-parameters.ts";
+
+export interface ClassParameters {
+  /** Of the class. */
+  readonly name: string;
+  readonly parameters: Parameters;
+  /** Of the Services of a class that names none. */
+  readonly serviceType: string;
+}
+
+/** Why a Gateway's parameters cannot be used with those of its class, in one sentence; undefined where they can. */
+export function conflictWithClass(own: Parameters, ofClass: ClassParameters): string | undefined {
+  return typeConflict(own, ofClass) ?? schedulingConflict(own, ofClass) ?? fieldConflict(own, ofClass);
+}
+
+/** A Service may be exposed less than the class does, and no further. */
+function typeConflict(own: Parameters, { name, parameters, serviceType }: ClassParameters): string | undefined {
+  const widest = fieldsOf(parameters.service?.["spec"])["type"] ?? serviceType;
+  const asked = fieldsOf(own.service?.["spec"])["type"];
+  const rank = (each: unknown) => serviceTypes.findIndex((known) => known === each);
+  if (typeof asked !== "string" || rank(asked) <= rank(widest)) return undefined;
+  const accepted = serviceTypes.slice(0, rank(widest) + 1).join(", ");
+  return `service.spec.type: found "${asked}", accepted by the GatewayClass ${name} is ${accepted}`;
+}
+
+/** Where pods run is one decision, also where a list would be added to. */
+function schedulingConflict(own: Parameters, { name, parameters }: ClassParameters): string | undefined {
+  const [ofClass, pods] = [parameters, own].map(({ deployment }) =>
+    fieldsOf(fieldsOf(fieldsOf(deployment?.["spec"])["template"])["spec"]),
+  );
+  const taken = schedulingFields.find((field) => ofClass?.[field] !== undefined && pods?.[field] !== undefined);
+  return taken && isSetBy(name, ["deployment", "spec", "template", "spec", taken]);
+}
+
+function fieldConflict(own: Parameters, { name, parameters }: ClassParameters): string | undefined {
+  for (const key of parameterKeys) {
+    const path = conflictingPath(own[key], parameters[key], [key]);
+    if (path !== undefined) return isSetBy(name, path);
+  }
+  // An autoscaler would change the number that the class has set.
+  const replicas = fieldsOf(parameters.deployment?.["spec"])["replicas"];
+  const isScaled = own.horizontalPodAutoscaler !== undefined && parameters.horizontalPodAutoscaler === undefined;
+  return isScaled && replicas !== undefined ? isSetBy(name, ["deployment", "spec", "replicas"]) : undefined;
+}
+
+function isSetBy(name: string, path: FieldPath): string {
+  return `${renderPath(path)} is set by the GatewayClass ${name}, and cannot be changed`;
+}
+
+/** The first field that both set, and not to the same value. */
+function conflictingPath(own: unknown, ofClass: unknown, path: FieldPath): FieldPath | undefined {
+  if (own === undefined || ofClass === undefined || isDeepStrictEqual(own, ofClass)) return undefined;
+  if (isObject(own) && isObject(ofClass)) return conflictingField(own, ofClass, path);
+  const key = listKeyOf(String(path.at(-1)), ofClass, own);
+  if (key === undefined || !Array.isArray(own) || !Array.isArray(ofClass)) return path;
+  const items = ofClass.filter(isObject);
+  for (const [index, item] of own.filter(isObject).entries()) {
+    const same = items.find((each) => each[key] === item[key]);
+    const found = conflictingPath(item, same, [...path, index]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function conflictingField(own: KubeObject, ofClass: KubeObject, path: FieldPath): FieldPath | undefined {
+  for (const [name, value] of Object.entries(own)) {
+    const field = [...path, name];
+    // Judged by itself.
+    if (renderPath(field) === "service.spec.type") continue;
+    const isNew = !Object.hasOwn(ofClass, name);
+    const found = isNew ? undefined : conflictingPath(value, ofClass[name], field);
+    if (found !== undefined) return found;
+    if (isNew && path[0] === "service" && path[1] === "metadata" && isDecidedBy(ofClass, name)) return field;
+  }
+  return undefined;
+}
