@@ -67,11 +67,16 @@ const proxyctl = {
   views: { layers: ["output", "replay", "command-error.ts"], packages: [], core: [] },
   // The limiter itself is the proxy's.
   replay: { layers: [], packages: ["zod"], core: [] },
-  terminal: { layers: ["io.ts"], packages: [] },
+  terminal: { layers: ["output", "io.ts"], packages: [] },
   trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander", "yaml"] },
-  commands: {
-    layers: ["admin", "kube", "output", "views", "terminal", "trace", "replay", "command-error.ts", "io.ts"],
-    packages: ["commander", "zod"],
+  // What the command tree loads, a shell waits for at every TAB: it loads an action when that runs.
+  commands: { layers: ["actions", "command-error.ts", "io.ts"], packages: ["commander"], core: [] },
+  actions: {
+    layers: [
+      ...["admin", "kube", "output", "views", "terminal", "trace", "replay"],
+      ...["commands/output-option.ts", "commands/reach-options.ts", "command-error.ts", "io.ts", "version.ts"],
+    ],
+    packages: ["zod"],
   },
 };
 

@@ -34,7 +34,7 @@ describeWith(["tmux"], "the trace on a terminal", ({ tmux }) => {
     return { ...terminal, shown };
   }
 
-  test.each([80, 120])("shows list and detail side by side in %i columns", async (columns) => {
+  test.each([80, 120, 140])("shows what limits decide and count in %i columns", async (columns) => {
     const { shown, press } = await openTrace(columns, 24);
     await expect(`${shown()}\n`).toMatchFileSnapshot(`testdata/trace-${columns}-last.txt`);
     press("g");
@@ -64,10 +64,14 @@ describeWith(["tmux"], "the trace on a terminal", ({ tmux }) => {
     expect(screen().findLastIndex((line) => line !== "")).toBe(29);
   });
 
-  test.each(["q", "C-c", "Escape"])("gives the screen back on %s, with exit code 0", async (key) => {
+  test.each([
+    ["q", 0],
+    ["C-c", 130],
+    ["Escape", 0],
+  ])("gives the screen back on %s, with exit code %i", async (key, exitCode) => {
     const { screen, press } = await openTrace(80, 24);
     press(key);
-    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
+    await expect.poll(() => screen().join("\n"), patience).toContain(`exit ${exitCode}\n`);
     expect(screen().join("\n")).not.toContain("│");
     expect(screen().join("")).toContain("ready>");
   });
@@ -88,13 +92,16 @@ describeWith(["tmux"], "a live trace", ({ tmux }) => {
     expect(screen().join("\n")).not.toContain("│");
   });
 
-  test("is given up by q while it waits", async () => {
+  test.each([
+    ["q", 0],
+    ["C-c", 130],
+  ])("is given up by %s while it waits, with exit code %i", async (key, exitCode) => {
     const admin = await startAdmin({ "GET /debug/trace": (_, response) => void response.write(": ready\n\n") });
     const command = `${process.execPath} ${main} trace --address ${admin.address}; echo "exit $?"`;
     const { screen, press } = openTerminal(tmux, command, { columns: 80, rows: 24 });
     await expect.poll(() => screen().join("\n"), patience).toContain("waiting for the request");
-    press("q");
-    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
+    press(key);
+    await expect.poll(() => screen().join("\n"), patience).toContain(`exit ${exitCode}\n`);
   });
 });
 
@@ -165,7 +172,10 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
     await expect(`${shown}\n`).toMatchFileSnapshot("testdata/limits-top-80.txt");
   });
 
-  test("is quit at once while nobody answers", async () => {
+  test.each([
+    ["q", 0],
+    ["C-c", 130],
+  ])("is quit at once by %s while nobody answers, with exit code %i", async (key, exitCode) => {
     let calls = 0;
     const admin = await startAdmin({
       "GET /limits": (_, response) => {
@@ -175,7 +185,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
     });
     const { screen, press } = openTop(admin.address, 80);
     await expect.poll(() => calls, patience).toBe(2);
-    press("q");
-    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
+    press(key);
+    await expect.poll(() => screen().join("\n"), patience).toContain(`exit ${exitCode}\n`);
   });
 });

@@ -90,13 +90,9 @@ function readDocument(
   at: (offset: number) => SourceLocation,
   maxAliasedValues: number,
 ): YamlDocument | undefined {
-  if (document.errors.length > 0) {
-    const faults = document.errors.map(({ message, pos }) => ({
-      location: at(pos[0]),
-      message: `invalid YAML: ${message}`,
-    }));
-    return { kind: "unreadable", faults };
-  }
+  // What the parser makes of the text behind its first fault is mostly faults that are none.
+  const [fault] = document.errors;
+  if (fault !== undefined) return unreadable(at(fault.pos[0]), `invalid YAML: ${fault.message}`);
   const { contents } = document;
   if (contents === null || (isScalar(contents) && contents.value === null)) return undefined;
   const start = contents.range?.[0] ?? 0;

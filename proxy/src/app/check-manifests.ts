@@ -9,6 +9,8 @@ export interface CheckedManifests {
   readonly resources: number;
   /** With their places; those of the texts first. */
   readonly problems: readonly Problem[];
+  /** Problems that resources beside these manifests may solve: they name what is not here. */
+  readonly unseen: readonly Problem[];
 }
 
 /** Never throws. `references: false` looks at each text by itself and not at what they say of each other. */
@@ -18,6 +20,19 @@ export function checkManifests(
 ): CheckedManifests {
   const { inForce, resources, problems } = parseManifests(files);
   const found = references ? locateProblems(translate(resources).problems, inForce) : [];
+  const unseen = unseenAmong(found);
   const sound = [...inForce.values()].filter(({ isRefused }) => !isRefused);
-  return { resources: sound.length, problems: [...problems, ...found] };
+  const ours = [...problems, ...found.filter((problem) => !unseen.includes(problem))];
+  return { resources: sound.length, problems: ours, unseen };
+}
+
+/** How the translation says that what a reference names, or the grant that permits it, is not there. */
+const missing = /\bdoes not exist\b|\bno ReferenceGrant there permits it\b/;
+/** What it says of others when something is missing: listeners without a certificate, routes without a Gateway. */
+const consequence = /\bno listener\b.* is programmed\b|\bis not programmed\b|\bis accepted by no Gateway of ours\b/;
+
+function unseenAmong(problems: readonly Problem[]): readonly Problem[] {
+  const some = problems.filter(({ message }) => missing.test(message));
+  if (some.length === 0) return [];
+  return problems.filter((problem) => some.includes(problem) || consequence.test(problem.message));
 }

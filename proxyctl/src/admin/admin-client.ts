@@ -8,7 +8,7 @@ import { type Decisions, decisionsSchema } from "@gatewayproxy/admin-api/decisio
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import type * as z from "zod";
-import { CommandError, textOf } from "../command-error.ts";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import { exchange, readBody } from "./exchange.ts";
 import type { Reach } from "./reach.ts";
 
@@ -166,6 +166,8 @@ function refusal(attempt: string, path: string, status: number, body: string): C
   return new CommandError({
     message: `${attempt}: ${told?.error ?? `it answered ${status}`}`,
     advice: told === undefined ? [] : [told.hint],
+    // What it does not take is what the user has typed.
+    exitCode: told !== undefined && status === 400 ? exitCodes.usage : exitCodes.failed,
   });
 }
 

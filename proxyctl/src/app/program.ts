@@ -9,8 +9,10 @@ import { addLoggingCommand } from "../commands/logging.ts";
 import { addProfileCommand } from "../commands/profile.ts";
 import { addTraceCommand } from "../commands/trace.ts";
 import { addValidateCommand } from "../commands/validate.ts";
-import { addVersionCommand, clientVersion } from "../commands/version.ts";
+import { formatHelp, withExamples } from "../commands/examples.ts";
+import { addVersionCommand } from "../commands/version.ts";
 import type { Io } from "../io.ts";
+import { clientVersion } from "../version.ts";
 
 const helpTail = `
 A resource is gateway/NAME, found by the kubeconfig, or pod/NAME; without one the only Gateway of the namespace is meant.
@@ -23,10 +25,11 @@ Exit codes: 0 done, 1 the answer is no (a problem was found, a request denied), 
 export function createProgram(io: Io, behindDashes?: readonly string[]): Command {
   const program = new Command("proxyctl")
     .description("Looks into gateway proxies: what they have loaded, what becomes of a request, what limits count.")
-    .version(clientVersion(), "-V, --version", "print the version of proxyctl")
+    .version(clientVersion, "-V, --version", "print the version of proxyctl")
     .helpOption("-h, --help", "show this text")
     .helpCommand("help [command]", "show the text of a command")
     .showSuggestionAfterError(true)
+    .configureHelp({ formatHelp })
     .exitOverride()
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
@@ -37,6 +40,12 @@ export function createProgram(io: Io, behindDashes?: readonly string[]): Command
       getErrHasColors: () => false,
     })
     .addHelpText("after", helpTail);
+  withExamples(
+    program,
+    "proxyctl doctor gateway/web",
+    "proxyctl trace gateway/web --port 8080 -- http://chat.example.com/v1/models",
+    "proxyctl config all --address :15000",
+  );
   addConfigCommand(program, io);
   addTraceCommand(program, io, behindDashes);
   addLimitsCommand(program, io);

@@ -5,6 +5,7 @@ import { startKubeApi } from "../kube/testing/kube-api.ts";
 import { startAdmin } from "../testing/admin.ts";
 import { sampleDump } from "../testing/dump.ts";
 import { proxyctl } from "../testing/run.ts";
+import { clientVersion } from "../version.ts";
 
 const noLimits = { at: "2026-11-21T10:00:00.000Z", counters: [], countersLeftOut: 0, services: [], learned: [] };
 
@@ -97,18 +98,103 @@ spec: { static: { host: a.example.com, port: 80 } }
     await expect(run.stdout).toMatchFileSnapshot("testdata/validate.txt");
   });
 
-  test("tells what resources say of each other, unless told not to", async () => {
-    const policy = `apiVersion: gatewayproxy.dev/v1alpha1
+  const lone = `apiVersion: gatewayproxy.dev/v1alpha1
 kind: ProxyPolicy
 metadata: { name: p }
 spec:
   targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: gone }]
   traffic: { rateLimit: { local: [{ requests: 1, unit: Minutes }] } }
 `;
-    const run = await proxyctl(["validate", "-f", "-"], { input: policy });
+
+  test("warns of what a lone file names and does not hold, and refuses it with --strict", async () => {
+    const run = await proxyctl(["validate", "-f", "-"], { input: lone });
+    expect(run.exitCode).toBe(0);
+    expect(run.stdout).toMatch(
+      /^warning: standard input:5:\d+ ProxyPolicy default\/p spec\.targetRefs\[0\]: HTTPRoute default\/gone does not exist\n$/,
+    );
+    expect(run.stderr).toBe(
+      "1 resource read, no problems, 1 warning\n" +
+        "  what is missing may be in another file or in the cluster: give the folder to look at all, or --strict to refuse\n",
+    );
+    const strict = await proxyctl(["validate", "-f", "-", "--strict"], { input: lone });
+    expect(strict).toMatchObject({ exitCode: 1, stderr: "1 resource read, 1 problem\n" });
+    expect(strict.stdout).toMatch(/^standard input:5:\d+ ProxyPolicy/);
+    const alone = await proxyctl(["validate", "-f", "-", "--no-references"], { input: lone });
+    expect(alone).toEqual({ exitCode: 0, stdout: "", stderr: "1 resource read, no problems\n" });
+  });
+
+  test("warns of every kind of reference that leads out of a lone file, and of what follows from it", async () => {
+    const route = (name: string, gateway: string, refs: string) => `apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: ${name} }
+spec: { parentRefs: [{ name: ${gateway} }], rules: [{ backendRefs: [${refs}] }] }
+`;
+    const policy = (name: string, kind: string, target: string, limit: string) => `apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: ${name} }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: ${kind}, name: ${target} }]
+  traffic: { rateLimit: { ${limit} } }
+`;
+    const local = "local: [{ requests: 1, unit: Minutes }]";
+    const global = `global: { backendRef: { name: rl, port: 81 }, domain: a, descriptors: [{ entries: [{ name: a, expression: '"x"' }] }] }`;
+    const input = [
+      route("a", "gone", "{ name: s, port: 80 }, { name: s, namespace: other, port: 80 }"),
+      policy("a", "HTTPRoute", "a", local),
+      route("b", "web", "{ group: gatewayproxy.dev, kind: Backend, name: llm }"),
+      policy("web", "Gateway", "web", global),
+      `apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: web }
+spec:
+  gatewayClassName: gateway-proxy
+  listeners: [{ name: https, port: 443, protocol: HTTPS, tls: { certificateRefs: [{ name: cert }] } }]
+`,
+      `apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm }
+spec: { ai: { provider: { openai: {} }, auth: { secretRef: { name: key } } } }
+`,
+      `apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: { name: tls }
+spec: { targetRefs: [{ group: "", kind: Service, name: s }], validation: { hostname: s.example, wellKnownCACertificates: System } }
+`,
+    ].join("---\n");
+    const run = await proxyctl(["validate", "-f", "-", "-o", "json"], { input });
+    // What the command writes as JSON.
+    const told = JSON.parse(run.stdout) as { problems: unknown[]; warnings: { resource: string; message: string }[] };
+    expect({ exitCode: run.exitCode, problems: told.problems }).toEqual({ exitCode: 0, problems: [] });
+    expect(told.warnings.map(({ resource, message }) => `${resource}: ${message}`).sort()).toMatchSnapshot();
+  });
+
+  test("does not take for missing what is there and is wrong", async () => {
+    const input = `${lone}---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: gone }
+spec: { parentRefs: [{ name: web }], rules: [{ backendRefs: [{ group: x.example, kind: Y, name: z }] }] }
+`;
+    const run = await proxyctl(["validate", "-f", "-"], { input });
     expect(run.exitCode).toBe(1);
-    expect(run.stdout).toMatch(/^standard input:5:\d+ ProxyPolicy default\/p spec\.targetRefs\[0\]/);
-    expect((await proxyctl(["validate", "-f", "-", "--no-references"], { input: policy })).exitCode).toBe(0);
+    expect(run.stdout).toMatch(/^standard input:\d+:\d+ HTTPRoute default\/gone spec\.rules\[0\]\.backendRefs\[0\]/m);
+  });
+
+  test("says of a file that is no manifest just that", async () => {
+    const run = await proxyctl(["validate", "-f", "README.md"]);
+    expect(run).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(run.stderr).toMatch(
+      /^error: validate README\.md: it is not a manifest: README\.md:\d+:\d+: invalid YAML: .*\n {2}name a file/,
+    );
+    expect(run.stderr.split("\n")).toHaveLength(3);
+  });
+
+  test("tells the first fault of a text that is no YAML, from which the others follow", async () => {
+    const run = await proxyctl(["validate", "-f", "-"], {
+      input: "kind: Backend\n\tmetadata: { name: a }\n- spec: {\n",
+    });
+    expect(run.exitCode).toBe(1);
+    expect(run.stdout.split("\n")).toHaveLength(2);
   });
 
   test.each([
@@ -129,7 +215,7 @@ spec:
 
   test("takes the folders that the proxy takes", async () => {
     const run = await proxyctl(["validate", "-f", "examples/quickstart", "-o", "json"]);
-    expect(JSON.parse(run.stdout)).toEqual({ resources: 4, problems: [] });
+    expect(JSON.parse(run.stdout)).toEqual({ resources: 4, problems: [], warnings: [] });
     const gone = await proxyctl(["validate", "-f", "/nowhere"]);
     expect(gone.exitCode).toBe(2);
   });
@@ -168,6 +254,16 @@ describe("version", () => {
     const { exitCode, stdout } = await proxyctl(["version", "--client"]);
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(/^client {3}\d+\.\d+\.\d+ {3}node \d+\.\d+\.\d+\n$/);
+  });
+
+  test("tells that of proxyctl also where no proxy can be asked, and exits with 2", async () => {
+    const table = await proxyctl(["version", "--kubeconfig", "/nowhere"]);
+    expect(table.exitCode).toBe(2);
+    expect(table.stdout).toMatch(/^client {3}\d+\.\d+\.\d+ {3}node \S+\n$/);
+    expect(table.stderr).toContain("error: read /nowhere: ");
+    const json = await proxyctl(["version", "--address", "127.0.0.1:1", "-o", "json"]);
+    expect(json.exitCode).toBe(2);
+    expect(JSON.parse(json.stdout)).toEqual({ client: { version: clientVersion, node: process.versions.node } });
   });
 
   test("tells that of the proxy", async () => {

@@ -4,6 +4,7 @@
  */
 import { Argument, type Command } from "commander";
 import type { Io } from "../io.ts";
+import { withExamples } from "./examples.ts";
 
 const scripts = {
   bash: `# proxyctl completion for bash: source <(proxyctl completion bash)
@@ -34,9 +35,11 @@ type Shell = keyof typeof scripts;
 
 /** Adds `completion` and the command that its scripts call. Comes last: it completes what there is. */
 export function addCompletionCommand(program: Command, io: Io): void {
-  program
-    .command("completion")
-    .description("Print a script that completes command lines of proxyctl: source <(proxyctl completion bash)")
+  withExamples(
+    program.command("completion").description("Print a script that completes command lines of proxyctl"),
+    "source <(proxyctl completion bash)",
+    "proxyctl completion fish | source",
+  )
     .addArgument(new Argument("<shell>", "which shell").choices(Object.keys(scripts)))
     .action((shell: Shell) => void io.stdout.write(scripts[shell]));
   program

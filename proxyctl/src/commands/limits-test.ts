@@ -1,44 +1,24 @@
 /** `proxyctl limits test`: puts a log, or a made-up load, through the limits of a file, on a clock of its own. */
-import { readFile } from "node:fs/promises";
-import { text as readAll } from "node:stream/consumers";
-import { LimitReplay } from "@gatewayproxy/proxy/app/limit-replay";
-import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
-import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { duration } from "@gatewayproxy/runtime/setting-kinds";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { CommandError, exitCodes, textOf } from "../command-error.ts";
+import type { TestOptions } from "../actions/limits-test.ts";
+import { exitCodes } from "../command-error.ts";
 import type { Io } from "../io.ts";
-import { renderData } from "../output/format.ts";
-import { renderTable } from "../output/table.ts";
-import { parseAccessLog } from "../replay/access-log.ts";
-import { replayServices } from "../replay/replay-services.ts";
-import { type ReplayedLimit, type ReplayedRequest, type ReplayOutcome, replayRequests } from "../replay/replay.ts";
-import { syntheticRequests } from "../replay/synthetic.ts";
-import { describeReplay, replayColumns, replayData } from "../views/replay.ts";
-import { readManifests } from "./manifest-files.ts";
-import { readServiceFiles } from "./service-files.ts";
-
-interface TestOptions {
-  readonly file: readonly string[];
-  readonly ratelimitConfig: readonly string[];
-  readonly log?: string;
-  readonly rate?: number;
-  readonly duration: number;
-  readonly tokens?: number;
-  readonly url: URL;
-  readonly method: string;
-  readonly header: readonly string[];
-  readonly output: "table" | "json" | "yaml";
-  readonly failOnDeny?: true;
-}
+import { actions } from "./actions.ts";
+import { withExamples } from "./examples.ts";
+import { plainOutput } from "./output-option.ts";
 
 const length = duration(1, 7 * 24 * 3_600_000);
 
 /** Adds `test`. */
 export function addLimitsTestCommand(limits: Command, io: Io): void {
-  limits
-    .command("test")
-    .description("Say what the limits of a file would have admitted and denied, with the limiter of the proxy")
+  withExamples(
+    limits
+      .command("test")
+      .description("Say what the limits of a file would have admitted and denied, with the limiter of the proxy"),
+    "proxyctl limits test -f limits.yaml --log access.jsonl",
+    "proxyctl limits test -f limits.yaml --rate 20/m --duration 10m -H 'x-user: ada' --fail-on-deny",
+  )
     .requiredOption("-f, --file <path>", "manifests: a file, a folder, or - (again for more)", collect, [])
     .option(
       "--ratelimit-config <path>",
@@ -57,90 +37,11 @@ export function addLimitsTestCommand(limits: Command, io: Io): void {
     )
     .option("-X, --method <method>", "how", "POST")
     .option("-H, --header <field>", "what it sends (again for more)", collect, [])
-    .addOption(
-      new Option("-o, --output <format>", "how to print it").choices(["table", "json", "yaml"]).default("table"),
-    )
+    .addOption(plainOutput())
     .option("--fail-on-deny", `exit with ${exitCodes.no} when anything would have been denied`)
-    .action(async (options: TestOptions) => test(options, io));
-}
-
-async function test(options: TestOptions, io: Io): Promise<void> {
-  const requests = await requestsOf(options, io);
-  const services = replayServices(await readServiceFiles(options.ratelimitConfig, io));
-  const replay = LimitReplay.open(await readManifests(options.file, io), requests, services);
-  if (!replay.ok) {
-    throw new CommandError({
-      message: `read the manifests: ${replay.problems.map(renderProblem).join("\n  ")}`,
-      advice: ["see all of it with: proxyctl validate -f PATH"],
+    .action(async (options: TestOptions) => {
+      await (await actions.limitsTest()).testLimits(options, io);
     });
-  }
-  for (const problem of replay.value.problems) io.stderr.write(`note: ${renderProblem(problem)}\n`);
-  for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${whyLeftOut(limit)}\n`);
-  const outcome = replayRequests(replay.value, requests);
-  for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
-  if (options.output === "table") {
-    io.stdout.write(`${renderTable(replayColumns, outcome.entries)}\n${describeReplay(outcome)}\n`);
-  } else io.stdout.write(renderData(options.output, replayData(outcome)));
-  if (options.failOnDeny === true && outcome.denied > 0) io.setExitCode(exitCodes.no);
-}
-
-async function requestsOf(options: TestOptions, io: Io): Promise<readonly ReplayedRequest[]> {
-  const { log, rate, url, method, header, tokens } = options;
-  if (rate !== undefined) {
-    const rawHeaders = header.flatMap(parseHeader);
-    return syntheticRequests({ perSecond: rate, durationMs: options.duration, tokens, url, method, rawHeaders });
-  }
-  if (log === undefined) {
-    throw new CommandError({
-      message: "there is nothing to test with",
-      advice: ["name an access log with --log FILE, or make up a load with --rate 20/s"],
-      exitCode: exitCodes.usage,
-    });
-  }
-  const { requests, skipped } = parseAccessLog(await readLog(log, io));
-  if (skipped > 0) io.stderr.write(`note: ${skipped} lines of ${log} are no requests and were skipped\n`);
-  return requests;
-}
-
-async function readLog(log: string, io: Io): Promise<string> {
-  if (log === "-") return await readAll(io.stdin);
-  try {
-    return await readFile(log, "utf8");
-  } catch (error) {
-    throw new CommandError({
-      message: `read the log ${log}: ${textOf(error)}`,
-      advice: ["the proxy writes it on standard output, one JSON object a line"],
-      cause: error,
-    });
-  }
-}
-
-/** What a reader must know to trust the figures. */
-function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): readonly string[] {
-  const needsHeaders = outcome.entries.some(({ entry }) => expressionsOf(entry).includes("request.headers"));
-  const hasHeaders = requests.some(({ view }) =>
-    view.rawHeaders.some((name, at) => at % 2 === 0 && name !== "user-agent" && name !== "host"),
-  );
-  return [
-    outcome.estimated > 0
-      ? `${outcome.estimated} requests had been refused when they were logged; they cost what the others did on average`
-      : undefined,
-    needsHeaders && !hasHeaders
-      ? "an expression reads request.headers, which these requests do not have: all share one counter of such a key, and such a descriptor is left out"
-      : undefined,
-    outcome.entries.length === 0 ? "no limit applies to any rule" : undefined,
-  ].filter((note) => note !== undefined);
-}
-
-function expressionsOf({ kind, limit }: ReplayedLimit): string {
-  if (kind === "local") return limit.key ?? "";
-  return limit.descriptors.flatMap(({ entries }) => entries.map(({ expression }) => expression)).join(" ");
-}
-
-function whyLeftOut({ policy, domain, hitsMode }: GlobalLimit): string {
-  const left = `the global limit of ${policy} is left out`;
-  if (hitsMode === "Kuadrant") return `${left}: with hitsMode Kuadrant its limits are Limitador's`;
-  return `${left}: name the limits of domain ${JSON.stringify(domain)} with --ratelimit-config`;
 }
 
 function collect(value: string, before: readonly string[]): readonly string[] {
@@ -169,17 +70,6 @@ function parseTokens(text: string): number {
 }
 
 function parseUrl(text: string): URL {
-  const url = URL.parse(text);
-  if (url !== null && /^https?:$/.test(url.protocol)) return url;
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return new URL(text);
   throw new InvalidArgumentError("It must be an http or https URL.");
-}
-
-function parseHeader(text: string): readonly [string, string] {
-  const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(text) ?? [];
-  if (name !== undefined && value !== undefined) return [name, value];
-  throw new CommandError({
-    message: `the header ${JSON.stringify(text)} is not of the form NAME: VALUE`,
-    advice: ["write it as for curl: -H 'x-user: ada'"],
-    exitCode: exitCodes.usage,
-  });
 }

@@ -1,55 +1,61 @@
 /** `proxyctl limits …`: what limits count now, why one refused, and what one would have done. */
-import { type Command, Option } from "commander";
-import { CommandError, exitCodes } from "../command-error.ts";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type { ExplainOptions } from "../actions/limits-explain.ts";
+import type { TopOptions } from "../actions/limits-top.ts";
 import type { Io } from "../io.ts";
-import { renderData } from "../output/format.ts";
-import { explainDecision } from "../views/explain.ts";
+import { actions } from "./actions.ts";
+import { withExamples } from "./examples.ts";
 import { addLimitsTestCommand } from "./limits-test.ts";
-import { addLimitsTopCommand } from "./limits-top.ts";
-import { addReachOptions, findAdmins, type ReachOptions } from "./reach-options.ts";
-
-interface ExplainOptions extends ReachOptions {
-  readonly output: "table" | "json" | "yaml";
-}
+import { plainOutput } from "./output-option.ts";
+import { addReachOptions } from "./reach-options.ts";
 
 /** Adds `limits` and what is below it. */
 export function addLimitsCommand(program: Command, io: Io): void {
-  const limits = program.command("limits").description("Watch limits, explain a refusal, try limits before they count");
-  addLimitsTopCommand(limits, io);
-  addReachOptions(
-    limits
-      .command("explain <request-id> [resource]")
-      .description("Say which policy, entry and key refused a request, by the x-request-id of its 429"),
-    { allPods: false },
-  )
-    .addOption(
-      new Option("-o, --output <format>", "how to print it").choices(["table", "json", "yaml"]).default("table"),
-    )
-    .action(async (id: string, resource: string | undefined, options: ExplainOptions) => {
-      await explain(id, resource, options, io);
-    });
+  const limits = withExamples(
+    program.command("limits").description("Watch limits, explain a refusal, try limits before they count"),
+    "proxyctl limits top gateway/web",
+    "proxyctl limits test -f limits.yaml --log access.jsonl",
+  );
+  addTopCommand(limits, io);
+  addExplainCommand(limits, io);
   addLimitsTestCommand(limits, io);
 }
 
-async function explain(id: string, resource: string | undefined, options: ExplainOptions, io: Io): Promise<void> {
-  // Each replica remembers its own refusals, and nobody knows which one it was.
-  const admins = await findAdmins(resource, { ...options, ...(options.pod === undefined ? { allPods: true } : {}) });
-  let remembered = 0;
-  for (const admin of admins) {
-    const answer = await admin.decisions(id);
-    remembered += answer.remembered;
-    const [decision] = answer.decisions;
-    if (decision === undefined) continue;
-    if (options.output === "table") io.stdout.write(explainDecision(decision, admin.reach.name));
-    else io.stdout.write(renderData(options.output, decision));
-    return;
-  }
-  throw new CommandError({
-    message: `explain the request ${JSON.stringify(id)}: no refusal with this id is remembered (${remembered} are, by ${admins.map(({ reach }) => reach.name).join(", ")})`,
-    advice: [
-      "take the x-request-id of an answer with status 429; older refusals make room for new ones",
-      "see what is nearly exhausted: proxyctl limits top",
-    ],
-    exitCode: exitCodes.no,
-  });
+function addTopCommand(limits: Command, io: Io): void {
+  const top = limits
+    .command("top [resource]")
+    .description("Show the counters that are nearest to their limit, live on a terminal");
+  withExamples(
+    addReachOptions(top, { allPods: true }),
+    "proxyctl limits top gateway/web --all-pods",
+    "proxyctl limits top gateway/web --once -o json",
+  )
+    .addOption(
+      new Option("--interval <seconds>", "how often to look, from 1 to 60").argParser(parseInterval).default(1),
+    )
+    .option("--once", "print one table, on a terminal too")
+    .addOption(plainOutput())
+    .action(async (resource: string | undefined, options: TopOptions) => {
+      await (await actions.top()).showTop(resource, options, io);
+    });
+}
+
+function addExplainCommand(limits: Command, io: Io): void {
+  const explain = limits
+    .command("explain <request-id> [resource]")
+    .description("Say which policy, entry and key refused a request, by the x-request-id of its 429");
+  withExamples(
+    addReachOptions(explain, { allPods: false }),
+    "proxyctl limits explain 4fd75733-ad3b-4c1e-8a3c-fc4a78a16b32 gateway/web",
+  )
+    .addOption(plainOutput())
+    .action(async (id: string, resource: string | undefined, options: ExplainOptions) => {
+      await (await actions.explain()).explain(id, resource, options, io);
+    });
+}
+
+function parseInterval(text: string): number {
+  const seconds = Number(text);
+  if (seconds >= 1 && seconds <= 60) return seconds;
+  throw new InvalidArgumentError("It must be a number from 1 to 60.");
 }

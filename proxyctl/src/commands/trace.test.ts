@@ -6,6 +6,7 @@ import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startKubeApi } from "../kube/testing/kube-api.ts";
 import { startAdmin } from "../testing/admin.ts";
+import { sampleDump } from "../testing/dump.ts";
 import { proxyctl } from "../testing/run.ts";
 import { chatTrace, streamOf, unmatchedTrace } from "../testing/trace-events.ts";
 
@@ -141,6 +142,40 @@ describe("trace sends the request itself, and", () => {
   });
 });
 
+describe("a request that is a path", () => {
+  /** Asks for /v1/models through a proxy that has these listeners open, next to one that is closed. */
+  async function ask(...ports: readonly number[]) {
+    const traced = await startTraced(chatTrace);
+    const [bind] = sampleDump.binds;
+    const open = [...ports, traced.port].map((port) => ({ ...bind, port, isOpen: true }));
+    const admin = await startAdmin({
+      "GET /config_dump": { ...sampleDump, binds: [...open, { ...bind, port: 1, isOpen: false }] },
+      "GET /debug/trace": (_, response) => void response.end(`: ready\n\n${streamOf(chatTrace)}`),
+    });
+    const run = await proxyctl(["trace", "--address", admin.address, "--", "-H", "x-user: ada", "/v1/models?a=1"]);
+    return { run, ...traced };
+  }
+
+  test("goes to the only listener for plain HTTP", async () => {
+    const { run, seen } = await ask();
+    expect(run).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(seen).toMatchObject([{ url: "/v1/models?a=1", headers: { host: "localhost", "x-user": "ada" } }]);
+  });
+
+  test("needs a port where there are several", async () => {
+    const { run, port, seen } = await ask(9090);
+    expect(run).toMatchObject({ exitCode: 64, stdout: "" });
+    expect(run.stderr).toContain(`those of open listeners for plain HTTP are 9090, ${port}\n  name one: --port PORT\n`);
+    expect(seen).toEqual([]);
+  });
+});
+
+test("TLS to a listener for plain HTTP is told in plain words", async () => {
+  const { run } = await trace(chatTrace, [], ["https://chat.example.com/"]);
+  expect(run).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(run.stderr).toContain(": no TLS is spoken there\n  send it to a plain HTTP listener by an http:// URL\n");
+});
+
 test("trace goes through port-forwards of one pod, to the admin server and to the listener", async () => {
   const { admin, port } = await startTraced(chatTrace);
   const pod = { name: "web-a", gateway: "web", ports: { 15_000: admin.port, 8080: port } };
@@ -198,7 +233,7 @@ describe("what goes wrong with a trace", () => {
     });
     const run = await proxyctl(["trace", "--address", admin.address, "--expression", "reqest"]);
     expect(run.stderr).toContain("expression: unknown name reqest\n  see docs\n");
-    expect(run.exitCode).toBe(2);
+    expect(run.exitCode).toBe(64);
   });
 
   test.each([

@@ -1,53 +1,34 @@
 /** `proxyctl validate`: what a proxy would say of manifests, before they are applied. */
-import { checkManifests } from "@gatewayproxy/proxy/app/check-manifests";
-import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { type Command, Option } from "commander";
-import { CommandError, exitCodes } from "../command-error.ts";
+import type { ValidateOptions } from "../actions/validate.ts";
 import type { Io } from "../io.ts";
-import { renderData } from "../output/format.ts";
-import { readManifests } from "./manifest-files.ts";
-
-interface ValidateOptions {
-  readonly file: readonly string[];
-  readonly references: boolean;
-  readonly output: "table" | "json" | "yaml";
-}
+import { actions } from "./actions.ts";
+import { withExamples } from "./examples.ts";
+import { plainOutput } from "./output-option.ts";
 
 /** Adds `validate`. */
 export function addValidateCommand(program: Command, io: Io): void {
-  program
-    .command("validate")
-    .description("Check manifests as the proxy reads them, each problem with file, line and column")
+  withExamples(
+    program
+      .command("validate")
+      .description("Check manifests as the proxy reads them, each problem with file, line and column"),
+    "proxyctl validate -f manifests/",
+    "proxyctl validate -f limits.yaml --strict",
+    "kustomize build . | proxyctl validate -f -",
+  )
     .requiredOption(
       "-f, --file <path>",
       "a file, a folder, or - for standard input (again for more)",
       (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
     )
-    .option("--no-references", "check each resource by itself, not what it refers to")
     .addOption(
-      new Option("-o, --output <format>", "how to print it").choices(["table", "json", "yaml"]).default("table"),
+      new Option("--strict", "take for a problem what files without a folder name and do not hold").conflicts(
+        "references",
+      ),
     )
-    .action(async ({ file, references, output }: ValidateOptions) => {
-      const { resources, problems } = checkManifests(await readManifests(file, io), { references });
-      if (problems.length > 0) io.setExitCode(exitCodes.no);
-      else if (resources === 0) throw nothingIn(file);
-      if (output !== "table") {
-        io.stdout.write(renderData(output, { resources, problems }));
-        return;
-      }
-      for (const problem of problems) io.stdout.write(`${renderProblem(problem)}\n`);
-      io.stderr.write(`${count(resources, "resource")} read, ${count(problems.length, "problem")}\n`);
+    .option("--no-references", "check each resource by itself, not what it refers to")
+    .addOption(plainOutput())
+    .action(async (options: ValidateOptions) => {
+      await (await actions.validate()).validate(options, io);
     });
-}
-
-/** A check that looked at nothing must not pass: the folder is another one, or what made the text has failed. */
-function nothingIn(paths: readonly string[]): CommandError {
-  return new CommandError({
-    message: `validate ${paths.join(", ")}: there is no resource of a kind that the proxy reads`,
-    advice: ["name the folder of the manifests (*.yaml, *.yml, *.json), or a file"],
-  });
-}
-
-function count(number: number, what: string): string {
-  return `${number === 0 ? "no" : number} ${what}${number === 1 ? "" : "s"}`;
 }

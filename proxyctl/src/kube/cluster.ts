@@ -33,6 +33,7 @@ export interface GatewayObject {
 export interface Pod {
   readonly namespace: string;
   readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
   /** Running, ready, and not about to go. */
   readonly isReady: boolean;
   /** `Running, not ready`, `Pending (ImagePullBackOff)`: for people. */
@@ -225,5 +226,5 @@ function describePod(pod: V1Pod, namespace: string): Pod {
       : phase === "Running"
         ? `not ready${because}`
         : `${phase}${because}`;
-  return { namespace, name: metadata?.name ?? "", isReady, state };
+  return { namespace, name: metadata?.name ?? "", labels: metadata?.labels ?? {}, isReady, state };
 }

@@ -54,6 +54,16 @@ describe("the pod that is asked", () => {
     expect(await ask({ gateways: [web], pods }, "pod/web-b")).toMatchObject({ stdout: "web-b\n" });
   });
 
+  test("is none of another Gateway than the one that is named", async () => {
+    const pods = await podsOf({ name: "web-a" });
+    const run = await ask({ gateways: [web], pods }, "gateway/other", "--pod", "web-a");
+    expect(run).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(run.stderr).toContain(
+      'find the pod "web-a" of gateway/other: it serves gateway/web\n  ask it as pod/web-a\n',
+    );
+    expect(await ask({ gateways: [web], pods }, "pod/web-b", "--pod", "web-a")).toMatchObject({ exitCode: 64 });
+  });
+
   test("is every ready one with --all-pods, in the order of their names", async () => {
     const pods = await podsOf({ name: "web-c" }, { name: "web-a" }, { name: "web-b", ready: false });
     const { stdout } = await ask({ gateways: [web], pods }, "gateway/web", "--all-pods");

@@ -3,7 +3,7 @@
  * provisioned infrastructure, the first ready one by name. Where that finds nothing, says why, as far as can be known.
  */
 import { gatewayLabelValue, gatewayNameLabel } from "@gatewayproxy/proxy/translate/gateway-label";
-import { CommandError } from "../command-error.ts";
+import { CommandError, exitCodes } from "../command-error.ts";
 import type { Cluster, GatewayObject, Pod } from "./cluster.ts";
 import type { Target } from "./target.ts";
 
@@ -18,9 +18,10 @@ export interface PodChoice {
 
 /** Never empty; sorted by name. Throws a `CommandError` that says what there is instead. */
 export async function resolvePods(cluster: Cluster, choice: PodChoice): Promise<readonly Pod[]> {
-  const podName = choice.pod ?? (choice.target?.kind === "pod" ? choice.target.name : undefined);
-  if (podName !== undefined) return [await namedPod(cluster, podName)];
-  const gateway = choice.target?.name ?? (await onlyGateway(cluster));
+  const { target } = choice;
+  const podName = choice.pod ?? (target?.kind === "pod" ? target.name : undefined);
+  if (podName !== undefined) return [await namedPod(cluster, podName, target)];
+  const gateway = target?.name ?? (await onlyGateway(cluster));
   const pods = await cluster.listPods(labelOf(gateway));
   if (pods.length === 0) throw await whyNoPods(cluster, gateway);
   const ready = pods.filter(({ isReady }) => isReady);
@@ -34,9 +35,26 @@ function labelOf(gateway: string): string {
   return `${gatewayNameLabel}=${gatewayLabelValue(gateway)}`;
 }
 
-async function namedPod(cluster: Cluster, name: string): Promise<Pod> {
+async function namedPod(cluster: Cluster, name: string, target: Target | undefined): Promise<Pod> {
+  if (target?.kind === "pod" && target.name !== name) {
+    throw new CommandError({
+      message: `pod/${target.name} is named, and --pod ${name}`,
+      advice: ["leave out one of them"],
+      exitCode: exitCodes.usage,
+    });
+  }
   const pod = await cluster.findPod(name);
-  if (pod !== undefined) return pod;
+  if (pod !== undefined) {
+    const gateway = pod.labels[gatewayNameLabel];
+    if (target?.kind !== "gateway" || gateway === gatewayLabelValue(target.name)) return pod;
+    throw new CommandError({
+      message: `find the pod ${JSON.stringify(name)} of gateway/${target.name}: it ${gateway === undefined ? "serves no Gateway" : `serves gateway/${gateway}`}`,
+      advice: [
+        `ask it as pod/${name}`,
+        `list those of the Gateway: kubectl get pods -n ${pod.namespace} -l ${labelOf(target.name)}`,
+      ],
+    });
+  }
   throw new CommandError({
     message: `find the pod ${JSON.stringify(name)}: there is none in namespace ${JSON.stringify(cluster.namespace)}`,
     advice: [`list those of proxies: kubectl get pods -n ${cluster.namespace} -l ${gatewayNameLabel}`],

@@ -6,30 +6,35 @@ export type Target =
   | { readonly kind: "gateway"; readonly name: string }
   | { readonly kind: "pod"; readonly name: string };
 
-const kinds: Readonly<Record<string, Target["kind"]>> = {
-  gateway: "gateway",
-  gateways: "gateway",
-  gtw: "gateway",
-  pod: "pod",
-  pods: "pod",
-  po: "pod",
-};
+const kinds: ReadonlyMap<string, Target["kind"]> = new Map([
+  ["gateway", "gateway"],
+  ["gateways", "gateway"],
+  ["gtw", "gateway"],
+  ["pod", "pod"],
+  ["pods", "pod"],
+  ["po", "pod"],
+]);
 
 /** Whether an argument names a resource, and is no log level, request id or the like. */
 export function isTarget(text: string): boolean {
-  return kinds[text.split("/")[0] ?? ""] !== undefined && text.includes("/");
+  return kindOf(text.split("/")[0] ?? "") !== undefined && text.includes("/");
 }
 
 /** Reads `gateway/NAME` or `pod/NAME`, with kubectl's short names; throws a usage error. */
 export function parseTarget(text: string): Target {
   const [kindText = "", name = "", ...rest] = text.split("/");
-  const kind = kinds[kindText];
+  const kind = kindOf(kindText);
   if (kind !== undefined && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(name) && rest.length === 0) return { kind, name };
   throw new CommandError({
     message: `read the resource ${JSON.stringify(text)}: it is not of the form gateway/NAME or pod/NAME`,
     advice: ["name the Gateway whose proxy is meant, such as gateway/web"],
     exitCode: exitCodes.usage,
   });
+}
+
+/** In any case, as kubectl takes kinds. */
+function kindOf(text: string): Target["kind"] | undefined {
+  return kinds.get(text.toLowerCase());
 }
 
 /** As the user would type it. */

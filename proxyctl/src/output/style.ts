@@ -52,3 +52,11 @@ export function clip(text: string, width: number): string {
     return left > 0 ? part : left === 0 ? "…" : "";
   });
 }
+
+/** Exactly `width` columns of a longer text, with an ellipsis in its middle. */
+export function withoutMiddle(text: string, width: number): string {
+  const characters = Array.from(text);
+  if (characters.length <= width) return text;
+  const head = Math.floor((width - 1) / 2);
+  return `${characters.slice(0, head).join("")}…${characters.slice(characters.length - (width - 1 - head)).join("")}`;
+}

@@ -1,5 +1,5 @@
 /** Tables as kubectl prints them: upper-case heads, columns three spaces apart, nothing at the end of a line. */
-import { clip, visibleLength } from "./style.ts";
+import { clip, visibleLength, withoutMiddle } from "./style.ts";
 
 export interface Column<Row> {
   readonly head: string;
@@ -8,8 +8,11 @@ export interface Column<Row> {
   readonly align?: "left" | "right";
   /** Shown with `-o wide` only. */
   readonly isWide?: boolean;
-  /** What becomes of it where a screen is too narrow for all: the spare columns go, from the left, then names are cut. */
-  readonly whenNarrow?: "leftOut" | "cut";
+  /**
+   * What becomes of it where a screen is too narrow for all: the spare columns go, from the left; then the widest of the
+   * others become narrower: their cells lose their end or their middle, or go on in the next line.
+   */
+  readonly whenNarrow?: "leftOut" | "cut" | "squeeze" | "wrap";
 }
 
 const gap = "   ";
@@ -21,26 +24,62 @@ interface Filled<Row> {
   readonly width: number;
 }
 
-/** One line for the heads and one per row, each with its line end; as wide as it is, unless a screen's `width` is given. */
+export interface TableOptions<Row> {
+  /** Whether columns for `-o wide` are shown. */
+  readonly isWide?: boolean;
+  /** Columns of the screen; without it the table is as wide as it is. */
+  readonly width?: number;
+  /** What is to be said of a row and is too long for a column; each is a line of its own below it. */
+  readonly notes?: (row: Row) => readonly string[];
+}
+
+/** One line for the heads and one or more per row, each with its line end. */
 export function renderTable<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
-  { isWide = false, width = Number.POSITIVE_INFINITY }: { readonly isWide?: boolean; readonly width?: number } = {},
+  { isWide = false, width = Number.POSITIVE_INFINITY, notes = () => [] }: TableOptions<Row> = {},
 ): string {
   const shown = columns.filter((column) => isWide || column.isWide !== true);
   const filled = shown.map((column): Filled<Row> => {
     const cells = [column.head, ...rows.map((row) => printable(column.cell(row)))];
     return { column, cells, width: cells.reduce((widest, cell) => Math.max(widest, visibleLength(cell)), 0) };
   });
-  const fitting = cutTo(width, withoutSpare(width, filled));
-  const lines = Array.from({ length: rows.length + 1 }, (_, at) => fitting.map((each) => renderCell(each, at)));
-  return lines.map((cells) => `${cells.join(gap).trimEnd()}\n`).join("");
+  const fitting = narrowed(width, withoutSpare(width, filled));
+  return [undefined, ...rows]
+    .flatMap((row, at) => {
+      const below = row === undefined ? [] : notes(row).flatMap((note) => wrapText(`  ! ${printable(note)}`, width));
+      return [...renderRow(fitting, at), ...below];
+    })
+    .map((line) => `${line.trimEnd()}\n`)
+    .join("");
 }
 
-function renderCell<Row>({ column, cells, width }: Filled<Row>, at: number): string {
-  const text = clip(cells[at] ?? "", width);
+function renderRow<Row>(columns: readonly Filled<Row>[], at: number): readonly string[] {
+  const cells = columns.map(({ column, cells: all, width }) => {
+    const text = all[at] ?? "";
+    if (column.whenNarrow === "wrap") return wrapText(text, width);
+    return [column.whenNarrow === "squeeze" ? withoutMiddle(text, width) : clip(text, width)];
+  });
+  const height = Math.max(1, ...cells.map(({ length }) => length));
+  return Array.from({ length: height }, (_, line) =>
+    columns.map(({ column, width }, place) => pad(cells[place]?.[line] ?? "", width, column.align)).join(gap),
+  );
+}
+
+function pad(text: string, width: number, align: "left" | "right" = "left"): string {
   const fill = " ".repeat(Math.max(0, width - visibleLength(text)));
-  return column.align === "right" ? fill + text : text + fill;
+  return align === "right" ? fill + text : text + fill;
+}
+
+/** Lines of at most `width` columns, broken behind a space or a sign between names where there is one. */
+function wrapText(text: string, width: number): readonly string[] {
+  const characters = Array.from(text);
+  if (characters.length <= width) return [text];
+  const sign = characters.slice(0, width).findLastIndex((character) => " ,;|/.:-".includes(character));
+  // Not behind the indentation of a note.
+  const end = sign < 4 ? width : sign + 1;
+  const rest = characters.slice(end).join("").trimStart();
+  return [characters.slice(0, end).join(""), ...(rest === "" ? [] : wrapText(rest, width))];
 }
 
 /** By how much the columns are wider than the screen; 0 or less where they fit. */
@@ -54,16 +93,19 @@ function withoutSpare<Row>(width: number, columns: readonly Filled<Row>[]): read
   return withoutSpare(width, columns.toSpliced(spare, 1));
 }
 
-/** Cuts the widest first; no column becomes narrower than its head. */
-function cutTo<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
-  const cut = [...columns];
-  for (let over = excess(width, cut); over > 0; over--) {
-    const candidates = cut.filter((each) => each.column.whenNarrow === "cut" && each.width > each.column.head.length);
+/** The widest first; no column becomes narrower than its head. */
+function narrowed<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
+  const fitting = [...columns];
+  for (let over = excess(width, fitting); over > 0; over--) {
+    const candidates = fitting.filter(
+      ({ column, width: own }) =>
+        column.whenNarrow !== undefined && column.whenNarrow !== "leftOut" && own > column.head.length,
+    );
     const [widest] = candidates.toSorted((a, b) => b.width - a.width);
     if (widest === undefined) break;
-    cut[cut.indexOf(widest)] = { ...widest, width: widest.width - 1 };
+    fitting[fitting.indexOf(widest)] = { ...widest, width: widest.width - 1 };
   }
-  return cut;
+  return fitting;
 }
 
 /** Texts of clients and resources must not steer the terminal; styles of ours may. */

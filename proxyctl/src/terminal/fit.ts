@@ -1,4 +1,5 @@
 /** Text cut, filled or broken to a number of columns. Texts are plain: styles come after. */
+import { withoutMiddle } from "../output/style.ts";
 
 /** Exactly `width` columns; what is too long ends with an ellipsis. */
 export function fit(text: string, width: number): string {
@@ -6,6 +7,31 @@ export function fit(text: string, width: number): string {
   const characters = Array.from(text);
   if (characters.length > width) return `${characters.slice(0, width - 1).join("")}…`;
   return text + " ".repeat(width - characters.length);
+}
+
+/**
+ * At most `width` columns: the longest word loses its middle first, so that a long name or URL costs no other word.
+ * Names keep their ends, which tell them apart. May be longer where words are many and short.
+ */
+export function squeeze(text: string, width: number): string {
+  const words = text.split(" ");
+  for (;;) {
+    const over = Array.from(words.join(" ")).length - width;
+    if (over <= 0) break;
+    const [at, length] = longest(words);
+    // Below this a name is no name any more.
+    if (length <= shortestName) break;
+    words[at] = withoutMiddle(words[at] ?? "", Math.max(shortestName, length - over));
+  }
+  return words.join(" ");
+}
+
+const shortestName = 12;
+
+function longest(words: readonly string[]): readonly [at: number, length: number] {
+  const lengths = words.map((word) => Array.from(word).length);
+  const length = Math.max(...lengths);
+  return [lengths.indexOf(length), length];
 }
 
 /** Lines of at most `width` columns; continued ones keep the indentation of their line. */

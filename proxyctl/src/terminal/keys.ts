@@ -1,6 +1,16 @@
 /** Bytes of a terminal's keyboard as keys. */
 
-export type Key = "up" | "down" | "pageUp" | "pageDown" | "home" | "end" | "scrollUp" | "scrollDown" | "quit";
+export type Key =
+  | "up"
+  | "down"
+  | "pageUp"
+  | "pageDown"
+  | "home"
+  | "end"
+  | "scrollUp"
+  | "scrollDown"
+  | "quit"
+  | "interrupt";
 
 /** Escape sequences of xterm and of the Linux console (ECMA-48 cursor keys), and vi's letters. */
 const sequences: Readonly<Record<string, Key>> = {
@@ -26,9 +36,9 @@ const sequences: Readonly<Record<string, Key>> = {
   q: "quit",
   Q: "quit",
   "\u001b": "quit",
-  // Ctrl-C and Ctrl-D: a terminal in raw mode sends no signal.
-  "\u0003": "quit",
+  // Ctrl-D, then Ctrl-C.
   "\u0004": "quit",
+  "\u0003": "interrupt",
 };
 
 /** The keys in one read; what is unknown is skipped. A lone escape is a key, for a sequence comes in one piece. */

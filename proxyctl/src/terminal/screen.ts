@@ -19,7 +19,7 @@ export interface Screen {
 }
 
 export interface ScreenEvents {
-  readonly onKey: (key: Key) => void;
+  readonly onKey: (key: Exclude<Key, "interrupt">) => void;
   readonly onResize: () => void;
 }
 
@@ -36,7 +36,11 @@ export function isInteractive({ stdin, stdout, env }: Pick<Io, "stdin" | "stdout
 export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, events: ScreenEvents): Screen {
   let isOpen = true;
   const onData = (chunk: Buffer | string): void => {
-    for (const key of parseKeys(chunk.toString())) events.onKey(key);
+    for (const key of parseKeys(chunk.toString())) {
+      // A terminal in raw mode sends no signal.
+      if (key === "interrupt") process.emit("SIGINT");
+      else events.onKey(key);
+    }
   };
   function close(): void {
     if (!isOpen) return;

@@ -56,7 +56,7 @@ function wordsFor(message: TraceMessage): { readonly name: string; readonly summ
     case "policySelection":
       return { name: "Policies", summary: message.policies.map(({ policy }) => policy).join(", ") || "none apply" };
     case "policy":
-      return { name: message.kind === "localRateLimit" ? "Limit" : "Global limit", summary: policyWords(message) };
+      return { name: message.kind === "localRateLimit" ? "Limit" : "Global", summary: policyWords(message) };
     case "backendCallStart":
       return {
         name: "Call",
@@ -105,10 +105,11 @@ function policyWords({
     before === undefined || limit === undefined
       ? ""
       : `, ${counts ?? "units"} ${before} → ${after ?? before} of ${limit}`;
-  const forKey = key === undefined ? "" : ` for ${key.text}`;
   const decider = by === undefined || by === "none" ? "" : `, by ${by}`;
-  const shadow = mode === "Shadow" ? " (shadow)" : "";
-  return `${decision === "shadowDenied" ? "would be denied" : decision} by ${who}${forKey}${counted}${decider}${shadow}`;
+  // The key comes last: it is what a narrow screen can do without.
+  const rest = `${counted}${decider}${key === undefined ? "" : `, for ${key.text}`}`;
+  if (decision === "shadowDenied") return `would be denied by ${who}${rest}`;
+  return `${decision}${mode === "Shadow" ? " (shadow)" : ""} by ${who}${rest}`;
 }
 
 function usageWords({

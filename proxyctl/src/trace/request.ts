@@ -6,6 +6,8 @@ import { CommandError, exitCodes, textOf } from "../command-error.ts";
 /** What to send, and how. */
 export interface TraceRequest {
   readonly url: URL;
+  /** Where the URL says to connect to: its port, or that of its scheme. Undefined where it is a path alone. */
+  readonly port: number | undefined;
   readonly method: string;
   /** In the order to send, `host` first. */
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -34,7 +36,7 @@ interface RequestFlags {
   readonly cacert?: string;
 }
 
-const form = "http://HOST/PATH, with -X, -H, -d, --json, -k and --cacert as curl has them";
+const form = "http://HOST/PATH or /PATH, with -X, -H, -d, --json, -k and --cacert as curl has them";
 
 /** Adds curl's flags; those that change nothing here are taken so that a curl command can be pasted. */
 function requestCommand(): Command {
@@ -71,7 +73,7 @@ export async function parseRequest(
     throw usage(textOf(error).replace(/^error: /, ""));
   }
   const flags = command.opts<RequestFlags>();
-  const url = parseUrl(command.args[0] ?? "");
+  const { url, port } = parseUrl(command.args[0] ?? "");
   const body = await bodyOf(flags);
   const implied: readonly (readonly [string, string])[] = [
     ["host", url.host],
@@ -86,6 +88,7 @@ export async function parseRequest(
   const named = new Set(given.map(([name]) => name));
   return {
     url,
+    port,
     method: flags.request ?? (body === undefined ? "GET" : "POST"),
     headers: [...implied.filter(([name]) => !named.has(name)), ...given],
     body,
@@ -109,10 +112,16 @@ export function headerOf({ headers }: TraceRequest, name: string): string | unde
   return headers.find(([each]) => each === name)?.[1];
 }
 
-function parseUrl(text: string): URL {
-  const url = URL.parse(text.includes("://") ? text : `http://${text}`);
-  if (url !== null && (url.protocol === "http:" || url.protocol === "https:") && url.hostname !== "") return url;
-  throw usage(`${JSON.stringify(text)} is no http or https URL`);
+/** A path alone is asked of `localhost`, at whatever port there is. */
+function parseUrl(text: string): { readonly url: URL; readonly port: number | undefined } {
+  const isPath = text.startsWith("/");
+  const whole = isPath ? `http://localhost${text}` : text.includes("://") ? text : `http://${text}`;
+  const url = URL.canParse(whole) ? new URL(whole) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.hostname === "") {
+    throw usage(`${JSON.stringify(text)} is no http or https URL, and no path`);
+  }
+  if (isPath) return { url, port: undefined };
+  return { url, port: url.port !== "" ? Number(url.port) : url.protocol === "https:" ? 443 : 80 };
 }
 
 function parseHeader(text: string): readonly [string, string] {

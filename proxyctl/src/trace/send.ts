@@ -41,7 +41,8 @@ export async function sendRequest(
     return { status: answer.statusCode ?? 0, statusText: answer.statusMessage ?? "", bodyBytes };
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    throw new CommandError({ message: `${attempt}: ${textOf(error)}`, advice: adviceFor(error, url), cause: error });
+    const { found, advice } = faultOf(textOf(error), url);
+    throw new CommandError({ message: `${attempt}: ${found}`, advice, cause: error });
   }
 }
 
@@ -60,15 +61,22 @@ async function secure(connection: Duplex, { url, trust }: TraceRequest): Promise
   return tls;
 }
 
-function adviceFor(error: unknown, url: URL): readonly string[] {
-  const text = textOf(error);
-  if (/certificate|altnames|self-signed/i.test(text))
-    return [
+/** What went wrong, and what to do; OpenSSL's words are for those who know what it looks at. */
+function faultOf(text: string, { protocol }: URL): { readonly found: string; readonly advice: readonly string[] } {
+  const listeners = "see which listeners there are: proxyctl config all";
+  if (/certificate|altnames|self-signed/i.test(text)) {
+    const advice = [
       "name the authority that has issued it, behind --: --cacert FILE",
       "send it without looking at the certificate, behind --: -k",
     ];
-  if (/wrong version number|packet length/i.test(text)) return ["the listener speaks plain HTTP: use an http:// URL"];
-  if (url.protocol === "http:")
-    return ["see which listeners there are: proxyctl config all", "an HTTPS listener needs an https:// URL"];
-  return ["see which listeners there are: proxyctl config all"];
+    return { found: text, advice };
+  }
+  if (/wrong version number|packet length|unsupported protocol/i.test(text)) {
+    return {
+      found: "no TLS is spoken there",
+      advice: ["send it to a plain HTTP listener by an http:// URL", listeners],
+    };
+  }
+  if (protocol === "http:") return { found: text, advice: [listeners, "an HTTPS listener needs an https:// URL"] };
+  return { found: text, advice: [listeners] };
 }

@@ -1,4 +1,5 @@
 /** Where a trace goes: lines, JSON Lines, or a terminal that is taken over. */
+import { once } from "node:events";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Io } from "../io.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
@@ -53,7 +54,7 @@ export function renderAnswer({ status, statusText, bodyBytes }: Answer): string 
 /** Takes the terminal over until the user quits; `onQuit` is called when that happens before the end. */
 export function screenSink(io: Io, title: string, onQuit: () => void): TraceSink {
   const styles = stylesFor(io.stdout, io.env);
-  const quit = Promise.withResolvers<undefined>();
+  const quit = new AbortController();
   let state = emptyView(title);
   let hasEnded = false;
   const draw = (): void => screen.draw(renderTraceView(state, screen.size(), styles));
@@ -66,7 +67,7 @@ export function screenSink(io: Io, title: string, onQuit: () => void): TraceSink
         return;
       }
       if (!hasEnded) onQuit();
-      quit.resolve(undefined);
+      quit.abort();
     },
   });
   draw();
@@ -83,8 +84,13 @@ export function screenSink(io: Io, title: string, onQuit: () => void): TraceSink
       hasEnded = true;
       state = { ...state, status: `${state.events.length} events, complete` };
       draw();
-      await quit.promise;
+      await aborted(AbortSignal.any([quit.signal, io.signal]));
+      io.signal.throwIfAborted();
     },
     close: () => screen.close(),
   };
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return signal.aborted ? Promise.resolve() : once(signal, "abort");
 }

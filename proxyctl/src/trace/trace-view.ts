@@ -1,10 +1,10 @@
 /**
- * The trace on a terminal: the list of events at the left, the chosen one in full at the right. A state, what keys and
- * events do to it, and the lines that show it; nothing here touches a terminal.
+ * The trace on a terminal: the list of events, and the chosen one in full at its right, or below it where the screen is
+ * narrow. A state, what keys and events do to it, and the lines that show it; nothing here touches a terminal.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Styles } from "../output/style.ts";
-import { fit, wrap } from "../terminal/fit.ts";
+import { fit, squeeze, wrap } from "../terminal/fit.ts";
 import type { Key } from "../terminal/keys.ts";
 import type { Size } from "../terminal/screen.ts";
 import { describeEvent, detailOf, styleOf } from "./describe-event.ts";
@@ -35,8 +35,8 @@ export function withEvent(state: TraceViewState, event: TraceEvent): TraceViewSt
 }
 
 /** What a key does; `quit` is the caller's. */
-export function withKey(state: TraceViewState, key: Key, size: Size): TraceViewState {
-  const page = listRows(size);
+export function withKey(state: TraceViewState, key: Exclude<Key, "interrupt">, size: Size): TraceViewState {
+  const page = layoutOf(state, size).detail.rows;
   switch (key) {
     case "up":
       return choose(state, state.chosen - 1);
@@ -66,53 +66,80 @@ function choose(state: TraceViewState, wanted: number): TraceViewState {
 
 /** The detail never scrolls out of sight. */
 function bounded(scroll: number, state: TraceViewState, size: Size): number {
-  return Math.min(scroll, Math.max(0, detailLines(state, size).length - listRows(size)));
+  const { detail } = layoutOf(state, size);
+  return Math.min(scroll, Math.max(0, detailLines(state, detail.columns).length - detail.rows));
 }
 
-/** Rows between the title with its rule and the last line. */
-function listRows({ rows }: Size): number {
-  return Math.max(1, rows - 3);
+/** Where list and detail are shown. */
+interface Layout {
+  readonly isStacked: boolean;
+  readonly list: Size;
+  readonly detail: Size;
 }
 
-/** Columns of the list; a little more than half, for its lines are read first. */
-function listColumns({ columns }: Size): number {
-  return Math.max(20, Math.floor((columns * 11) / 20));
+/** From here on there is room for a detail at the side of a list whose rows are read whole. */
+const sideBySideColumns = 140;
+/** Of a detail at the side. */
+const leastDetailColumns = 40;
+/** Before what an event says: mark, time and name. */
+const prefixColumns = 20;
+
+function layoutOf({ events }: TraceViewState, { columns, rows }: Size): Layout {
+  if (columns < sideBySideColumns) {
+    // Title, two rules and the last line are neither.
+    const room = Math.max(2, rows - 4);
+    const listRows = Math.max(1, Math.min(Math.max(events.length, 3), Math.floor((room * 3) / 5)));
+    return {
+      isStacked: true,
+      list: { columns, rows: listRows },
+      detail: { columns, rows: Math.max(1, room - listRows) },
+    };
+  }
+  const body = Math.max(1, rows - 3);
+  const widest = Math.max(prefixColumns, ...events.map((event) => Array.from(renderEvent(event)).length));
+  const listColumns = Math.min(widest, columns - leastDetailColumns - 3);
+  return {
+    isStacked: false,
+    list: { columns: listColumns, rows: body },
+    detail: { columns: columns - listColumns - 3, rows: body },
+  };
 }
 
-function detailColumns(size: Size): number {
-  return Math.max(8, size.columns - listColumns(size) - 3);
-}
-
-function detailLines({ events, chosen }: TraceViewState, size: Size): readonly string[] {
+function detailLines({ events, chosen }: TraceViewState, columns: number): readonly string[] {
   const event = events[chosen];
-  return event === undefined ? [] : detailOf(event).flatMap((line) => wrap(line, detailColumns(size)));
+  return event === undefined ? [] : detailOf(event).flatMap((line) => wrap(line, columns));
 }
 
 const help = "↑↓ choose   PgUp PgDn scroll   q quit";
 
 /** The lines of a screen of this size, each exactly as wide as it. */
 export function renderTraceView(state: TraceViewState, size: Size, styles: Styles): readonly string[] {
-  const [left, rows] = [listColumns(size), listRows(size)];
-  const right = detailColumns(size);
-  const first = Math.max(0, Math.min(state.chosen - Math.floor(rows / 2), state.events.length - rows));
-  const details = detailLines(state, size);
-  const body = Array.from({ length: rows }, (_, row) => {
-    const at = first + row;
-    const detail = fit(details[state.scroll + row] ?? "", right);
-    return `${renderRow(state, at, left, styles)} ${styles.faint("│")} ${detail}`;
-  });
-  const rule = styles.faint(`${"─".repeat(left + 1)}┬${"─".repeat(Math.max(0, size.columns - left - 2))}`);
-  const foot = fit(`${help}   ${state.status}`, size.columns);
-  return [styles.strong(fit(state.title, size.columns)), rule, ...body, styles.faint(foot)];
+  const { isStacked, list, detail } = layoutOf(state, size);
+  const first = Math.max(0, Math.min(state.chosen - Math.floor(list.rows / 2), state.events.length - list.rows));
+  const rows = Array.from({ length: list.rows }, (_, row) => renderRow(state, first + row, list.columns, styles));
+  const lines = detailLines(state, detail.columns);
+  const details = Array.from({ length: detail.rows }, (_, row) => fit(lines[state.scroll + row] ?? "", detail.columns));
+  const title = styles.strong(fit(squeeze(state.title, size.columns), size.columns));
+  const foot = styles.faint(fit(`${help}   ${state.status}`, size.columns));
+  const rule = styles.faint("─".repeat(size.columns));
+  if (isStacked) return [title, rule, ...rows, rule, ...details, foot];
+  const head = styles.faint(`${"─".repeat(list.columns + 1)}┬${"─".repeat(Math.max(0, detail.columns + 1))}`);
+  const body = rows.map((row, at) => `${row} ${styles.faint("│")} ${details[at] ?? ""}`);
+  return [title, head, ...body, foot];
 }
 
 function renderRow(state: TraceViewState, at: number, width: number, styles: Styles): string {
   const event = state.events[at];
   if (event === undefined) return fit("", width);
-  const { time, name, summary } = describeEvent(event);
   const isChosen = at === state.chosen;
+  const text = renderEvent(event, width);
   // The mark is for terminals without colours.
-  const text = fit(`${isChosen ? ">" : " "}${time.padStart(9)} ${name.padEnd(12)} ${summary}`, width);
-  const styled = styleOf(event.severity, styles)(text);
+  const styled = styleOf(event.severity, styles)(fit(isChosen ? `>${text.slice(1)}` : text, width));
   return isChosen ? styles.chosen(styled) : styled;
+}
+
+/** As long as it is, or with long names shortened to `width` columns. */
+function renderEvent(event: TraceEvent, width = Number.POSITIVE_INFINITY): string {
+  const { time, name, summary } = describeEvent(event);
+  return ` ${time.padStart(9)} ${name.padEnd(8)} ${squeeze(summary, width - prefixColumns)}`;
 }

@@ -44,9 +44,9 @@ function compare(a: readonly string[], b: readonly string[]): number {
 
 export const backendColumns: readonly Column<BackendRow>[] = [
   { head: "TYPE", cell: ({ type }) => type },
-  { head: "NAME", cell: ({ name }) => name },
-  { head: "NAMESPACE", cell: ({ namespace }) => namespace },
-  { head: "ENDPOINT", cell: ({ endpoint }) => endpoint },
+  { head: "NAME", whenNarrow: "wrap", cell: ({ name }) => name },
+  { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ namespace }) => namespace },
+  { head: "ENDPOINT", whenNarrow: "wrap", cell: ({ endpoint }) => endpoint },
   { head: "HEALTH", cell: ({ state }) => (state?.health ?? 0).toFixed(2) },
   { head: "REQUESTS", cell: ({ state }) => String(state?.requests ?? 0) },
   { head: "LATENCY", cell: ({ state }) => renderLatency(state?.latencyMs) },

@@ -13,10 +13,15 @@ export function listenerRows({ binds }: Pick<ConfigDump, "binds">): readonly Lis
 }
 
 export const listenerColumns: readonly Column<ListenerRow>[] = [
-  { head: "LISTENER", cell: ({ listener }) => listener.key },
+  { head: "LISTENER", whenNarrow: "wrap", cell: ({ listener }) => listener.key },
   { head: "PROTOCOL", cell: ({ listener }) => listener.protocol },
-  { head: "ADDRESS", cell: ({ bind }) => bind.key },
-  { head: "HOSTNAME", cell: ({ listener }) => listener.hostname ?? "*" },
+  { head: "ADDRESS", whenNarrow: "wrap", cell: ({ bind }) => bind.key },
+  { head: "HOSTNAME", whenNarrow: "wrap", cell: ({ listener }) => listener.hostname ?? "*" },
   { head: "ROUTES", cell: ({ listener }) => String(listener.routes.length) },
-  { head: "STATUS", cell: ({ bind }) => (bind.isOpen ? "open" : `closed: ${bind.fault ?? "unknown"}`) },
+  { head: "STATUS", cell: ({ bind }) => (bind.isOpen ? "open" : "closed") },
 ];
+
+/** Why it is not open. */
+export function listenerNotes({ bind }: ListenerRow): readonly string[] {
+  return bind.isOpen ? [] : [bind.fault ?? "it is not open"];
+}

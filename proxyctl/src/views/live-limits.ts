@@ -18,17 +18,17 @@ interface CounterRow {
 }
 
 const counterColumns: readonly Column<CounterRow>[] = [
-  { head: "POLICY", whenNarrow: "cut", cell: ({ counter }) => `${counter.policy}#${counter.entry}` },
+  { head: "POLICY", whenNarrow: "squeeze", cell: ({ counter }) => `${counter.policy}#${counter.entry}` },
   { head: "TARGET", whenNarrow: "leftOut", cell: ({ counter }) => counter.target },
-  { head: "KEY", whenNarrow: "cut", cell: ({ counter }) => describeKey(counter.key) },
-  { head: "COUNTS", cell: ({ counter }) => describeCounted(counter) },
-  { head: "LIMIT", whenNarrow: "leftOut", align: "right", cell: ({ counter }) => String(counter.limit) },
+  { head: "KEY", whenNarrow: "squeeze", cell: ({ counter }) => describeKey(counter.key) },
+  { head: "COUNTS", whenNarrow: "cut", cell: ({ counter }) => describeCounted(counter) },
+  { head: "LIMIT", align: "right", cell: ({ counter }) => String(counter.limit) },
   { head: "USED", align: "right", cell: ({ counter }) => String(counter.used) },
   { head: "REMAINING", align: "right", cell: ({ counter }) => String(counter.remaining) },
   { head: "RESET", align: "right", cell: ({ counter }) => `${counter.resetSeconds}s` },
 ];
 
-const podColumn = { head: "POD", whenNarrow: "cut", cell: ({ from }: { readonly from: string }) => from } as const;
+const podColumn = { head: "POD", whenNarrow: "squeeze", cell: ({ from }: { readonly from: string }) => from } as const;
 
 /** As large as it takes, for whoever is not a terminal. */
 const unbounded = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
@@ -61,7 +61,7 @@ function renderCounters(proxies: readonly LiveLimits[], styles: Styles, width: n
 type ServiceRow = { readonly from: string; readonly service: RateLimitService };
 
 const serviceColumns: readonly Column<ServiceRow>[] = [
-  { head: "SERVICE", whenNarrow: "cut", cell: ({ service }) => service.service },
+  { head: "SERVICE", whenNarrow: "squeeze", cell: ({ service }) => service.service },
   { head: "BREAKER", cell: ({ service }) => describeBreaker(service) },
   { head: "SINCE", whenNarrow: "leftOut", cell: ({ service }) => service.since },
   ...(

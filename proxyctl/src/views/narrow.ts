@@ -13,9 +13,9 @@ export interface GatewayName {
  * `CommandError` when the dump knows no such Gateway.
  */
 export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigDump {
+  requireGateway(dump, gateway);
   const isOurs = (each: GatewayName): boolean => each.namespace === gateway.namespace && each.name === gateway.name;
   const listeners = dump.listeners.filter((listener) => isOurs(listener.gateway));
-  if (listeners.length === 0) throw unknownGateway(dump, gateway);
   const binds = dump.binds
     .map((bind) => ({ ...bind, listeners: bind.listeners.filter((listener) => isOurs(listener.gateway)) }))
     .filter((bind) => bind.listeners.length > 0);
@@ -28,6 +28,14 @@ export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigD
   ]);
   const backends = dump.backends.filter(({ key }) => used.has(key));
   return { ...dump, listeners, binds, routes, policies, backends };
+}
+
+/** Throws a `CommandError`, with the Gateways that there are, when the dump knows no such Gateway. */
+export function requireGateway(dump: ConfigDump, gateway: GatewayName): void {
+  const isServed = dump.listeners.some(
+    ({ gateway: each }) => each.namespace === gateway.namespace && each.name === gateway.name,
+  );
+  if (!isServed) throw unknownGateway(dump, gateway);
 }
 
 function concerns(route: DumpedRoute, { namespace, name }: GatewayName, listenerPrefix: string): boolean {

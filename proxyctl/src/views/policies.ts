@@ -19,11 +19,16 @@ export function policyRows(policies: readonly DumpedPolicy[]): readonly PolicyRo
 }
 
 export const policyColumns: readonly Column<PolicyRow>[] = [
-  { head: "NAME", cell: ({ policy }) => policy.name },
-  { head: "NAMESPACE", cell: ({ policy }) => policy.namespace },
-  { head: "TARGET", cell: ({ target }) => target?.target ?? none },
+  { head: "NAME", whenNarrow: "wrap", cell: ({ policy }) => policy.name },
+  { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ policy }) => policy.namespace },
+  { head: "TARGET", whenNarrow: "wrap", cell: ({ target }) => target?.target ?? none },
   { head: "ATTACHED", cell: ({ target }) => (target?.isAttached === true ? "True" : "False") },
-  { head: "STATUS", cell: ({ target }) => describeConditions(target?.conditions ?? [], "Valid") },
-  { head: "LIMITS", cell: ({ policy }) => describePolicy(policy).join("; ") || none },
+  { head: "STATUS", whenNarrow: "wrap", cell: ({ target }) => describeConditions(target?.conditions ?? [], "Valid") },
+  { head: "LIMITS", whenNarrow: "wrap", cell: ({ policy }) => describePolicy(policy).join("; ") || none },
   { head: "MESSAGE", isWide: true, cell: ({ target }) => messagesOf(target?.conditions ?? []).join("; ") || none },
 ];
+
+/** What is not as it should be at the target. */
+export function policyNotes({ target }: PolicyRow): readonly string[] {
+  return messagesOf(target?.conditions ?? []);
+}

@@ -2,7 +2,7 @@
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { Column } from "../output/table.ts";
 import { none } from "./backends.ts";
-import { describeConditions } from "./condition-words.ts";
+import { describeConditions, messagesOf } from "./condition-words.ts";
 import { describeReference } from "./limit-words.ts";
 
 export interface RouteRow {
@@ -19,14 +19,14 @@ export function routeRows(routes: readonly DumpedRoute[]): readonly RouteRow[] {
 }
 
 export const routeColumns: readonly Column<RouteRow>[] = [
-  { head: "NAME", cell: ({ route }) => route.name },
-  { head: "NAMESPACE", cell: ({ route }) => route.namespace },
-  { head: "RULE", cell: ({ rule }) => (rule === undefined ? none : ruleName(rule)) },
-  { head: "HOSTNAMES", cell: ({ route }) => hostnames(route) },
-  { head: "MATCHES", cell: ({ rule }) => orNone(rule?.matches.map(describeMatch), " | ") },
-  { head: "BACKENDS", cell: ({ rule }) => orNone(rule?.backendRefs.map(describeBackendRef), ",") },
-  { head: "LIMITS", cell: ({ rule }) => orNone(rule?.limits.map(describeReference), ",") },
-  { head: "STATUS", cell: ({ route }) => statusOf(route) },
+  { head: "NAME", whenNarrow: "wrap", cell: ({ route }) => route.name },
+  { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ route }) => route.namespace },
+  { head: "RULE", whenNarrow: "wrap", cell: ({ rule }) => (rule === undefined ? none : ruleName(rule)) },
+  { head: "HOSTNAMES", whenNarrow: "wrap", cell: ({ route }) => hostnames(route) },
+  { head: "MATCHES", whenNarrow: "wrap", cell: ({ rule }) => orNone(rule?.matches.map(describeMatch), " | ") },
+  { head: "BACKENDS", whenNarrow: "wrap", cell: ({ rule }) => orNone(rule?.backendRefs.map(shortBackendRef), ",") },
+  { head: "LIMITS", whenNarrow: "wrap", cell: ({ rule }) => orNone(rule?.limits.map(describeReference), ",") },
+  { head: "STATUS", whenNarrow: "wrap", cell: ({ route }) => statusOf(route) },
   { head: "LISTENERS", isWide: true, cell: ({ route }) => orNone(route.listeners, ",") },
   {
     head: "FILTERS",
@@ -38,6 +38,12 @@ export const routeColumns: readonly Column<RouteRow>[] = [
       ),
   },
 ];
+
+/** Why requests of a rule are answered with an error, or why the route is served nowhere. */
+export function routeNotes({ route, rule }: RouteRow): readonly string[] {
+  if (rule === undefined) return messagesOf(route.parents.flatMap(({ conditions }) => conditions));
+  return rule.backendRefs.flatMap(({ fault }) => (fault === undefined ? [] : [`500: ${fault}`]));
+}
 
 /** The last part of its key: its name, or its place from 0. */
 export function ruleName({ key }: DumpedRule): string {
@@ -64,8 +70,18 @@ function describePath({ kind, value }: DumpedRule["matches"][number]["path"]): s
 }
 
 /** The backend's key, with its weight where that is not 1, or the fault that stands in its place. */
-export function describeBackendRef({ backend, weight, fault }: DumpedRule["backendRefs"][number]): string {
-  const name = fault === undefined ? (backend ?? none) : `500 (${fault})`;
+export function describeBackendRef(ref: BackendRef): string {
+  return withWeight(ref, ref.fault === undefined ? (ref.backend ?? none) : `500 (${ref.fault})`);
+}
+
+/** The same where the fault is told elsewhere. */
+function shortBackendRef(ref: BackendRef): string {
+  return withWeight(ref, ref.fault === undefined ? (ref.backend ?? none) : "500");
+}
+
+type BackendRef = DumpedRule["backendRefs"][number];
+
+function withWeight({ weight }: BackendRef, name: string): string {
   return weight === 1 ? name : `${name} weight ${weight}`;
 }
 

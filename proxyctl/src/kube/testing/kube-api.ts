@@ -184,6 +184,7 @@ function podObject(pod: ScriptedPod): object {
     metadata: {
       name: pod.name,
       namespace: pod.namespace ?? "default",
+      labels: pod.gateway === undefined ? {} : { "gateway.networking.k8s.io/gateway-name": pod.gateway },
       ...(pod.isTerminating === true ? { deletionTimestamp: "2026-01-01T00:00:00Z" } : {}),
     },
     spec: { containers: [] },

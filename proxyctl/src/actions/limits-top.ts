@@ -1,57 +1,36 @@
-/** `proxyctl limits top`: live counters, redrawn on a terminal, once elsewhere. */
+/** What `proxyctl limits top` does: live counters, redrawn on a terminal, once elsewhere. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { type Command, InvalidArgumentError, Option } from "commander";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError } from "../command-error.ts";
+import type { PlainFormat } from "../commands/output-option.ts";
+import type { ReachOptions } from "../commands/reach-options.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { clip, stylesFor } from "../output/style.ts";
 import { fit } from "../terminal/fit.ts";
 import { isInteractive, openScreen } from "../terminal/screen.ts";
 import { type LiveLimits, renderLiveLimits } from "../views/live-limits.ts";
-import { addReachOptions, findAdmins, type ReachOptions } from "./reach-options.ts";
+import { findAdmins } from "./find-admins.ts";
 
-interface TopOptions extends ReachOptions {
-  readonly output: "table" | "json" | "yaml";
+export interface TopOptions extends ReachOptions {
+  readonly output: PlainFormat;
   readonly interval: number;
   readonly once?: true;
 }
 
-/** Adds `top`. */
-export function addLimitsTopCommand(limits: Command, io: Io): void {
-  addReachOptions(
-    limits
-      .command("top [resource]")
-      .description("Show the counters that are nearest to their limit, live on a terminal"),
-    { allPods: true },
-  )
-    .addOption(
-      new Option("--interval <seconds>", "how often to look, from 1 to 60").argParser(parseInterval).default(1),
-    )
-    .option("--once", "print one table, on a terminal too")
-    .addOption(
-      new Option("-o, --output <format>", "how to print it").choices(["table", "json", "yaml"]).default("table"),
-    )
-    .action(async (resource: string | undefined, options: TopOptions) => {
-      if (options.output === "table" && options.once !== true && isInteractive(io)) {
-        await watch(() => findAdmins(resource, options), options.interval * 1_000, io);
-        return;
-      }
-      const now = await readAll(await findAdmins(resource, options));
-      const [first] = now;
-      if (options.output === "table") io.stdout.write(renderLiveLimits(now, stylesFor(io.stdout, io.env)));
-      else if (now.length === 1) io.stdout.write(renderData(options.output, first?.limits));
-      else
-        io.stdout.write(
-          renderData(options.output, Object.fromEntries(now.map(({ from, limits: each }) => [from, each]))),
-        );
-    });
-}
-
-function parseInterval(text: string): number {
-  const seconds = Number(text);
-  if (seconds >= 1 && seconds <= 60) return seconds;
-  throw new InvalidArgumentError("It must be a number from 1 to 60.");
+export async function showTop(resource: string | undefined, options: TopOptions, io: Io): Promise<void> {
+  if (options.output === "table" && options.once !== true && isInteractive(io)) {
+    await watch(() => findAdmins(resource, options), options.interval * 1_000, io);
+    return;
+  }
+  const now = await readAll(await findAdmins(resource, options));
+  const [first] = now;
+  if (options.output === "table") io.stdout.write(renderLiveLimits(now, stylesFor(io.stdout, io.env)));
+  else if (now.length === 1) io.stdout.write(renderData(options.output, first?.limits));
+  else {
+    const byProxy = Object.fromEntries(now.map(({ from, limits }) => [from, limits]));
+    io.stdout.write(renderData(options.output, byProxy));
+  }
 }
 
 async function readAll(admins: readonly AdminClient[]): Promise<readonly LiveLimits[]> {
@@ -97,6 +76,8 @@ async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: nu
       // Whoever wants to quit does not wait for an answer.
       await Promise.race([look(), stopped]);
     }
+    // Ctrl-C is no plain end, as everywhere.
+    io.signal.throwIfAborted();
   } finally {
     screen.close();
   }

@@ -1,0 +1,161 @@
+/** What `proxyctl config …` does: a dump as tables, as a summary, or as it is. */
+import { readFile } from "node:fs/promises";
+import { text as readAll } from "node:stream/consumers";
+import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
+import { parseConfigDump } from "../admin/admin-client.ts";
+import type { ReachOptions } from "../commands/reach-options.ts";
+import { CommandError, textOf } from "../command-error.ts";
+import type { Io } from "../io.ts";
+import { type OutputFormat, renderData } from "../output/format.ts";
+import { type Styles, stylesFor } from "../output/style.ts";
+import { type Column, renderTable } from "../output/table.ts";
+import { backendColumns, backendRows } from "../views/backends.ts";
+import { listenerColumns, listenerNotes, listenerRows } from "../views/listeners.ts";
+import { narrowToGateway } from "../views/narrow.ts";
+import { policyColumns, policyNotes, policyRows } from "../views/policies.ts";
+import { routeColumns, routeNotes, routeRows } from "../views/routes.ts";
+import { summarize } from "../views/summary.ts";
+import { askedAdmins, gatewayNameOf, requireNoPod } from "./find-admins.ts";
+
+export interface ConfigOptions extends ReachOptions {
+  readonly output: OutputFormat;
+  readonly file?: string;
+}
+
+/** The configuration of one proxy. */
+interface Loaded {
+  /** Pod, address or file. */
+  readonly from: string;
+  readonly dump: ConfigDump;
+}
+
+/** How tables are printed. */
+interface Layout {
+  readonly isWide: boolean;
+  /** Columns of the terminal; undefined where there is none. */
+  readonly width: number | undefined;
+  readonly styles: Styles;
+}
+
+/** One way to look at a dump. */
+interface View {
+  readonly data: (dump: ConfigDump) => unknown;
+  readonly table: (dump: ConfigDump, layout: Layout) => string;
+}
+
+const parts = {
+  routes: {
+    data: ({ routes }) => routes,
+    table: ({ routes }, layout) => tableOrNone("routes", routeColumns, routeRows(routes), layout, routeNotes),
+  },
+  backends: {
+    data: ({ backends }) => backendRows(backends).map(({ state, ...row }) => ({ ...row, ...state })),
+    table: ({ backends }, layout) => tableOrNone("backends", backendColumns, backendRows(backends), layout),
+  },
+  policies: {
+    data: ({ policies }) => policies,
+    table: ({ policies }, layout) =>
+      tableOrNone("policies", policyColumns, policyRows(policies), layout, layout.isWide ? undefined : policyNotes),
+  },
+} as const satisfies Readonly<Record<string, View>>;
+
+const views = { all: { data: summarize, table: renderAll }, ...parts } as const satisfies Readonly<
+  Record<string, View>
+>;
+
+export type ViewName = keyof typeof views;
+
+export async function showConfig(
+  name: ViewName,
+  resource: string | undefined,
+  options: ConfigOptions,
+  io: Io,
+): Promise<void> {
+  const { isTTY, columns } = io.stdout;
+  const layout = {
+    isWide: options.output === "wide",
+    width: isTTY === true && options.output !== "wide" ? columns : undefined,
+    styles: stylesFor(io.stdout, io.env),
+  };
+  io.stdout.write(renderView(views[name], await load(resource, options, io), options.output, layout));
+}
+
+export async function printDump(resource: string | undefined, options: ReachOptions, io: Io): Promise<void> {
+  const [admin] = await askedAdmins(resource, options);
+  const text = await admin.configDumpText();
+  const gateway = gatewayNameOf(resource, options);
+  // The whole dump is printed whatever the name; one that the proxy does not serve is refused.
+  if (options.address !== undefined && gateway !== undefined) {
+    narrowToGateway(parseConfigDump(`read /config_dump of ${admin.reach.name}`, text), gateway);
+  }
+  io.stdout.write(text);
+}
+
+async function load(resource: string | undefined, options: ConfigOptions, io: Io): Promise<readonly Loaded[]> {
+  const gateway = gatewayNameOf(resource, options);
+  const narrow = (dump: ConfigDump): ConfigDump => (gateway === undefined ? dump : narrowToGateway(dump, gateway));
+  if (options.file !== undefined) {
+    requireNoPod(resource, "--file");
+    const dump = parseConfigDump(`read the dump ${options.file}`, await readFileOrStdin(options.file, io));
+    return [{ from: options.file, dump: narrow(dump) }];
+  }
+  const admins = await askedAdmins(resource, options);
+  const loaded = admins.map(async (admin) => ({ from: admin.reach.label, dump: await admin.configDump() }));
+  // A pod serves the Gateway that it was found by; a proxy at an address may serve several.
+  const isShared = options.address !== undefined;
+  return (await Promise.all(loaded)).map(({ from, dump }) => ({ from, dump: isShared ? narrow(dump) : dump }));
+}
+
+async function readFileOrStdin(file: string, io: Io): Promise<string> {
+  if (file === "-") return await readAll(io.stdin);
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new CommandError({
+      message: `read ${file}: ${textOf(error)}`,
+      advice: ["save a dump with: proxyctl config dump gateway/NAME > FILE"],
+      cause: error,
+    });
+  }
+}
+
+function renderView(view: View, loaded: readonly Loaded[], output: OutputFormat, layout: Layout): string {
+  const [first] = loaded;
+  if (first === undefined) return "";
+  if (output === "json" || output === "yaml") {
+    if (loaded.length === 1) return renderData(output, view.data(first.dump));
+    return renderData(output, Object.fromEntries(loaded.map(({ from, dump }) => [from, view.data(dump)])));
+  }
+  if (loaded.length === 1) return view.table(first.dump, layout);
+  return loaded.map(({ from, dump }) => `==> ${from} <==\n${view.table(dump, layout)}`).join("\n");
+}
+
+function tableOrNone<Row>(
+  what: string,
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  { isWide, width }: Layout,
+  notes?: (row: Row) => readonly string[],
+): string {
+  if (rows.length === 0) return `No ${what} are loaded.\n`;
+  return renderTable(columns, rows, { isWide, ...(width !== undefined && { width }), ...(notes && { notes }) });
+}
+
+/** From what a request meets first to what it meets last. */
+function renderAll(dump: ConfigDump, layout: Layout): string {
+  const sections = [
+    ["Listeners", tableOrNone("listeners", listenerColumns, listenerRows(dump), layout, listenerNotes)],
+    ["Routes", parts.routes.table(dump, layout)],
+    ["Backends", parts.backends.table(dump, layout)],
+    ["Policies", parts.policies.table(dump, layout)],
+  ];
+  const problems = dump.config.problems.map((problem) => `  ${renderDumpedProblem(problem)}\n`).join("");
+  if (problems !== "") sections.push(["Problems", problems]);
+  return sections.map(([title = "", text = ""]) => `${layout.styles.strong(title)}\n${text}`).join("\n");
+}
+
+function renderDumpedProblem({ message, resource, path, location }: ConfigDump["config"]["problems"][number]): string {
+  const place = location === undefined ? undefined : `${location.file}:${location.line}:${location.column}`;
+  const head = [place, resource, path].filter((part) => part !== undefined);
+  return head.length === 0 ? message : `${head.join(" ")}: ${message}`;
+}

@@ -1,0 +1,157 @@
+/** What `proxyctl doctor` does: from the kubeconfig to the counters, what is well and what is not, each with what to do. */
+import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
+import { AdminClient } from "../admin/admin-client.ts";
+import type { Reach } from "../admin/reach.ts";
+import { CommandError, exitCodes } from "../command-error.ts";
+import type { PlainFormat } from "../commands/output-option.ts";
+import type { ReachOptions } from "../commands/reach-options.ts";
+import type { Io } from "../io.ts";
+import { renderData } from "../output/format.ts";
+import { type Styles, stylesFor } from "../output/style.ts";
+import { withoutControls } from "../output/table.ts";
+import { examineDump, examineLimits, type Finding } from "../views/health.ts";
+import { type GatewayName, narrowToGateway } from "../views/narrow.ts";
+import { clientVersion } from "../version.ts";
+import { addressReach, gatewayNameOf, parseTargetOption, requireAddressTarget, withToken } from "./find-admins.ts";
+
+export interface DoctorOptions extends ReachOptions {
+  readonly output: PlainFormat;
+}
+
+/** Takes findings as they are made, and what a check gives or `undefined` after a failure. */
+type Check = <T>(
+  name: string,
+  examine: () => Promise<{ readonly value: T; readonly found: string }>,
+) => Promise<T | undefined>;
+
+export async function examineAll(resource: string | undefined, options: DoctorOptions, io: Io): Promise<void> {
+  if (options.address !== undefined) requireAddressTarget(resource, options);
+  const styles = stylesFor(io.stdout, io.env);
+  const findings: Finding[] = [];
+  const tell = (finding: Finding): void => {
+    findings.push(finding);
+    // A line as soon as it is known: some checks wait for a network.
+    if (options.output === "table") io.stdout.write(renderFinding(finding, styles));
+  };
+  await examine(resource, options, io, tell);
+  if (options.output !== "table") io.stdout.write(renderData(options.output, findings));
+  if (findings.some(({ level }) => level === "fail")) io.setExitCode(exitCodes.no);
+}
+
+async function examine(
+  resource: string | undefined,
+  options: DoctorOptions,
+  io: Io,
+  tell: (finding: Finding) => void,
+): Promise<void> {
+  const check: Check = async (name, attempt) => {
+    try {
+      const { value, found } = await attempt();
+      tell({ level: "ok", check: name, found });
+      return value;
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      tell({ level: "fail", check: name, found: error.message, advice: error.advice.join("; ") });
+      return undefined;
+    }
+  };
+  const { address } = options;
+  const reach = address === undefined ? await examineCluster(resource, options, check) : addressReach(address, options);
+  if (reach === undefined) return;
+  // A pod serves the Gateway that it was found by; a proxy at an address may serve several.
+  const gateway = address === undefined ? undefined : gatewayNameOf(resource, options);
+  await examineProxy({ admin: new AdminClient(reach), gateway }, io, check, tell);
+}
+
+/** Down to a pod; undefined where the way ends. */
+async function examineCluster(
+  resource: string | undefined,
+  options: DoctorOptions,
+  check: Check,
+): Promise<Reach | undefined> {
+  const { openCluster } = await import("../kube/cluster.ts");
+  const { podReach } = await import("../kube/pod-reach.ts");
+  const { resolvePods } = await import("../kube/resolve-pods.ts");
+  const cluster = await check("kubeconfig", () => {
+    const value = openCluster(options);
+    return Promise.resolve({ value, found: `context ${value.context}, ${value.server}, namespace ${value.namespace}` });
+  });
+  if (cluster === undefined) return undefined;
+  const version = await check("API server", async () => {
+    const value = await cluster.serverVersion();
+    return { value, found: value };
+  });
+  if (version === undefined) return undefined;
+  const reach = await check("proxy pods", async () => {
+    const target = parseTargetOption(resource);
+    const [first, ...others] = await resolvePods(cluster, {
+      ...(target === undefined ? {} : { target }),
+      ...(options.pod === undefined ? {} : { pod: options.pod }),
+      all: true,
+    });
+    if (first === undefined) throw new Error("no pod was found, and nobody said so");
+    const found = `${others.length + 1} ready; asking ${first.name}`;
+    return { value: withToken(podReach(cluster, first, options.adminPort), options), found };
+  });
+  if (reach === undefined) return undefined;
+  const gateway = gatewayNameOf(resource, options);
+  await check("Gateway", async () => {
+    const all = await cluster.listGateways();
+    const ours = all.filter(({ name }) => gateway === undefined || name === gateway.name);
+    const unmet = ours.flatMap(({ name, conditions }) =>
+      conditions
+        .filter(({ status }) => status !== "True")
+        .map(({ type, reason, message }) => `${name}: ${type} is not True (${reason}): ${message}`),
+    );
+    const [first] = unmet;
+    if (first !== undefined)
+      throw new CommandError({ message: first, advice: ["check that the controller of its class runs"] });
+    return { value: ours, found: ours.map(({ namespace, name }) => `${namespace}/${name}`).join(", ") || "none" };
+  });
+  return reach;
+}
+
+async function examineProxy(
+  { admin, gateway }: { readonly admin: AdminClient; readonly gateway: GatewayName | undefined },
+  io: Io,
+  check: Check,
+  tell: (finding: Finding) => void,
+): Promise<void> {
+  const whole = await check("admin server", async () => {
+    const value = await admin.configDump();
+    return { value, found: `answers at ${admin.reach.name}` };
+  });
+  if (whole === undefined) return;
+  let dump: ConfigDump | undefined = whole;
+  if (gateway !== undefined) {
+    dump = await check("Gateway", () => {
+      const value = narrowToGateway(whole, gateway);
+      return Promise.resolve({ value, found: `${gateway.namespace}/${gateway.name}` });
+    });
+  }
+  if (dump === undefined) return;
+  tell(compareVersions(clientVersion, dump.version.version));
+  for (const finding of examineDump(dump, io.clock.nowMs())) tell(finding);
+  const limits = await check("limits", async () => {
+    const value = await admin.limits();
+    return { value, found: `read at ${value.at}` };
+  });
+  if (limits !== undefined) for (const finding of examineLimits(limits)) tell(finding);
+}
+
+function compareVersions(client: string, server: string): Finding {
+  const check = "versions";
+  if (client === server) return { level: "ok", check, found: `proxy and proxyctl are ${client}` };
+  return {
+    level: "warn",
+    check,
+    found: `the proxy is ${server}, proxyctl is ${client}`,
+    advice: "update the older one",
+  };
+}
+
+function renderFinding({ level, check, found, advice }: Finding, styles: Styles): string {
+  const style = level === "ok" ? styles.good : level === "warn" ? styles.warning : styles.bad;
+  const line = `${style(level.padEnd(4))}   ${check.padEnd(19)}   ${withoutControls(found)}\n`;
+  return advice === undefined ? line : `${line}${" ".repeat(29)}${styles.faint(`→ ${withoutControls(advice)}`)}\n`;
+}

@@ -1,0 +1,102 @@
+/** From the flags of a command to the admin servers that it asks. Loads the Kubernetes client only where it is needed. */
+import { readFileSync } from "node:fs";
+import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { AdminClient } from "../admin/admin-client.ts";
+import { directReach, type Reach, socketReach } from "../admin/reach.ts";
+import type { ReachOptions } from "../commands/reach-options.ts";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
+import { parseTarget, type Target } from "../kube/target.ts";
+import { type GatewayName, requireGateway } from "../views/narrow.ts";
+
+type Admins = readonly [AdminClient, ...AdminClient[]];
+
+/** The admin servers that were meant; a Gateway that is named is one that they serve. */
+export async function findAdmins(resource: string | undefined, options: ReachOptions): Promise<Admins> {
+  const admins = await askedAdmins(resource, options);
+  const gateway = gatewayNameOf(resource, options);
+  // In a cluster the name has led to the pods. An address says nothing of what is served there.
+  if (options.address !== undefined && gateway !== undefined) requireGateway(await admins[0].configDump(), gateway);
+  return admins;
+}
+
+/** The same, for a caller that looks for the Gateway itself, in a dump that it reads anyway. */
+export async function askedAdmins(resource: string | undefined, options: ReachOptions): Promise<Admins> {
+  const [first, ...others] = (await findReaches(resource, options)).map((reach) => new AdminClient(reach));
+  if (first === undefined) throw new Error("no proxy was found, and nobody said so");
+  return [first, ...others];
+}
+
+async function findReaches(resource: string | undefined, options: ReachOptions): Promise<readonly Reach[]> {
+  const target = parseTargetOption(resource);
+  if (options.address !== undefined) {
+    requireAddressTarget(resource, options);
+    return [addressReach(options.address, options)];
+  }
+  const { openCluster } = await import("../kube/cluster.ts");
+  const { podReach } = await import("../kube/pod-reach.ts");
+  const { resolvePods } = await import("../kube/resolve-pods.ts");
+  const cluster = openCluster(options);
+  const pods = await resolvePods(cluster, {
+    ...(target === undefined ? {} : { target }),
+    ...(options.pod === undefined ? {} : { pod: options.pod }),
+    all: options.allPods === true,
+  });
+  return pods.map((pod) => withToken(podReach(cluster, pod, options.adminPort), options));
+}
+
+/** The admin server at `--address`. */
+export function addressReach(address: SocketAddress | UnixAddress, options: ReachOptions): Reach {
+  const reach = "path" in address ? socketReach(address.path) : directReach(address.host, address.port);
+  return withToken(reach, options);
+}
+
+/** The same reach, with the token that the options name, a file before the rest. */
+export function withToken(reach: Reach, { adminToken, adminTokenFile }: ReachOptions): Reach {
+  const token = adminTokenFile === undefined ? adminToken : readToken(adminTokenFile);
+  return token === undefined ? reach : { ...reach, adminToken: token };
+}
+
+function readToken(file: string): string {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch (error) {
+    throw new CommandError({
+      message: `read the token in ${file}: ${textOf(error)}`,
+      advice: ["name the file that the proxy's --admin-token-file names, or a copy"],
+      exitCode: exitCodes.usage,
+      cause: error,
+    });
+  }
+}
+
+/** A resource that may be left out. */
+export function parseTargetOption(resource: string | undefined): Target | undefined {
+  return resource === undefined ? undefined : parseTarget(resource);
+}
+
+/** The Gateway of a `gateway/NAME`, in the namespace that is meant where there is no cluster to say. */
+export function gatewayNameOf(resource: string | undefined, { namespace }: ReachOptions): GatewayName | undefined {
+  const target = parseTargetOption(resource);
+  return target?.kind === "gateway" ? { namespace: namespace ?? "default", name: target.name } : undefined;
+}
+
+/** Refuses what would change nothing beside `--address`: whoever types it expects that it does. */
+export function requireAddressTarget(resource: string | undefined, { namespace }: ReachOptions): void {
+  requireNoPod(resource, "--address");
+  if (namespace === undefined || resource !== undefined) return;
+  throw new CommandError({
+    message: "--namespace is the namespace of a Gateway, and none is named",
+    advice: [`name it: gateway/NAME --namespace ${namespace}`],
+    exitCode: exitCodes.usage,
+  });
+}
+
+/** Refuses `pod/NAME` beside a flag that leads to something else than a pod. */
+export function requireNoPod(resource: string | undefined, flag: "--address" | "--file"): void {
+  if (parseTargetOption(resource)?.kind !== "pod") return;
+  throw new CommandError({
+    message: `${resource ?? ""} cannot be asked with ${flag}`,
+    advice: [`leave out ${flag}, or the pod`],
+    exitCode: exitCodes.usage,
+  });
+}

@@ -1,0 +1,121 @@
+/** What `proxyctl limits test` does: a log, or a made-up load, goes through the limits of a file, on a clock of its own. */
+import { readFile } from "node:fs/promises";
+import { text as readAll } from "node:stream/consumers";
+import { LimitReplay } from "@gatewayproxy/proxy/app/limit-replay";
+import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
+import { renderProblem } from "@gatewayproxy/runtime/problem";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
+import type { PlainFormat } from "../commands/output-option.ts";
+import type { Io } from "../io.ts";
+import { renderData } from "../output/format.ts";
+import { renderTable } from "../output/table.ts";
+import { parseAccessLog } from "../replay/access-log.ts";
+import { replayServices } from "../replay/replay-services.ts";
+import { type ReplayedLimit, type ReplayedRequest, type ReplayOutcome, replayRequests } from "../replay/replay.ts";
+import { syntheticRequests } from "../replay/synthetic.ts";
+import { describeReplay, replayColumns, replayData } from "../views/replay.ts";
+import { readManifests } from "./manifest-files.ts";
+import { readServiceFiles } from "./service-files.ts";
+
+export interface TestOptions {
+  readonly file: readonly string[];
+  readonly ratelimitConfig: readonly string[];
+  readonly log?: string;
+  readonly rate?: number;
+  readonly duration: number;
+  readonly tokens?: number;
+  readonly url: URL;
+  readonly method: string;
+  readonly header: readonly string[];
+  readonly output: PlainFormat;
+  readonly failOnDeny?: true;
+}
+
+export async function testLimits(options: TestOptions, io: Io): Promise<void> {
+  const requests = await requestsOf(options, io);
+  const services = replayServices(await readServiceFiles(options.ratelimitConfig, io));
+  const replay = LimitReplay.open((await readManifests(options.file, io)).files, requests, services);
+  if (!replay.ok) {
+    throw new CommandError({
+      message: `read the manifests: ${replay.problems.map(renderProblem).join("\n  ")}`,
+      advice: ["see all of it with: proxyctl validate -f PATH"],
+    });
+  }
+  for (const problem of replay.value.problems) io.stderr.write(`note: ${renderProblem(problem)}\n`);
+  for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${whyLeftOut(limit)}\n`);
+  const outcome = replayRequests(replay.value, requests);
+  for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
+  if (options.output === "table") {
+    io.stdout.write(`${renderTable(replayColumns, outcome.entries)}\n${describeReplay(outcome)}\n`);
+  } else io.stdout.write(renderData(options.output, replayData(outcome)));
+  if (options.failOnDeny === true && outcome.denied > 0) io.setExitCode(exitCodes.no);
+}
+
+async function requestsOf(options: TestOptions, io: Io): Promise<readonly ReplayedRequest[]> {
+  const { log, rate, url, method, header, tokens } = options;
+  if (rate !== undefined) {
+    const rawHeaders = header.flatMap(parseHeader);
+    return syntheticRequests({ perSecond: rate, durationMs: options.duration, tokens, url, method, rawHeaders });
+  }
+  if (log === undefined) {
+    throw new CommandError({
+      message: "there is nothing to test with",
+      advice: ["name an access log with --log FILE, or make up a load with --rate 20/s"],
+      exitCode: exitCodes.usage,
+    });
+  }
+  const { requests, skipped } = parseAccessLog(await readLog(log, io));
+  if (skipped > 0) io.stderr.write(`note: ${skipped} lines of ${log} are no requests and were skipped\n`);
+  return requests;
+}
+
+async function readLog(log: string, io: Io): Promise<string> {
+  if (log === "-") return await readAll(io.stdin);
+  try {
+    return await readFile(log, "utf8");
+  } catch (error) {
+    throw new CommandError({
+      message: `read the log ${log}: ${textOf(error)}`,
+      advice: ["the proxy writes it on standard output, one JSON object a line"],
+      cause: error,
+    });
+  }
+}
+
+/** What a reader must know to trust the figures. */
+function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): readonly string[] {
+  const needsHeaders = outcome.entries.some(({ entry }) => expressionsOf(entry).includes("request.headers"));
+  const hasHeaders = requests.some(({ view }) =>
+    view.rawHeaders.some((name, at) => at % 2 === 0 && name !== "user-agent" && name !== "host"),
+  );
+  return [
+    outcome.estimated > 0
+      ? `${outcome.estimated} requests had been refused when they were logged; they cost what the others did on average`
+      : undefined,
+    needsHeaders && !hasHeaders
+      ? "an expression reads request.headers, which these requests do not have: all share one counter of such a key, and such a descriptor is left out"
+      : undefined,
+    outcome.entries.length === 0 ? "no limit applies to any rule" : undefined,
+  ].filter((note) => note !== undefined);
+}
+
+function expressionsOf({ kind, limit }: ReplayedLimit): string {
+  if (kind === "local") return limit.key ?? "";
+  return limit.descriptors.flatMap(({ entries }) => entries.map(({ expression }) => expression)).join(" ");
+}
+
+function whyLeftOut({ policy, domain, hitsMode }: GlobalLimit): string {
+  const left = `the global limit of ${policy} is left out`;
+  if (hitsMode === "Kuadrant") return `${left}: with hitsMode Kuadrant its limits are Limitador's`;
+  return `${left}: name the limits of domain ${JSON.stringify(domain)} with --ratelimit-config`;
+}
+
+function parseHeader(text: string): readonly [string, string] {
+  const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(text) ?? [];
+  if (name !== undefined && value !== undefined) return [name, value];
+  throw new CommandError({
+    message: `the header ${JSON.stringify(text)} is not of the form NAME: VALUE`,
+    advice: ["write it as for curl: -H 'x-user: ada'"],
+    exitCode: exitCodes.usage,
+  });
+}

@@ -1,0 +1,160 @@
+/** What `proxyctl trace` does: it shows what a proxy does with a request, step by step. */
+import { randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
+import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
+import type { AdminClient } from "../admin/admin-client.ts";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
+import type { ReachOptions } from "../commands/reach-options.ts";
+import type { Io } from "../io.ts";
+import { isInteractive } from "../terminal/screen.ts";
+import { followTrace } from "../trace/follow.ts";
+import { readSavedTrace } from "../trace/read-trace.ts";
+import { parseRequest, type TraceRequest } from "../trace/request.ts";
+import { lineSink, rawSink, screenSink, type TraceSink } from "../trace/sinks.ts";
+import { clientVersion } from "../version.ts";
+import { narrowToGateway } from "../views/narrow.ts";
+import { findAdmins, gatewayNameOf } from "./find-admins.ts";
+
+export interface TraceOptions extends ReachOptions {
+  readonly port?: number;
+  readonly expression?: string;
+  readonly raw?: true;
+  readonly plain?: true;
+  readonly file?: string;
+}
+
+/** @param requestArgs what stands behind `--`. */
+export async function trace(
+  resource: string | undefined,
+  options: TraceOptions,
+  requestArgs: readonly string[] | undefined,
+  io: Io,
+): Promise<void> {
+  if (options.file === undefined) await traceLive(resource, options, requestArgs, io);
+  else if (resource === undefined && requestArgs === undefined) await showSaved(options.file, options, io);
+  else {
+    throw new CommandError({
+      message: "--file shows a trace that is saved, and a proxy or a request is named",
+      advice: ["leave out one of them"],
+      exitCode: exitCodes.usage,
+    });
+  }
+}
+
+async function traceLive(
+  resource: string | undefined,
+  options: TraceOptions,
+  requestArgs: readonly string[] | undefined,
+  io: Io,
+): Promise<void> {
+  const given = await givenRequest(options, requestArgs);
+  const [admin] = await findAdmins(resource, options);
+  const own = given === undefined ? undefined : await addressed(given, resource, options, admin);
+  const { name } = admin.reach;
+  const stop = new AbortController();
+  const what = own === undefined ? "the next request" : `${own.request.method} ${own.request.url.href}`;
+  const sink = withExitCode(
+    sinkFor(options, io, `${resource ?? name}   ${what}`, () => stop.abort()),
+    io,
+  );
+  if (own === undefined) io.stderr.write(`watching ${name} for ${what}\n`);
+  try {
+    await followTrace({
+      admin,
+      sink,
+      clock: io.clock,
+      expression: options.expression,
+      signal: AbortSignal.any([io.signal, stop.signal]),
+      ...(own === undefined ? {} : { own }),
+    });
+    await sink.end();
+  } catch (error) {
+    // The user has quit before the end, which is no fault.
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    sink.close();
+  }
+}
+
+/** Tells that the answer is no when a limit has denied the request. */
+function withExitCode(sink: TraceSink, { setExitCode }: Io): TraceSink {
+  return {
+    ...sink,
+    event(event, text) {
+      if (event.message.type === "policy" && event.message.decision === "denied") setExitCode(exitCodes.no);
+      sink.event(event, text);
+    },
+  };
+}
+
+async function givenRequest(
+  { port }: TraceOptions,
+  args: readonly string[] | undefined,
+): Promise<TraceRequest | undefined> {
+  if (args !== undefined && args.length > 0) {
+    return await parseRequest(args, { userAgent: `proxyctl/${clientVersion}`, requestId: randomUUID() });
+  }
+  if (port === undefined) return undefined;
+  throw new CommandError({
+    message: "--port says where a request goes, and there is none",
+    advice: ["write it behind --, as in: proxyctl trace gateway/web --port 8080 -- http://HOST/PATH"],
+    exitCode: exitCodes.usage,
+  });
+}
+
+/** The request with the port that it goes to; where nobody names one, that of the only listener for plain HTTP. */
+async function addressed(
+  request: TraceRequest,
+  resource: string | undefined,
+  options: TraceOptions,
+  admin: AdminClient,
+): Promise<{ readonly request: TraceRequest; readonly port: number }> {
+  const named = options.port ?? request.port;
+  if (named !== undefined) return { request, port: named };
+  const gateway = gatewayNameOf(resource, options);
+  const whole = await admin.configDump();
+  const { binds } = gateway === undefined || options.address === undefined ? whole : narrowToGateway(whole, gateway);
+  const plain = binds.filter(({ isOpen, listeners }) => isOpen && listeners.some(isPlain));
+  const [first, ...others] = plain;
+  if (first !== undefined && others.length === 0) return { request, port: first.port };
+  const found = first === undefined ? "none" : plain.map(({ port }) => port).join(", ");
+  throw new CommandError({
+    message: `send ${request.url.pathname}: it needs a port, and those of open listeners for plain HTTP are ${found}`,
+    advice: ["name one: --port PORT", "or write the whole URL: http://HOST:PORT/PATH"],
+    exitCode: exitCodes.usage,
+  });
+}
+
+function isPlain({ protocol }: ConfigDump["binds"][number]["listeners"][number]): boolean {
+  return protocol === "HTTP";
+}
+
+function sinkFor(options: TraceOptions, io: Io, title: string, onQuit: () => void): TraceSink {
+  if (options.raw === true) return rawSink(io);
+  return options.plain !== true && isInteractive(io) ? screenSink(io, title, onQuit) : lineSink(io);
+}
+
+async function showSaved(file: string, options: TraceOptions, io: Io): Promise<void> {
+  const isStdin = file === "-";
+  // Standard input is the keyboard's only where the trace does not come by it.
+  const shown = isStdin && options.raw !== true ? { ...options, plain: true as const } : options;
+  const sink = withExitCode(
+    sinkFor(shown, io, file, () => undefined),
+    io,
+  );
+  try {
+    for await (const item of readSavedTrace(isStdin ? io.stdin : createReadStream(file))) {
+      if (item.kind === "event") sink.event(item.event, item.text);
+    }
+    await sink.end();
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError({
+      message: `read the trace ${file}: ${textOf(error)}`,
+      advice: ["save one with: proxyctl trace --raw … > FILE"],
+      cause: error,
+    });
+  } finally {
+    sink.close();
+  }
+}

@@ -1,0 +1,47 @@
+/** What `proxyctl version` does. */
+import { CommandError, exitCodes } from "../command-error.ts";
+import type { PlainFormat } from "../commands/output-option.ts";
+import type { ReachOptions } from "../commands/reach-options.ts";
+import type { Io } from "../io.ts";
+import { renderData } from "../output/format.ts";
+import { clientVersion } from "../version.ts";
+import { findAdmins } from "./find-admins.ts";
+
+export interface VersionOptions extends ReachOptions {
+  readonly client?: true;
+  readonly output: PlainFormat;
+}
+
+/** That of proxyctl is printed also where no proxy can be asked. */
+export async function printVersions(resource: string | undefined, options: VersionOptions, io: Io): Promise<void> {
+  if (options.client === true && resource !== undefined) {
+    throw new CommandError({
+      message: `--client asks nobody, and ${resource} is named`,
+      advice: ["leave out one of them"],
+      exitCode: exitCodes.usage,
+    });
+  }
+  const client = { version: clientVersion, node: process.versions.node };
+  const asked = options.client === true ? [] : await readServers(resource, options).catch(asFailure);
+  const servers = asked instanceof CommandError ? [] : asked;
+  if (options.output === "table") {
+    io.stdout.write(`client   ${client.version}   node ${client.node}\n`);
+    for (const { from, version, node, platform } of servers) {
+      io.stdout.write(`server   ${version}   node ${node}, ${platform}   ${from}\n`);
+    }
+  } else io.stdout.write(renderData(options.output, { client, ...(servers.length === 0 ? {} : { servers }) }));
+  if (asked instanceof CommandError) throw asked;
+}
+
+/** Who cannot be asked; a command line that is wrong ends the command at once. */
+function asFailure(error: unknown): CommandError {
+  if (error instanceof CommandError && error.exitCode !== exitCodes.usage) return error;
+  throw error;
+}
+
+async function readServers(resource: string | undefined, options: VersionOptions) {
+  const admins = await findAdmins(resource, options);
+  return await Promise.all(
+    admins.map(async (admin) => ({ from: admin.reach.label, ...(await admin.configDump()).version })),
+  );
+}
