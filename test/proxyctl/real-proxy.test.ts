@@ -63,12 +63,14 @@ describe("a proxy in file mode", () => {
     expect(served.stdout).toMatch(/^answer: 200 OK, /m);
 
     const unmatched = await trace("/nowhere");
+    expect(unmatched.exitCode).toBe(0);
     expect(unmatched.stdout).toMatch(/ Route +no route of default\/web\/http matches/);
     expect(unmatched.stdout).toMatch(/ Finished +404 RouteNotFound/);
 
     await trace("/v1/a");
     await trace("/v1/a");
     const denied = await trace("/v1/a");
+    expect(denied.exitCode).toBe(1);
     expect(denied.stdout).toMatch(/ Limit +denied by default\/app-limits#0, requests 3 → 3 of 3$/m);
     expect(denied.stdout).toMatch(/^answer: 429 /m);
     expect((await run("limits", "top")).stdout).toMatch(
@@ -93,8 +95,10 @@ describe("a proxy in file mode", () => {
     expect(await run("logging")).toMatchObject({ exitCode: 0, stdout: "info\n" });
     expect((await run("logging", "info,proxy::config=debug")).stdout).toContain("proxy::config=debug");
     const wrong = await run("logging", "loud");
-    expect(wrong).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(wrong).toMatchObject({ exitCode: 64, stdout: "" });
     expect(wrong.stderr).toContain("loud");
+    expect(wrong.stderr).toContain("as in: proxyctl logging gateway/web info,proxy::config=debug");
+    expect(wrong.stderr).not.toContain("POST");
     expect((await run("logging", "--reset")).stdout).toBe("info\n");
   });
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { PassThrough } from "node:stream";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
+import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { startMute } from "../testing/admin.ts";
 import { Captured, proxyctl } from "../testing/run.ts";
@@ -80,4 +81,33 @@ describe("the command line", () => {
       expect(await run).toBe(130);
     },
   );
+});
+
+describe("the help of every command", () => {
+  /** Commands with others below them too, but for commander's own `help`. */
+  function everyCommand(command: Command): readonly Command[] {
+    return [command, ...command.commands.filter((each) => !each.name().startsWith("__")).flatMap(everyCommand)];
+  }
+
+  test.each(everyCommand(program).map((command) => [nameOf(command), command] as const))(
+    "has an example that it takes: %s",
+    (name, command) => {
+      const shown = command.helpInformation().split("\nExamples:\n")[1]?.trimEnd().split("\n") ?? [];
+      expect(shown.length).toBeGreaterThan(0);
+      for (const line of shown) {
+        const typed = /\bproxyctl (.*?)(?: -- .*|\)|[|>].*)?$/.exec(line)?.[1]?.trim() ?? "";
+        expect(` ${typed} `.startsWith(name === "" ? " " : ` ${name} `), line).toBe(true);
+        const words = [...typed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
+        const leaf = everyCommand(createProgram({ ...world(), setExitCode: () => undefined }))
+          .toSorted((a, b) => nameOf(b).length - nameOf(a).length)
+          .find((each) => `${typed} `.startsWith(`${nameOf(each)} `));
+        const rest = words.slice(nameOf(leaf ?? program).split(" ").length);
+        expect({ line, unknown: leaf?.parseOptions(rest).unknown }).toEqual({ line, unknown: [] });
+      }
+    },
+  );
+
+  function nameOf(command: Command): string {
+    return command.parent === null ? "" : `${nameOf(command.parent)} ${command.name()}`.trim();
+  }
 });
