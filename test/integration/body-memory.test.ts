@@ -140,20 +140,6 @@ test("a body that need not be held goes on without memory, and is whole", async 
   expect(await send(gateway, "GET / HTTP/1.1\r\n\r\n")).toMatch(ok);
 });
 
-test("a body that is edited is charged as it is sent, and refused where that is too much", async () => {
-  const { gateway, bodies, backend } = await start();
-  const padded = (bytes: number): string => `{"stream":true,"x":"${"x".repeat(bytes - 23)}"}`;
-  const ask = (bytes: number) => {
-    return fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: padded(bytes) });
-  };
-  // A model and options are added.
-  const refused = await ask(4 * mib);
-  expect([refused.status, await refused.text()]).toEqual([503, "too many request bodies at once"]);
-  expect(backend.requests).toHaveLength(0);
-  expect((await ask(4 * mib - 200)).status).toBe(200);
-  await expect.poll(() => bodies.heldBytes).toBe(0);
-});
-
 test("uploads that stand still are ended soon once memory gets tight, and not before", async () => {
   const { gateway, bodies } = await start();
   const first = await withhold(gateway, bodies, 1.6);

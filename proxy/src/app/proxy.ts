@@ -359,6 +359,7 @@ function upstreamSettings(settings: ProxySettings): UpstreamSettings {
   const { healthCheckInterval: intervalMs, healthCheckTimeout: timeoutMs, healthCheckPath: path } = settings;
   return {
     maxConnections: settings.maxConnectionsPerEndpoint,
+    maxTunnels: settings.maxTunnelsPerEndpoint,
     maxRequests: settings.maxRequestsPerBackend,
     maxWaiting: settings.maxWaitingPerBackend,
     maxWaitMs: settings.maxWaitForConnection,

@@ -221,12 +221,19 @@ export const proxySettings = {
     default: String(defaultUpstream.maxConnections),
     help: "Connections that a worker opens to one endpoint; further requests wait for one. HTTP/2 carries 100 requests on each, HTTP/1.1 one.",
   },
+  maxTunnelsPerEndpoint: {
+    kind: integer(1, 65_535),
+    flag: "max-tunnels-per-endpoint",
+    env: "MAX_TUNNELS_PER_ENDPOINT",
+    default: String(defaultUpstream.maxConnections),
+    help: "Requests to one endpoint that ask to switch protocols (WebSocket), or have switched, per worker. They have connections besides --max-connections-per-endpoint. Beyond it, the oldest tunnel of the client address with the most of them ends; a client that has as many itself is answered with 503 (BackendOverloaded).",
+  },
   maxRequestsPerBackend: {
     kind: integer(1, 2 ** 24),
     flag: "max-requests-per-backend",
     env: "MAX_REQUESTS_PER_BACKEND",
     default: String(defaultUpstream.maxRequests),
-    help: "Requests to one backend that a worker has under way, those that wait included; what comes beyond is answered with 503 (BackendOverloaded).",
+    help: "Requests to one backend that a worker has under way, those that wait included and tunnels not; what comes beyond is answered with 503 (BackendOverloaded).",
   },
   maxWaitingPerBackend: {
     kind: integer(0, 2 ** 24),

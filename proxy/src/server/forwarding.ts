@@ -112,9 +112,10 @@ export class Forwarding implements RelayOwner {
     return this.#call === undefined || this.#call.isOver ? undefined : this.#relay?.sentMs;
   }
 
-  /** Whether the call under way holds a connection for which others wait. */
+  /** Whether the call under way holds a connection for which others wait; those of tunnels are their own. */
   get delaysOthers(): boolean {
-    return this.#call?.connection !== undefined && this.#tried.at(-1)?.hasWaiting === true;
+    const isTunnel = this.#request?.upgrade !== undefined;
+    return !isTunnel && this.#call?.connection !== undefined && this.#tried.at(-1)?.hasWaiting === true;
   }
 
   /** Answers in place of a call that must not be made. */
@@ -224,7 +225,7 @@ export class Forwarding implements RelayOwner {
     const { target, client, timeouts, record, clock } = this.#options;
     const request = this.#request;
     if (request === undefined) return;
-    const pool = target.backend.pick(this.#tried, client);
+    const pool = target.backend.pick(this.#tried, client, request.upgrade !== undefined);
     if (pool === "none" || pool === "overloaded") {
       this.#answer(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;

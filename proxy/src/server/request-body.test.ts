@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { BodyBudget, createBodyMemory } from "./body-budget.ts";
 import { RequestBody } from "./request-body.ts";
 
-function upload() {
+function upload(maxBytes = 2 ** 30) {
   const client = new PassThrough();
   const record = { requestBytes: 0 };
   return {
@@ -14,7 +14,7 @@ function upload() {
     body: new RequestBody({
       stream: client,
       record,
-      share: new BodyBudget(createBodyMemory(1), 1, 2 ** 30).openShare(),
+      share: new BodyBudget(createBodyMemory(1), 1, maxBytes).openShare(),
     }),
   };
 }
@@ -133,4 +133,17 @@ test("a small body of known length is whole before the call, any other goes as i
     upload().body.whenReady(headers, () => (isAtOnce = true));
     expect(isAtOnce).toBe(true);
   }
+});
+
+describe("replaceBy", () => {
+  test("charges what is sent in the place of the body, and says where there is no memory for it", async () => {
+    const { client, body } = upload(128 * 1024);
+    client.end("small");
+    await new Promise((resolve) => body.collect(resolve));
+    expect(body.replaceBy(Buffer.alloc(100_000, "x"))).toBe(true);
+    expect(await sent(body.open())).toBe("x".repeat(100_000));
+    expect(body.isOutOfMemory).toBe(false);
+    expect(body.replaceBy(Buffer.alloc(130_000))).toBe(false);
+    expect(body.isOutOfMemory).toBe(true);
+  });
 });

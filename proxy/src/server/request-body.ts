@@ -77,8 +77,9 @@ export class RequestBody {
 
   /** Holds `bytes` in the place of a body that has come whole. @returns false where there is no memory for them. */
   replaceBy(bytes: Buffer): boolean {
-    this.#kept = [bytes];
-    this.#isOutOfMemory = !this.#share.growTo(bytes.length);
+    this.#kept = new KeptBytes();
+    this.#kept.push(bytes);
+    this.#isOutOfMemory = !this.#share.growTo(this.#kept.memoryBytes);
     return !this.#isOutOfMemory;
   }
 

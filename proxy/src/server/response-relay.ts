@@ -119,6 +119,9 @@ export class ResponseRelay implements ResponseSink {
     try {
       const client = downstream.switchProtocols(headers);
       this.#state = "ended";
+      connection.once("close", () => {
+        if (call.isDisplaced) record.reason ??= "BackendOverloaded";
+      });
       joinTunnel(client, connection, record, () => {
         record.reason ??= "UpstreamReset";
       });

@@ -12,10 +12,12 @@ export interface TunnelCounts {
 
 /** A client that has sent and taken nothing for so long is taken for gone. */
 const idleTimeoutMs = 3_600_000;
+/** Once one side has ended, the other may be idle for so long; a client that closed its socket looks the same. */
+const halfClosedIdleTimeoutMs = 60_000;
 
 /** The streams that a tunnel joins: sockets and HTTP/2 streams. */
 export interface TunnelEnd extends Duplex {
-  setTimeout(ms: number, onTimeout: () => void): unknown;
+  setTimeout(ms: number, onTimeout?: () => void): unknown;
 }
 
 /**
@@ -31,6 +33,9 @@ export function joinTunnel(client: TunnelEnd, backend: Duplex, counts: TunnelCou
   pass(backend, client, (bytes) => {
     counts.responseBytes += bytes;
   });
+  const shortenWait = (): void => void client.setTimeout(halfClosedIdleTimeoutMs);
+  client.once("end", shortenWait);
+  backend.once("end", shortenWait);
   client.on("error", () => backend.destroy());
   backend.on("error", () => {
     onBroken();

@@ -79,15 +79,17 @@ export class BackendHandle implements PoolOwner {
    *
    * @param client whose call it is, as `UpstreamRequest.client`.
    * @param tried that failed this request already, and are taken only where there is no other.
+   * @param mayTunnel the call asks to switch protocols.
    * @returns `none` where no endpoint is ready, `overloaded` where there are as many calls as may be.
    */
-  pick(tried: readonly EndpointPool[], client?: string): EndpointPool | "none" | "overloaded" {
+  pick(tried: readonly EndpointPool[], client?: string, mayTunnel = false): EndpointPool | "none" | "overloaded" {
     const { random, clock, maxRequests, maxWaiting } = this.#options;
-    if (this.load.inFlight >= maxRequests) return "overloaded";
+    if (!mayTunnel && this.load.inFlight >= maxRequests) return "overloaded";
     const candidates = tried.length === 0 ? this.#available : untried(this.#available, tried);
     const nowMs = candidates.length < 2 ? 0 : clock.monotonicMs();
     const pool = pickEndpoint(candidates, random, nowMs);
     if (pool === undefined) return "none";
+    if (mayTunnel) return pool.makeRoomForTunnel(client) ? pool : "overloaded";
     if (!pool.isBusy || this.load.waiting < maxWaiting || pool.makeRoomFor(client)) return pool;
     return "overloaded";
   }

@@ -63,6 +63,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   #controller: Dispatcher.DispatchController | undefined;
   #aborted = false;
   #hasExpired = false;
+  #isDisplaced = false;
   #isRefused = false;
   #done = false;
   /** What the endpoint made of the connection when it switched protocols. */
@@ -122,6 +123,22 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   expire(): void {
     this.#hasExpired = true;
     this.abort();
+  }
+
+  /** Ends the call in favour of another one: closes a switched connection, fails any other call. */
+  displace(failure: UpstreamFailure): void {
+    this.#isDisplaced = true;
+    if (this.#switched !== undefined) {
+      this.#switched.destroy();
+      return;
+    }
+    this.fail(failure);
+    this.#controller?.abort(abortReason);
+  }
+
+  /** Whether the call has made room for another one. */
+  get isDisplaced(): boolean {
+    return this.#isDisplaced;
   }
 
   /** Ends the call. Harmless after the end. */

@@ -18,13 +18,16 @@ import { serverName } from "./client-tls.ts";
 import { EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
+import { TunnelShare } from "./tunnel-share.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
-export interface PoolOptions extends ConnectionOptions, Pick<UpstreamSettings, "maxConnections" | "maxWaitMs"> {
+export interface PoolOptions
+  extends ConnectionOptions,
+    Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {
   readonly clock: Clock;
 }
 
-/** The calls of one backend, added up by its pools. */
+/** The calls of one backend, but for tunnels, added up by its pools. */
 export interface BackendLoad {
   /** On a connection or waiting for one. */
   inFlight: number;
@@ -56,6 +59,7 @@ export class EndpointPool implements CallOwner {
   readonly #line: WaitingLine;
   /** Calls whose HTTP/2 connection is being made, or accepts no stream for now (SETTINGS_MAX_CONCURRENT_STREAMS). */
   readonly #starting: WaitingLine;
+  readonly #tunnels: TunnelShare;
   #closing = false;
   /** Calls that are on a connection or wait for one. */
   inFlight = 0;
@@ -67,6 +71,7 @@ export class EndpointPool implements CallOwner {
     this.#owner = owner;
     this.#options = options;
     const { clock, maxWaitMs, connectTimeoutMs } = options;
+    this.#tunnels = new TunnelShare(options.maxTunnels ?? options.maxConnections);
     this.#line = new WaitingLine({
       clock,
       maxWaitMs,
@@ -85,7 +90,12 @@ export class EndpointPool implements CallOwner {
 
   /** Whether a call would have to wait in line. */
   get isBusy(): boolean {
-    return this.#free.length === 0 && this.#connections.size >= this.#options.maxConnections;
+    return this.#free.length === 0 && this.#connections.size >= this.#maxConnections;
+  }
+
+  /** Those that tunnels take come on top. */
+  get #maxConnections(): number {
+    return this.#options.maxConnections + Math.ceil(this.#tunnels.size / this.#callsPerConnection);
   }
 
   /** Whether calls wait for a connection. */
@@ -102,11 +112,17 @@ export class EndpointPool implements CallOwner {
     return this.#line.makeRoomFor(client);
   }
 
+  /** As `makeRoomFor`, for a call that may switch protocols; true where there is room already. */
+  makeRoomForTunnel(client: string | undefined): boolean {
+    return this.#tunnels.makeRoomFor(client);
+  }
+
   /** Sends `request` as soon as there is a connection with room; `sink` hears of the answer. */
   send(request: UpstreamRequest, sink: ResponseSink): UpstreamCall {
     const call = new UpstreamCall(this.address, request, sink, this);
     this.inFlight++;
-    this.#owner.load.inFlight++;
+    if (request.upgrade === undefined) this.#owner.load.inFlight++;
+    else this.#tunnels.add(call, request.client);
     this.health.requests++;
     const connection = this.#connectionWithRoom();
     if (connection === undefined) this.#line.join(call, request);
@@ -141,7 +157,7 @@ export class EndpointPool implements CallOwner {
   /** Takes a connection back from a call that ended. Of HTTP/1.1, one on which a call failed is not used again. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void {
     this.inFlight--;
-    this.#owner.load.inFlight--;
+    if (!this.#tunnels.delete(call)) this.#owner.load.inFlight--;
     if (failure !== undefined && saysSomethingOfTheEndpoint(failure)) {
       this.health.failed(this.#options.clock.monotonicMs());
       this.#owner.onFailed(this);
@@ -162,6 +178,8 @@ export class EndpointPool implements CallOwner {
         if (!connection.client.destroyed) void connection.client.destroy();
       }
     } else this.#takeBack(connection, failure !== undefined);
+    // The tunnel that it was opened for has ended.
+    if (connection.calls === 0 && this.#connections.size > this.#maxConnections) this.#discard(connection);
     this.#serveNext();
     if (this.#closing && connection.calls === 0) this.#discard(connection);
   }
@@ -186,7 +204,7 @@ export class EndpointPool implements CallOwner {
   /** The one on top of the stack, which is a new one where there was none. */
   #connectionWithRoom(): Connection | undefined {
     const free = this.#free.at(-1);
-    if (free !== undefined || this.#connections.size >= this.#options.maxConnections) return free;
+    if (free !== undefined || this.#connections.size >= this.#maxConnections) return free;
     const connection = openConnection(this.target, this.#options, (left) => this.#leave(left));
     this.#connections.add(connection);
     this.#free.push(connection);

@@ -3,6 +3,8 @@
 export interface UpstreamSettings {
   /** To one endpoint; further calls wait in line. */
   readonly maxConnections: number;
+  /** Calls to one endpoint that may switch protocols; they have connections besides `maxConnections`. Absent: as many. */
+  readonly maxTunnels?: number;
   /** A backend that has this many calls under way, those that wait included, gets no more. */
   readonly maxRequests: number;
   /** Nor does one of which this many wait for a connection. */
