@@ -90,7 +90,10 @@ const llmUsage = z.object({
   totalTokens: count.optional().describe("What budgets are charged; absent where nothing was counted."),
   model: z.string().optional(),
   estimated: z.boolean().optional().describe("A figure is bytes ÷ 4, because the upstream did not tell."),
-  uncounted: z.string().optional().describe("Why nothing was counted: absent, malformed, undecodable, errorStatus."),
+  uncounted: z
+    .string()
+    .optional()
+    .describe("Why nothing was counted: absent, stored, malformed, undecodable, errorStatus."),
 });
 
 const requestFinished = z.object({

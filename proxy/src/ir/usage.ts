@@ -13,8 +13,10 @@ export interface TokenUsage {
 
 /** Why a response adds nothing to a token budget; a closed set, fit for a metric label. */
 export type UncountedReason =
-  /** The response says nothing of its usage, and no model has written it. */
+  /** The response says nothing of its usage, and nothing was asked with a body that a model could have answered. */
   | "absent"
+  /** It is the copy of an answer that was charged when it was made. */
+  | "stored"
   /** It has a usage whose figures are no whole numbers from 0 to 2³¹ − 1. */
   | "malformed"
   /** Its content encoding is unknown or its bytes do not follow it, so nothing could be read. */

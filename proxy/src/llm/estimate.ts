@@ -11,7 +11,7 @@ export function tokensOfText(textBytes: number): number {
 /**
  * Members in which what a model wrote stands, in bodies and in events: `choices` (OpenAI chat and completions), `output`
  * (OpenAI responses), `content` and `completion` (Anthropic), `delta` (both, in events), `candidates` (Gemini), `message`
- * and `response` (Ollama), `generated_text` (TGI).
+ * and `response` (Ollama), `generated_text` and, in events, `token` (TGI).
  */
 export const textMembers: ReadonlySet<string> = new Set([
   "choices",
@@ -23,17 +23,30 @@ export const textMembers: ReadonlySet<string> = new Set([
   "message",
   "response",
   "generated_text",
+  "token",
 ]);
 
-/** UTF-8 bytes of the text in the events of a part of a stream. Events that are not whole count nothing. */
-export function streamedTextBytes(events: Buffer): number {
-  let bytes = 0;
-  for (const line of events.toString().split("\n")) {
-    if (line.startsWith("data:")) bytes += eventTextBytes(parseJson(line.slice("data:".length)));
+/** UTF-8 bytes of text in a part of a stream. */
+export interface StreamedText {
+  /** In the members that a model writes. */
+  readonly ofModels: number;
+  /** In all events, whatever their members are called, and in lines that are no events. */
+  readonly ofAll: number;
+}
+
+/** Reads the text in the lines of a part of a stream. Events of models that are not whole count nothing. */
+export function streamedText(lines: Buffer): StreamedText {
+  let ofModels = 0;
+  let ofAll = 0;
+  for (const line of lines.toString().split("\n")) {
     // A line of JSON for each piece, as Ollama streams.
-    else if (line.startsWith("{")) bytes += eventTextBytes(parseJson(line));
+    const data = line.startsWith("data:") ? line.slice("data:".length).trim() : line.trim();
+    if (data === "" || data === "[DONE]" || /^(?::|event:|id:|retry:)/.test(line)) continue;
+    const event = parseJson(data);
+    ofModels += eventTextBytes(event);
+    ofAll += event === undefined ? Buffer.byteLength(data) : textBytes(event);
   }
-  return bytes;
+  return { ofModels, ofAll };
 }
 
 /**
@@ -45,6 +58,8 @@ function eventTextBytes(event: unknown): number {
   let bytes = 0;
   for (const [name, member] of Object.entries(event)) {
     if (!textMembers.has(name) || (name === "response" && typeof member !== "string")) continue;
+    // The last event repeats all tokens.
+    if (name === "generated_text" && "token" in event) continue;
     bytes += textBytes(member);
   }
   return bytes;

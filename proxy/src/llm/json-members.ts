@@ -1,5 +1,5 @@
 /**
- * Finds a few named members near the top of a JSON object while its bytes pass.
+ * Finds a few named members near the top of a JSON object, or of the objects of an array, while its bytes pass.
  *
  * A usage may stand anywhere in a body of any size, so it can neither wait for, nor pay for, a parse of the whole. This walks brackets and strings only, keeps nothing but the values that
  * were asked for, and does not care where the bytes are cut. It follows RFC 8259 for valid texts and promises nothing
@@ -38,6 +38,8 @@ export interface Member {
   readonly valueStart: number;
   /** Of the `,` or `}` behind the value. */
   readonly after: number;
+  /** Which object of an array it is in, from 1; 0 in a text that is an object. */
+  readonly element: number;
 }
 
 /** The most that is kept of a value that is cut over chunks; a usage object is about 300 bytes. */
@@ -63,11 +65,14 @@ export class JsonMembers {
   /** Offset of the current chunk's first byte. */
   #base = 0;
   #depth = 0;
-  #state: "start" | "inside" | "over" = "start";
+  /** The depth inside the objects that are looked at: 1, or 2 where the text is an array of them. */
+  #top = 1;
+  #element = 0;
+  #state: "start" | "inside" | "over" | "other" = "start";
   #inString = false;
   /** The chunk ended on a backslash inside a string. */
   #escaped = false;
-  /** Name of the member whose object is open at depth 2, if it is one to look into. */
+  /** Name of the member whose object is open below the top, if it is one to look into. */
   #parent: string | undefined;
   /** The next string at a watched depth is a name. */
   #expectsName = false;
@@ -88,7 +93,7 @@ export class JsonMembers {
     this.#report = report;
   }
 
-  /** Offset of the `}` that ends the object, once it has passed. */
+  /** Offset of the `}` that ends the text, once it has passed; undefined where the text is no object. */
   get end(): number | undefined {
     return this.#end;
   }
@@ -96,6 +101,11 @@ export class JsonMembers {
   /** Bytes inside strings so far, names included: about as much text as the body carries. */
   get textBytes(): number {
     return this.#textBytes;
+  }
+
+  /** Whether the text has begun, and is neither an object nor an array. */
+  get isOther(): boolean {
+    return this.#state === "other";
   }
 
   /** Whether a member that is to be noted has begun. */
@@ -115,17 +125,19 @@ export class JsonMembers {
   }
 
   /**
-   * Waits for the `{`; in any other text there is nothing to find. A byte order mark is passed over, as by many parsers
-   * (RFC 8259 §8.1). Returns the index after what it read.
+   * Waits for the `{` or the `[`; in any other text there is nothing to find. A byte order mark is passed over,
+   * as by many parsers (RFC 8259 §8.1). Returns the index after what it read.
    */
   #readStart(chunk: Buffer): number {
     const at = chunk.findIndex((byte) => !isSpace(byte) && !isOfByteOrderMark(byte));
     if (at === -1) return chunk.length;
-    if (chunk[at] === openBrace) {
+    const byte = chunk[at];
+    if (byte === openBrace || byte === openBracket) {
       this.#state = "inside";
-      this.#open(openBrace, at);
+      this.#top = byte === openBrace ? 1 : 2;
+      this.#open(byte, at);
     } else {
-      this.#state = "over";
+      this.#state = "other";
     }
     return at + 1;
   }
@@ -169,21 +181,23 @@ export class JsonMembers {
   #endName(chunk: Buffer, at: number): void {
     const name = unescapeName(this.#take(chunk, at)?.toString() ?? "");
     this.#expectsName = false;
-    this.#path = this.#depth === 1 ? name : `${this.#parent ?? ""}.${name}`;
+    this.#path = this.#depth === this.#top ? name : `${this.#parent ?? ""}.${name}`;
   }
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
     const { wanted, noted } = this.#paths;
-    if (this.#depth === 1 && noted.has(this.#path)) this.#hasNoted = true;
+    if (this.#depth === this.#top && noted.has(this.#path)) this.#hasNoted = true;
     if (wanted.has(this.#path)) this.#capture("value", at + 1);
   }
 
   #open(bracket: number, at: number): void {
     this.#depth += 1;
-    if (this.#depth === 1) {
+    if (bracket !== openBrace) return;
+    if (this.#depth === this.#top) {
+      if (this.#top === 2) this.#element++;
       this.#startMember(at);
-    } else if (this.#depth === 2 && bracket === openBrace && this.#paths.parents.has(this.#path)) {
+    } else if (this.#depth === this.#top + 1 && this.#paths.parents.has(this.#path)) {
       this.#parent = this.#path;
       this.#startMember(at);
     }
@@ -192,10 +206,10 @@ export class JsonMembers {
   #close(chunk: Buffer, at: number): void {
     if (this.#isWatched()) this.#endMember(chunk, at);
     this.#depth -= 1;
-    if (this.#depth === 1) this.#parent = undefined;
+    if (this.#depth === this.#top) this.#parent = undefined;
     if (this.#depth > 0) return;
     this.#state = "over";
-    this.#end = this.#base + at;
+    if (this.#top === 1) this.#end = this.#base + at;
   }
 
   /** Takes a comma or a colon at a watched depth. */
@@ -218,6 +232,7 @@ export class JsonMembers {
         before: this.#before,
         valueStart: this.#valueStart,
         after: this.#base + at,
+        element: this.#element,
       });
     }
     this.#path = "";
@@ -225,7 +240,7 @@ export class JsonMembers {
   }
 
   #isWatched(): boolean {
-    return this.#depth === 1 || (this.#depth === 2 && this.#parent !== undefined);
+    return this.#depth === this.#top || (this.#depth === this.#top + 1 && this.#parent !== undefined);
   }
 
   #capture(what: "name" | "value", from: number): void {

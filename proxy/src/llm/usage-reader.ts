@@ -6,6 +6,7 @@
  * content type or none, as servers label them as they like. What the figures mean is decided in `usage.ts`.
  */
 import type { UsageOutcome } from "../ir/usage.ts";
+import { type AskedOf, generatesNothing, readsStored } from "./charging.ts";
 import { ContentDecoder, isIdentity } from "./content-decoder.ts";
 import { tokensOfText } from "./estimate.ts";
 import type { JsonMembers } from "./json-members.ts";
@@ -21,6 +22,8 @@ export interface ResponseHead {
   readonly contentEncoding?: string;
   /** Bytes of the request's body, for an estimate of the input; absent: 0. */
   readonly requestBytes?: number;
+  /** What was asked; absent: something that a model works for. */
+  readonly asked?: AskedOf;
 }
 
 /** How the reading came to its end: with the end of the response, or before it. */
@@ -39,7 +42,7 @@ export interface UsageReader {
 /** Makes the reader of one response. */
 export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
-  const body = isStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally);
+  const body = isStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally, isMedia(head.contentType));
   const conclude = (ending: Ending) => outcomeOf(head, tally, body, ending);
   const encoding = head.contentEncoding;
   return encoding === undefined || isIdentity(encoding)
@@ -59,6 +62,8 @@ interface Body {
   end(): void;
   /** About how many tokens a model has written; 0 where no text of a model has been found. */
   textTokens(): number;
+  /** About how many tokens all of it has, where nothing is known of its form. */
+  anyTokens(): number;
   /** Whether a stream has begun: a model is writing, though none of its text may have come. */
   readonly isStreaming: boolean;
 }
@@ -66,10 +71,12 @@ interface Body {
 /** A body that is not labelled as a stream: what it is shows in its first byte. */
 class UnlabelledUsage implements Body {
   readonly #tally: UsageTally;
+  readonly #isMedia: boolean;
   #body: Body | undefined;
 
-  constructor(tally: UsageTally) {
+  constructor(tally: UsageTally, isMedia: boolean) {
     this.#tally = tally;
+    this.#isMedia = isMedia;
   }
 
   push(chunk: Buffer): void {
@@ -87,6 +94,10 @@ class UnlabelledUsage implements Body {
     return this.#body?.textTokens() ?? 0;
   }
 
+  anyTokens(): number {
+    return this.#isMedia ? 0 : (this.#body?.anyTokens() ?? 0);
+  }
+
   get isStreaming(): boolean {
     return this.#body?.isStreaming ?? false;
   }
@@ -97,24 +108,45 @@ function beginsEvent(byte: number): boolean {
   return "deir:".includes(String.fromCharCode(byte));
 }
 
+/** One JSON text, or several, one on each line. */
 class JsonUsage implements Body {
   readonly isStreaming = false;
+  readonly #tally: UsageTally;
   readonly #scan: JsonMembers;
+  /** What follows the first text. */
+  #lines: SseUsage | undefined;
+  #bytes = 0;
 
   constructor(tally: UsageTally) {
+    this.#tally = tally;
     this.#scan = openUsageScan(tally);
   }
 
   push(chunk: Buffer): void {
+    if (this.#lines !== undefined) {
+      this.#lines.push(chunk);
+      return;
+    }
     this.#scan.push(chunk);
+    const { end } = this.#scan;
+    const rest = end === undefined ? "" : chunk.toString("latin1", Math.max(0, end + 1 - this.#bytes)).trimStart();
+    this.#bytes += chunk.length;
+    if (rest === "") return;
+    this.#lines = new SseUsage(this.#tally);
+    this.#lines.push(Buffer.from(rest, "latin1"));
   }
 
   end(): void {
-    // Every member is told as soon as it ends.
+    // Every member of the first text is told as soon as it ends.
+    this.#lines?.end();
   }
 
   textTokens(): number {
-    return this.#scan.hasNoted ? tokensOfText(this.#scan.textBytes) : 0;
+    return (this.#scan.hasNoted ? tokensOfText(this.#scan.textBytes) : 0) + (this.#lines?.textTokens() ?? 0);
+  }
+
+  anyTokens(): number {
+    return tokensOfText(this.#scan.isOther ? this.#bytes : this.#scan.textBytes) + (this.#lines?.anyTokens() ?? 0);
   }
 }
 
@@ -164,30 +196,47 @@ class DecodingReader implements UsageReader {
     this.#decoder.end((failed) => {
       this.#body.end();
       const outcome = this.#conclusions.conclude(ending);
-      done(failed && isAbsent(outcome) ? this.#conclusions.estimate(this.#bytes) : outcome);
+      done(failed ? larger(outcome, this.#conclusions.estimate(this.#bytes)) : outcome);
     });
   }
 }
 
+/** Of what was read of a body that could not be decoded whole, and an estimate by its bytes. */
+function larger(read: UsageOutcome, estimate: UsageOutcome): UsageOutcome {
+  if (read.kind === "uncounted") return read.reason === "absent" ? estimate : read;
+  const isLess = read.usage.estimated && estimate.kind === "counted" && read.usage.total < estimate.usage.total;
+  return isLess ? estimate : read;
+}
+
 /**
  * What the upstream reported of the whole answer decides. Where it did not, what a model wrote is estimated, with the
- * input. An answer in which no model wrote, such as a list of models, and an error cost nothing that is not reported.
+ * input; of an answer of unknown form, all its text. An error, an answer to a request without a body, and one of an
+ * endpoint that generates nothing cost nothing that is not reported; nor does the copy of an answer that was charged when
+ * it was made.
  */
-function outcomeOf(
-  { status, requestBytes = 0 }: ResponseHead,
-  tally: UsageTally,
-  body: Body,
-  ending: Ending,
-): UsageOutcome {
+function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: Ending): UsageOutcome {
+  const { status, requestBytes = 0, asked } = head;
   const reported = tally.reported();
+  if (asked !== undefined && readsStored(asked, requestBytes) && !tally.isBackground) {
+    return reported.kind === "counted" ? { kind: "uncounted", reason: "stored" } : reported;
+  }
   if (tally.isSettled) return reported;
   if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
+  if (asked !== undefined && generatesNothing(asked)) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
   if (output > 0) return tally.estimated(input, output);
-  if (reported.kind === "counted" || ending === "whole") return reported;
-  if (body.isStreaming) return tally.estimated(input, 1);
-  return requestBytes > 0 ? estimateOfRequest(requestBytes) : reported;
+  if (reported.kind === "counted") return reported.usage.input === undefined ? tally.estimated(input, 0) : reported;
+  const isWriting = ending === "cutShort" && body.isStreaming;
+  if (requestBytes === 0) return isWriting ? tally.estimated(0, 1) : reported;
+  return mayHoldAnswer(status, ending)
+    ? tally.estimated(input, Math.max(isWriting ? 1 : 0, body.anyTokens()))
+    : reported;
+}
+
+/** RFC 9110 §15.3: of the whole answers, those with content. Of one that broke off, a model may have written more. */
+function mayHoldAnswer(status: number, ending: Ending): boolean {
+  return ending === "cutShort" || (status < 300 && status !== 204 && status !== 205);
 }
 
 function isAbsent(outcome: UsageOutcome): boolean {
@@ -201,8 +250,9 @@ export function estimateOfRequest(requestBytes: number): UsageOutcome {
 }
 
 /** Of a response whose content coding is unknown: by its bytes, unless nothing was asked with a body. */
-function estimateOfBlind({ status, requestBytes = 0 }: ResponseHead, bytes: number): UsageOutcome {
-  if (status >= 400 || requestBytes === 0) return { kind: "uncounted", reason: "undecodable" };
+function estimateOfBlind({ status, requestBytes = 0, asked }: ResponseHead, bytes: number): UsageOutcome {
+  if (status >= 400 || requestBytes === 0 || (asked !== undefined && generatesNothing(asked)))
+    return { kind: "uncounted", reason: "undecodable" };
   return new UsageTally().estimated(tokensOfText(requestBytes), tokensOfText(bytes));
 }
 
@@ -211,6 +261,11 @@ function isStream(contentType: string | undefined): boolean {
   return (
     contentType !== undefined && /^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)
   );
+}
+
+/** Content without text, whose bytes say nothing of tokens. */
+function isMedia(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^\s*(?:audio|image|video)\//i.test(contentType);
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

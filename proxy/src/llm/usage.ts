@@ -4,8 +4,9 @@
  * OpenAI chat completions and embeddings say `prompt_tokens`, `completion_tokens`, `total_tokens`; the OpenAI
  * responses API says `input_tokens`, `output_tokens`, `total_tokens`; Anthropic messages say `input_tokens`,
  * `output_tokens` and, beside the input, `cache_creation_input_tokens` and `cache_read_input_tokens`, in two parts when
- * streamed: `message_start` opens with the input, `message_delta` ends with the cumulative output. No name means two
- * things, so the dialect need not be known.
+ * streamed: `message_start` opens with the input, `message_delta` ends with the cumulative output. Bedrock writes
+ * `inputTokens`, Gemini `promptTokenCount`, Ollama `prompt_eval_count`; Cohere has its figures in `tokens`. No name means
+ * two things, so the dialect need not be known.
  */
 import type { TokenUsage, UsageOutcome } from "../ir/usage.ts";
 
@@ -14,6 +15,9 @@ export const maxTokens = 2 ** 31 - 1;
 
 /** The longest model name that is kept; it becomes a label and a log field. */
 const maxModelLength = 256;
+
+/** The most answers of one response that are told apart. */
+const maxParts = 1024;
 
 /** The figures of one or more usage objects; undefined where none gave it. */
 interface Figures {
@@ -31,8 +35,12 @@ interface Figures {
  */
 export class UsageTally {
   #figures: Figures | undefined;
+  /** Of answers that are charged together, by what tells them apart. */
+  readonly #parts = new Map<string, Figures>();
   #isOpen = false;
   #isMalformed = false;
+  #isTimed = false;
+  #isBackground = false;
   #model: string | undefined;
 
   /**
@@ -42,12 +50,34 @@ export class UsageTally {
    */
   add(usage: unknown, opensMessage = false): void {
     const figures = readFigures(usage);
+    if (isOfTime(usage)) this.#isTimed = true;
     if (figures === "malformed") {
       this.#isMalformed = true;
     } else if (figures !== undefined) {
       this.#figures = this.#figures === undefined ? figures : overlay(this.#figures, figures);
       this.#isOpen = opensMessage;
     }
+  }
+
+  /** Takes the usage of one of several answers in a response. A later report of the same one replaces an earlier one. */
+  addPart(usage: unknown, part: string): void {
+    const figures = readFigures(usage);
+    if (figures === "malformed") this.#isMalformed = true;
+    else if (figures !== undefined) {
+      const key = this.#parts.size < maxParts || this.#parts.has(part) ? part : "";
+      const known = this.#parts.get(key);
+      const isOther = key !== part && known !== undefined;
+      this.#parts.set(key, isOther ? sumOf(known, figures) : figures);
+    }
+  }
+
+  /** The response was made in the background: no earlier one has told its usage. */
+  setBackground(): void {
+    this.#isBackground = true;
+  }
+
+  get isBackground(): boolean {
+    return this.#isBackground;
   }
 
   /** Takes the name of the model that answered; anything but a text of 1..256 characters is ignored. */
@@ -57,25 +87,39 @@ export class UsageTally {
 
   /** The outcome by the upstream's own words alone. */
   reported(): UsageOutcome {
-    if (this.#figures === undefined) return { kind: "uncounted", reason: this.#isMalformed ? "malformed" : "absent" };
-    const total = totalOf(this.#figures);
+    const figures = this.#sum();
+    if (figures === undefined) return { kind: "uncounted", reason: this.#isMalformed ? "malformed" : "absent" };
+    const total = totalOf(figures);
     if (total > maxTokens) return { kind: "uncounted", reason: "malformed" };
-    return this.#counted(this.#figures.output, total, false);
+    return this.#counted(figures.output, total, false, inputOf(figures));
   }
 
-  /** Whether the upstream has said, in good figures, what the whole answer cost. */
+  /** Whether the upstream has said, in good figures, what the whole answer cost, or that it is charged by time. */
   get isSettled(): boolean {
-    return this.#figures !== undefined && !this.#isOpen && totalOf(this.#figures) <= maxTokens;
+    const figures = this.#sum();
+    if (figures === undefined) return this.#isTimed;
+    const hasInput = (figures.total ?? inputOf(figures)) !== undefined;
+    return hasInput && !this.#isOpen && totalOf(figures) <= maxTokens;
   }
 
   /** The outcome for an answer of which the upstream did not report everything: what it reported, else these figures. */
   estimated(inputTokens: number, outputTokens: number): UsageOutcome {
-    const input = Math.min(maxTokens, this.#input() ?? inputTokens);
-    const output = Math.max(this.#figures?.output ?? 0, outputTokens);
+    const figures = this.#sum();
+    const reported = figures === undefined ? undefined : inputOf(figures);
+    const input = Math.min(maxTokens, reported ?? inputTokens);
+    const output = Math.max(figures?.output ?? 0, outputTokens);
     return this.#counted(output, Math.min(maxTokens, input + output), true, input > 0 ? input : undefined);
   }
 
-  #counted(output: number | undefined, total: number, estimated: boolean, input = this.#input()): UsageOutcome {
+  /** A report on the whole response outweighs those on its parts. */
+  #sum(): Figures | undefined {
+    if (this.#figures !== undefined) return this.#figures;
+    let sum: Figures | undefined;
+    for (const part of this.#parts.values()) sum = sum === undefined ? part : sumOf(sum, part);
+    return sum;
+  }
+
+  #counted(output: number | undefined, total: number, estimated: boolean, input: number | undefined): UsageOutcome {
     const usage: TokenUsage = {
       ...(input !== undefined && { input }),
       ...(output !== undefined && { output }),
@@ -85,10 +129,18 @@ export class UsageTally {
     };
     return { kind: "counted", usage };
   }
+}
 
-  #input(): number | undefined {
-    return this.#figures === undefined ? undefined : inputOf(this.#figures);
-  }
+function sumOf(one: Figures, other: Figures): Figures {
+  const add = (a: number | undefined, b: number | undefined) =>
+    a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+  return {
+    input: add(inputOf(one), inputOf(other)),
+    cacheCreation: undefined,
+    cacheRead: undefined,
+    output: add(one.output, other.output),
+    total: totalOf(one) + totalOf(other),
+  };
 }
 
 /**
@@ -97,25 +149,41 @@ export class UsageTally {
  *
  * @returns undefined when it says nothing
  */
-function readFigures(usage: unknown): Figures | "malformed" | undefined {
+function readFigures(usage: unknown, isInner = false): Figures | "malformed" | undefined {
   if (usage === null) return undefined;
   if (typeof usage !== "object" || Array.isArray(usage)) return "malformed";
   const fields = new Map<string, unknown>(Object.entries(usage));
-  const read = (name: string) => readTokens(fields.get(name));
+  const read = (...names: readonly string[]) => readTokens(fields.get(names.find((name) => fields.has(name)) ?? ""));
   const parts = [
-    read(fields.has("prompt_tokens") ? "prompt_tokens" : "input_tokens"),
-    read("cache_creation_input_tokens"),
-    read("cache_read_input_tokens"),
-    read(fields.has("completion_tokens") ? "completion_tokens" : "output_tokens"),
+    read(...inputNames),
+    read("cache_creation_input_tokens", "cacheWriteInputTokens"),
+    read("cache_read_input_tokens", "cacheReadInputTokens"),
+    read(...outputNames),
   ];
-  const total = read("total_tokens");
+  const total = read("total_tokens", "totalTokens", "totalTokenCount");
   if (total === "malformed") return "malformed";
   if (total === undefined) {
     if (parts.includes("malformed")) return "malformed";
-    if (parts.every((part) => part === undefined)) return undefined;
+    if (parts.every((part) => part === undefined)) {
+      const inner = isInner ? undefined : innerOf(fields);
+      return typeof inner === "object" ? readFigures(inner, true) : undefined;
+    }
   }
   const [input, cacheCreation, cacheRead, output] = parts.map((part) => (part === "malformed" ? undefined : part));
   return { input, cacheCreation, cacheRead, output, total };
+}
+
+/** OpenAI's transcriptions by models that are charged by the second: `{"type":"duration","seconds":3}`. */
+function isOfTime(usage: unknown): boolean {
+  return typeof usage === "object" && usage !== null && "type" in usage && usage.type === "duration";
+}
+
+const inputNames = ["prompt_tokens", "input_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count"];
+const outputNames = ["completion_tokens", "output_tokens", "outputTokens", "candidatesTokenCount", "eval_count"];
+
+/** Cohere's figures: of all tokens, else of those that are billed. */
+function innerOf(fields: ReadonlyMap<string, unknown>): unknown {
+  return fields.get("tokens") ?? fields.get("billed_units");
 }
 
 function readTokens(value: unknown): number | "malformed" | undefined {

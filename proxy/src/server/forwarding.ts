@@ -74,6 +74,8 @@ export class Forwarding implements RelayOwner {
   #callTimer: Timer | undefined;
   #isOver = false;
   #wasRefused = false;
+  /** A call has timed out whose backend may have worked all the time. */
+  #hasWorked = false;
   /** What became of an earlier call that an endpoint got. */
   #earlier: RefundCause | "none" | undefined;
   /** When the call under way began, of a request that is watched. */
@@ -130,7 +132,7 @@ export class Forwarding implements RelayOwner {
 
   /** Ends the request with `answer`; with nothing more than a reason where an answer has begun. */
   giveUp(answer: OwnAnswer): void {
-    const isWorking = this.#isBackendWorking();
+    const isWorking = this.#isBackendWorking() || this.#hasWorked;
     this.stop();
     if (this.#relay?.cutOff(answer.reason) === true) return;
     if (isWorking) this.#relay?.settle("cutShort", nothingMore);
@@ -152,7 +154,7 @@ export class Forwarding implements RelayOwner {
     if (isWorking && relay !== undefined && this.#readOn(relay, done)) return;
     this.stop();
     if (relay === undefined) done();
-    else relay.settle(isWorking ? "cutShort" : "whole", done);
+    else relay.settle(isWorking || this.#hasWorked ? "cutShort" : "whole", done);
   }
 
   /** Whether the backend has the whole request, and works on an answer. */
@@ -212,6 +214,7 @@ export class Forwarding implements RelayOwner {
     this.#options.trace?.emit({ ...this.#callResult(), error: failure.message }, "error", this.#callMs);
     const { refund = "none" } = failureAnswer(failure);
     if (refund !== "ConnectFailure" && refund !== "Overload") this.#earlier = refund;
+    this.#hasWorked ||= failure.kind === "timeout";
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
       this.#wasRefused ||= failure.kind === "refused";
       this.#callOnce();
@@ -234,7 +237,7 @@ export class Forwarding implements RelayOwner {
     record.calls++;
     record.endpoint = pool.address;
     if (this.#options.trace !== undefined) this.#traceCall(this.#options.trace, pool);
-    const relay = this.#newRelay();
+    const relay = this.#newRelay(request);
     this.#relay = relay;
     const { body, ...head } = request;
     const call = pool.send(
@@ -266,7 +269,7 @@ export class Forwarding implements RelayOwner {
     return { type: "backendCallResult" as const, backend, target: record.endpoint ?? "", call: record.calls };
   }
 
-  #newRelay(): ResponseRelay {
+  #newRelay(asked: OutgoingRequest): ResponseRelay {
     const { clock, downstream, record, admission, editResponse, readsUsage } = this.#options;
     const hidesUsage = this.#hidesUsage;
     return new ResponseRelay({
@@ -277,6 +280,7 @@ export class Forwarding implements RelayOwner {
       editResponse,
       readsUsage,
       hidesUsage,
+      asked,
       owner: this,
     });
   }
@@ -328,6 +332,8 @@ export class Forwarding implements RelayOwner {
 
   #answer(answer: OwnAnswer): void {
     this.stop();
+    // Once for all calls, as the client gets one answer at most.
+    if (this.#hasWorked) this.#relay?.settle("cutShort", nothingMore);
     this.#options.answer(answer);
   }
 }

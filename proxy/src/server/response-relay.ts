@@ -9,6 +9,7 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { UsageOutcome } from "../ir/usage.ts";
+import { type AskedOf, generatesNothing } from "../llm/charging.ts";
 import { UsageEventFilter } from "../llm/usage-event-filter.ts";
 import {
   createUsageReader,
@@ -37,6 +38,8 @@ export interface RelayOptions {
   readonly readsUsage: boolean;
   /** The usage was asked for in the client's stead: what answers that is taken out of the stream again. */
   readonly hidesUsage: boolean;
+  /** The request as it was sent. */
+  readonly asked: AskedOf;
   readonly owner: RelayOwner;
 }
 
@@ -181,8 +184,6 @@ export class ResponseRelay implements ResponseSink {
       this.#state = "dropped";
       record.status = 0;
       this.#usage = undefined;
-      // The backend may have worked all the time.
-      if (failure.kind === "timeout") this.settle("cutShort", nothingMore);
       owner.onUpstreamFailure(failure);
       return;
     }
@@ -254,12 +255,14 @@ export class ResponseRelay implements ResponseSink {
   }
 
   #unanswered(): UsageOutcome | undefined {
-    const { readsUsage, record } = this.#options;
-    return readsUsage && record.requestBytes > 0 ? estimateOfRequest(record.requestBytes) : undefined;
+    const { readsUsage, record, asked } = this.#options;
+    if (!readsUsage || record.requestBytes === 0 || generatesNothing(asked)) return undefined;
+    return estimateOfRequest(record.requestBytes);
   }
 
   #readUsage(status: number, headers: string[]): void {
-    const head = usageHead(status, headers, this.#options.record.requestBytes);
+    const { record, asked } = this.#options;
+    const head = usageHead(status, headers, record.requestBytes, asked);
     this.#usage = createUsageReader(head);
     if (!this.#options.hidesUsage || !mayBePlainEvents(head)) return;
     this.#hidden = new UsageEventFilter();
@@ -355,12 +358,13 @@ function nothingMore(): void {
   // The answer's cost is all that is wanted.
 }
 
-function usageHead(status: number, headers: readonly string[], requestBytes: number): ResponseHead {
+function usageHead(status: number, headers: readonly string[], requestBytes: number, asked: AskedOf): ResponseHead {
   const contentType = fieldOf(headers, "content-type");
   const contentEncoding = fieldOf(headers, "content-encoding");
   return {
     status,
     requestBytes,
+    asked,
     ...(contentType !== undefined && { contentType }),
     ...(contentEncoding !== undefined && { contentEncoding }),
   };

@@ -95,7 +95,7 @@ export const requestMetrics = {
   uncountedUsage: {
     name: "gateway_proxy_llm_usage_uncounted_total",
     type: "counter",
-    help: "Responses under a token limit that added nothing to it: `absent` (no model has written them), `malformed`, `undecodable` or `errorStatus`.",
+    help: "Responses under a token limit that added nothing to it: `absent` (nothing was generated), `stored` (copies of answers that were charged), `malformed`, `undecodable` or `errorStatus`.",
     labels: ["route", "backend", "reason"],
   },
   droppedLogLines: {

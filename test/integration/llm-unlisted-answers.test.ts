@@ -1,0 +1,292 @@
+/**
+ * Under a token limit, what answers a request with a body is charged what it reports in any dialect, else an estimate;
+ * named endpoints that generate nothing and copies of earlier answers are not. Through the door.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { gzipSync, zstdCompressSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import { startGatewayTo } from "../support/llm-gateway.ts";
+import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
+
+const tokenLimit = 1_000_000;
+
+/** What the provider sends. */
+interface Told {
+  readonly body: string | Buffer;
+  readonly type?: string;
+  readonly status?: number;
+  readonly encoding?: string;
+}
+
+async function start(told: Told) {
+  const { port, requests } = await startBackend((request: IncomingMessage, response: ServerResponse) => {
+    if (request.url === "/nothing") {
+      response.end("{}");
+      return;
+    }
+    const { body, type = "application/json", status = 200, encoding } = told;
+    request.resume().on("end", () => {
+      response.writeHead(status, {
+        "content-type": type,
+        ...(encoding !== undefined && { "content-encoding": encoding }),
+      });
+      response.end(status === 204 ? undefined : body);
+    });
+  });
+  const gateway = await startGatewayTo("openai", port, [`{ tokens: ${tokenLimit}, unit: Hours }`]);
+  const charged = async (): Promise<number> => {
+    const { headers } = await fetch(`${gateway.url()}/nothing`);
+    return tokenLimit - Number(headers.get("x-ratelimit-remaining"));
+  };
+  return { gateway, charged, requests };
+}
+
+/** 400 bytes: 100 tokens by an estimate. */
+const prompt = JSON.stringify({ text: "x".repeat(389) });
+const words = "y".repeat(200);
+
+const lines = (...objects: readonly object[]): string => objects.map((each) => `${JSON.stringify(each)}\n`).join("");
+const events = (...objects: readonly object[]): string =>
+  objects.map((each) => `data: ${JSON.stringify(each)}\n\n`).join("");
+
+const sse = "text/event-stream";
+const gemini = (output: number) => ({
+  candidates: [{ content: { parts: [{ text: words }] } }],
+  usageMetadata: { promptTokenCount: 8, candidatesTokenCount: output, totalTokenCount: 8 + output },
+});
+const sglang = (id: string, output: number) => ({
+  text: words,
+  meta_info: { id, prompt_tokens: 7, completion_tokens: output, cached_tokens: 1 },
+});
+
+describe("what is reported", () => {
+  test.each<[string, number, Told]>([
+    ["SGLang", 17, { body: JSON.stringify(sglang("a", 10)) }],
+    ["SGLang, of several prompts", 51, { body: JSON.stringify(["a", "b", "c"].map((id) => sglang(id, 10))) }],
+    ["SGLang, streamed", 27, { type: sse, body: `${events(sglang("a", 10), sglang("a", 20))}data: [DONE]\n\n` }],
+    [
+      "SGLang, several answers in one stream",
+      44,
+      { type: sse, body: events(sglang("a", 10), sglang("b", 5), sglang("a", 20), sglang("b", 10)) },
+    ],
+    ["Gemini", 18, { body: JSON.stringify(gemini(10)) }],
+    ["Gemini, streamed as an array", 38, { body: JSON.stringify([gemini(10), gemini(20), gemini(30)], undefined, 2) }],
+    ["Gemini, streamed as events", 28, { type: sse, body: events(gemini(10), gemini(20)) }],
+    [
+      "Ollama, streamed",
+      12,
+      {
+        type: "application/x-ndjson",
+        body: lines(
+          { created_at: "x", message: { content: words } },
+          { created_at: "y", done: true, prompt_eval_count: 7, eval_count: 5 },
+        ),
+      },
+    ],
+    ["lines without a label", 9, { body: lines({ x: words }, { usage: { prompt_tokens: 4, completion_tokens: 5 } }) }],
+    [
+      "Cohere",
+      30,
+      {
+        body: JSON.stringify({
+          usage: { billed_units: { input_tokens: 1 }, tokens: { input_tokens: 10, output_tokens: 20 } },
+        }),
+      },
+    ],
+    [
+      "Cohere, streamed",
+      30,
+      { type: sse, body: events({ delta: { usage: { tokens: { input_tokens: 10, output_tokens: 20 } } } }) },
+    ],
+    ["Bedrock", 12, { body: JSON.stringify({ usage: { inputTokens: 5, outputTokens: 7, totalTokens: 12 } }) }],
+    [
+      "a transcription that is charged by time",
+      0,
+      { body: JSON.stringify({ text: words, usage: { type: "duration", seconds: 3 } }) },
+    ],
+    ["an output without its input", 105, { body: JSON.stringify({ usage: { completion_tokens: 5 } }) }],
+  ])("by %s", async (_dialect, tokens, told) => {
+    const { gateway, charged } = await start(told);
+    await (await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt })).text();
+    expect(await charged()).toBe(tokens);
+  });
+});
+
+describe("what is estimated, with the input", () => {
+  const tgi = { generated_text: words };
+  const tgiEvents = events(...Array.from(words, (text, index) => ({ index, token: { text }, generated_text: null })), {
+    index: 200,
+    token: { text: "" },
+    generated_text: words,
+  });
+  const text = "word ".repeat(80);
+  test.each<[string, number, Told]>([
+    ["TGI", 104 + 50, { body: JSON.stringify(tgi) }],
+    ["TGI, in an array", 104 + 50, { body: JSON.stringify([tgi]) }],
+    ["TGI, streamed", 100 + 50, { type: sse, body: tgiEvents }],
+    ["a shape of nobody", 100 + 52, { body: JSON.stringify({ whatever: [words] }) }],
+    ["lines of nobody", 100 + 50 + 52, { body: lines({ whatever: words }, { whatever: words }) }],
+    ["events of nobody", 100 + 50, { type: sse, body: events({ whatever: words }) }],
+    ["a usage with bad figures", 100 + 7, { body: '{"usage":{"total_tokens":-1,"x":"yyyyyyyy"}}' }],
+    ["plain text", 100 + 100, { type: "text/plain", body: text }],
+    ["plain text that begins like an event", 100 + 50, { type: "text/plain", body: `d${"y".repeat(199)}` }],
+    ["gzip", 100 + 52, { encoding: "gzip", body: gzipSync(JSON.stringify({ whatever: [words] })) }],
+    ["zstd", 100 + 52, { encoding: "zstd", body: zstdCompressSync(JSON.stringify({ whatever: [words] })) }],
+    ["a coding of nobody", 100 + 50, { encoding: "x", body: words }],
+    ["two codings", 100 + 50, { encoding: "gzip, gzip", body: words }],
+    ["a coding that it does not have", 100 + 50, { encoding: "gzip", body: words }],
+    ["binary frames", 100 + 50, { type: "application/vnd.amazon.eventstream", body: Buffer.alloc(200) }],
+    ["speech", 100, { type: "audio/mpeg", body: Buffer.alloc(10_000) }],
+    ["embeddings", 100, { body: JSON.stringify([Array.from({ length: 1_000 }, () => 0.5)]) }],
+    ["a part of an answer", 100 + 52, { status: 206, body: JSON.stringify({ whatever: [words] }) }],
+    ["an empty answer", 100, { body: "" }],
+  ])("of %s", async (_shape, tokens, told) => {
+    const { gateway, charged } = await start(told);
+    const answer = await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
+    // What cannot be decoded cannot be here either.
+    await answer.text().catch(() => undefined);
+    expect(await charged()).toBe(tokens);
+    expect(gateway.records[0]?.usage?.estimated).toBe(true);
+  });
+
+  test.each(["PUT", "PATCH", "DELETE", "QUERY"])("by %s", async (method) => {
+    const { gateway, charged } = await start({ body: "{}" });
+    await (await fetch(`${gateway.url()}/generate`, { method, body: prompt })).text();
+    expect(await charged()).toBe(100);
+  });
+});
+
+describe("nothing is charged", () => {
+  test.each([
+    "/v1/messages/count_tokens",
+    "/v1/messages/count_tokens?beta=true",
+    "/v1/responses/input_tokens",
+    "/v1beta/models/gemini-x:countTokens",
+    "/tokenize",
+    "/v1/detokenize",
+    "/v1/files",
+    "/v1/uploads/upload_1/parts",
+    "/v1/moderations",
+    "/v1/responses/resp_1/cancel",
+  ])("at %s, which generates nothing", async (path) => {
+    const { gateway, charged } = await start({ body: JSON.stringify({ whatever: words }) });
+    await (await fetch(`${gateway.url()}${path}`, { method: "POST", body: prompt })).text();
+    expect(gateway.records[0]).toMatchObject({ usageUnread: "absent" });
+    expect(await charged()).toBe(0);
+  });
+
+  test.each<[string, Told]>([
+    ["an error", { status: 400, body: JSON.stringify({ error: words }) }],
+    ["no content", { status: 204, body: "" }],
+    ["a redirect", { status: 303, body: words }],
+  ])("for %s", async (_what, told) => {
+    const { gateway, charged } = await start(told);
+    await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt, redirect: "manual" });
+    expect(await charged()).toBe(0);
+  });
+
+  test("for a request without a body", async () => {
+    const { gateway, charged } = await start({ body: JSON.stringify({ data: [words] }) });
+    await (await fetch(`${gateway.url()}/v1/models`)).text();
+    expect(await charged()).toBe(0);
+  });
+});
+
+test.each([
+  "/v1/generate;/count_tokens",
+  "/v1/generate;/v1/files",
+  "/v1/messages%2Fcount_tokens",
+  "/v1/generate%3F/files",
+  "/v1/files/generate",
+  "/v1/generate?x=/v1/files",
+])("%s does not pass for an endpoint that generates nothing", async (path) => {
+  const { gateway, charged } = await start({ body: "{}" });
+  await (await fetch(`${gateway.url()}${path}`, { method: "POST", body: prompt })).text();
+  expect(await charged()).toBe(100);
+});
+
+describe("a copy of an earlier answer", () => {
+  const stored = (background: boolean) => ({
+    id: "resp_1",
+    background,
+    output: [words],
+    usage: { input_tokens: 10, output_tokens: 20, total_tokens: 30 },
+  });
+  test.each<[string, string, Told, number]>([
+    ["is not charged again", "/v1/responses/resp_1", { body: JSON.stringify(stored(false)) }, 0],
+    ["of a chat is not", "/v1/chat/completions/chat_1", { body: JSON.stringify(stored(false)) }, 0],
+    [
+      "is not as a stream either",
+      "/v1/responses/resp_1?stream=true",
+      { type: sse, body: events({ type: "response.completed", response: stored(false) }) },
+      0,
+    ],
+    ["that was made in the background is", "/v1/responses/resp_1", { body: JSON.stringify(stored(true)) }, 30],
+    [
+      "that was made in the background is as a stream",
+      "/v1/responses/resp_1?stream=true",
+      { type: sse, body: events({ type: "response.completed", response: stored(true) }) },
+      30,
+    ],
+    ["is charged at other paths", "/v1/threads/t/runs/r", { body: JSON.stringify(stored(false)) }, 30],
+    ["is charged at other spellings", "/v1/responses/resp%2F1", { body: JSON.stringify(stored(false)) }, 30],
+  ])("%s", async (_what, path, told, tokens) => {
+    const { gateway, charged } = await start(told);
+    await (await fetch(`${gateway.url()}${path}`)).text();
+    expect(await charged()).toBe(tokens);
+  });
+
+  test("is charged where the request has a body", async () => {
+    const { gateway, charged } = await start({ body: JSON.stringify(stored(false)) });
+    await (await fetch(`${gateway.url()}/v1/responses/resp_1`, { method: "POST", body: "{}" })).text();
+    expect(await charged()).toBe(30);
+  });
+});
+
+describe("a request whose calls time out is charged once", () => {
+  /** @param answers whether each call is answered. */
+  async function retry(answers: readonly boolean[]) {
+    const waiting: (() => void)[] = [];
+    let calls = 0;
+    const { port } = await startBackend((request, response) => {
+      if (request.url === "/nothing") response.end("{}");
+      else {
+        const isAnswered = answers[calls++] ?? false;
+        request.resume().on("end", () => {
+          if (isAnswered) response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
+          for (const resolve of waiting.splice(0)) resolve();
+        });
+      }
+    });
+    const backend = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
+`;
+    const rule = `{ backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }], timeouts: { request: 60s, backendRequest: 1s }, retry: { attempts: 2, backoff: 100ms } }`;
+    const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
+    const gateway = await startGateway(manifests(gatewayManifest(), backend, routeManifest("chat", [rule]), policy));
+    const answer = fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
+    for (const isAnswered of answers) {
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      if (isAnswered) break;
+      gateway.clock.advance(1_000);
+      // The wait before the next call, which doubles.
+      gateway.clock.advance(200);
+    }
+    const { status, headers } = await answer;
+    const { headers: later } = await fetch(`${gateway.url()}/nothing`);
+    const used = (fields: Headers): number => tokenLimit - Number(fields.get("x-ratelimit-remaining"));
+    return { status, told: used(headers), charged: used(later) };
+  }
+
+  test("by what the last call reports", async () => {
+    expect(await retry([false, false, true])).toMatchObject({ status: 200, charged: 33 });
+  });
+
+  test("by one estimate where none is answered, which the answer tells", async () => {
+    expect(await retry([false, false, false])).toEqual({ status: 504, told: 100, charged: 100 });
+  });
+});
