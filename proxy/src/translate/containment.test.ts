@@ -1,8 +1,9 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import { type Resource, type ResourceSet, resourceKey, resourceSet } from "../api/resource.ts";
 import { contained } from "./containment.ts";
+import { translate } from "./translate.ts";
 
 const text = Array.from(
   { length: 30 },
@@ -45,4 +46,65 @@ test("throws what no object is at fault for", () => {
   };
   expect(() => contained(resourceSet([]), compute)).toThrow("broken");
   expect(() => contained(resources, compute)).toThrow("broken");
+});
+
+describe("a policy that cannot be computed with", () => {
+  const world = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: ns}
+spec: {gatewayClassName: gateway-proxy, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: chat, namespace: ns}
+spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: s, port: 80}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: s, namespace: ns}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: limits, namespace: ns, generation: 3}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat}]
+  traffic: {rateLimit: {local: [{requests: 5, unit: Minutes}]}}
+`;
+  const parsed = parseManifests([{ path: "a.yaml", text: world }]);
+
+  /** The policy with a field that nobody can read. */
+  function withTrap(path: readonly string[]): ResourceSet {
+    const [policy] = parsed.resources.ProxyPolicy;
+    const copy = structuredClone(policy) as unknown as Record<string, unknown>;
+    let holder: Record<string, unknown> = copy;
+    for (const name of path.slice(0, -1)) holder = holder[name] as Record<string, unknown>;
+    Object.defineProperty(holder, path.at(-1) ?? "", {
+      enumerable: true,
+      get: () => {
+        throw new Error("trap");
+      },
+    });
+    return { ...parsed.resources, ProxyPolicy: [copy as unknown as ResourceSet["ProxyPolicy"][number]] };
+  }
+
+  test.each([[["spec", "traffic", "rateLimit", "local"]], [["spec", "traffic"]], [["spec", "targetRefs"]]])(
+    "closes its targets, as one does that cannot be read: %j",
+    (path) => {
+      expect(parsed.problems).toEqual([]);
+      const { value, culprits } = contained(withTrap(path), (set) => translate(set));
+      expect(culprits).toMatchObject([{ object: { kind: "ProxyPolicy" }, inForce: "remains" }]);
+      const rules = value.binds.flatMap(({ listeners }) =>
+        listeners.flatMap(({ routes }) => routes.flatMap((route) => route.rules)),
+      );
+      expect(rules).toMatchObject([{ refusedPolicies: ["ns/limits"] }]);
+    },
+  );
+
+  test("leaves them open where that is chosen", () => {
+    const compute = (set: ResourceSet) => translate(set, { refusedPolicies: "Open" });
+    const { value } = contained(withTrap(["spec", "traffic"]), compute);
+    expect(JSON.stringify(value.binds)).not.toContain("refusedPolicies");
+  });
 });

@@ -32,15 +32,28 @@ export function contained<T>(resources: ResourceSet, compute: (resources: Resour
     const culprit = left[at];
     const outcome = attempt(() => compute(resourceSet(left.slice(0, at + 1))));
     if (culprit === undefined || outcome.ok) break;
-    // What must not be forgotten of a refused object: that it is there.
-    const remains = remainsOf[culprit.kind]?.(culprit);
-    const isLeft = remains !== undefined && attempt(() => compute(resourceSet([...left.slice(0, at), remains]))).ok;
-    left = [...left.slice(0, at), ...(isLeft ? [remains] : []), ...left.slice(at + 1)];
-    culprits.push(refused(culprit, outcome.error, isLeft));
+    const remains = remainsWith(culprit, (resource) => compute(resourceSet([...left.slice(0, at), resource])));
+    left = [...left.slice(0, at), ...(remains === undefined ? [] : [remains]), ...left.slice(at + 1)];
+    culprits.push(refused(culprit, outcome.error, remains !== undefined));
     const whole = attempt(() => compute(resourceSet(left)));
     if (whole.ok) return { value: whole.value, culprits };
   }
   throw first.error;
+}
+
+/**
+ * What must not be forgotten of an object that is left out: that it is there. A policy still closes its targets, or, where
+ * those cannot be told, every route of its namespace. Undefined where nothing remains, or that cannot be computed with.
+ */
+function remainsWith(culprit: Resource, compute: (resource: Resource) => unknown): Resource | undefined {
+  const { apiVersion, kind, metadata } = culprit;
+  for (const part of [() => culprit, () => ({ apiVersion, kind, metadata })]) {
+    const remains = attempt(() => remainsOf[kind]?.(part()));
+    if (remains.ok && remains.value === undefined) return undefined;
+    const { value } = remains.ok ? remains : { value: undefined };
+    if (value !== undefined && attempt(() => compute(value)).ok) return value;
+  }
+  return undefined;
 }
 
 function refused(resource: Resource, error: unknown, isLeft: boolean): RejectedResource {
