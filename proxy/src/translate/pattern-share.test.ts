@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
+import type { RouteStatus } from "../api/status.ts";
+import { clusterEnvironment } from "./environment.ts";
+import { gatewayScope } from "./gateway-scope.ts";
 import { fairShares, maxServedPatternSize } from "./pattern-share.ts";
 import { translate } from "./translate.ts";
 
@@ -29,10 +32,14 @@ ${rules.join("")}  - matches: [{ path: { value: /${namespace}/${index} } }]
 `;
 }
 
-function translated(...documents: readonly string[]) {
+function resourcesOf(...documents: readonly string[]) {
   const { resources, problems } = parseManifests([{ path: "test.yaml", text: documents.join("") }]);
   expect(problems).toEqual([]);
-  const { binds, statuses } = translate(resources);
+  return resources;
+}
+
+function translated(...documents: readonly string[]) {
+  const { binds, statuses } = translate(resourcesOf(...documents));
   const rules = binds.flatMap(({ listeners }) =>
     listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
   );
@@ -73,6 +80,36 @@ test("routes that no listener takes have no part in it", () => {
   const { patterns, dropped } = translated(gateway, many("greedy", "elsewhere"), many("other"));
   expect(patterns.every((source) => source.startsWith("/other"))).toBe(true);
   expect(dropped[0]?.message).toContain("a size of 32000");
+});
+
+test("what the controller says of a Gateway in pods of its own is what its proxies do, whatever others serve", () => {
+  const other = `---${gateway.replace("name: web", "name: other")}`;
+  // On both Gateways, of which one has more patterns of its namespace than the other.
+  const shared = largeRoute("greedy", 55).replace("parentRefs: [", "parentRefs: [{ name: other, namespace: infra }, ");
+  const all = resourcesOf(gateway, other, many("greedy"), shared, largeRoute("small", 58, "other"));
+  const environment = clusterEnvironment();
+  const controller = translate(all, { environment });
+  const dropped = new Set<string>();
+  for (const name of ["web", "other"]) {
+    const proxies = translate(gatewayScope(all, { namespace: "infra", name }), { environment });
+    const ofGateway = ({ parents }: RouteStatus) => parents.filter(({ parentRef }) => parentRef.name === name);
+    for (const status of proxies.statuses.httpRoutes) {
+      const told = controller.statuses.httpRoutes.find(
+        (each) => each.namespace === status.namespace && each.name === status.name,
+      );
+      expect(told && ofGateway(told)).toEqual(status.parents);
+      if (JSON.stringify(status).includes("PartiallyInvalid"))
+        dropped.add(`${name} ${status.namespace}/${status.name}`);
+    }
+    const listeners = controller.binds.flatMap((bind) => bind.listeners);
+    const served = proxies.binds.flatMap((bind) => bind.listeners);
+    expect(served).toEqual(listeners.filter((listener) => listener.gateway.name === name));
+  }
+  expect(dropped).toContain("web greedy/r55");
+  expect(dropped).not.toContain("other greedy/r55");
+  const both = controller.statuses.httpRoutes.filter(({ namespace, name }) => namespace === "greedy" && name === "r55");
+  expect(both).toHaveLength(1);
+  expect(both[0]?.parents).toHaveLength(2);
 });
 
 const wishes = fc.dictionary(fc.string({ minLength: 1, maxLength: 3 }), fc.nat(1_000), { maxKeys: 8 });

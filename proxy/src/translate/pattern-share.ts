@@ -1,9 +1,10 @@
 /**
- * Regular expressions take memory in every worker, so what the routes of all namespaces may have of them is bounded. The
+ * Regular expressions take memory in every worker, so what the routes of one process may have of them is bounded. The
  * bound is shared fairly: a namespace that asks for no more than an equal share has it, whatever others ask for, and
  * what it leaves goes to those who ask for more (max-min fairness). Of a namespace over its share the oldest rules are
  * served.
  */
+import type { Gateway } from "../api/gateway.ts";
 import type { Match } from "../ir/match.ts";
 import { patternSize } from "../regex/pattern.ts";
 import type { Finding } from "./finding.ts";
@@ -13,11 +14,51 @@ import type { RuleState } from "./rules.ts";
 /** Largest size of all regular expressions that one process serves. A text that a namespace has twice counts once. */
 export const maxServedPatternSize = 32_000;
 
-/** The routes, oldest first, without the regular expressions that go beyond the share of their namespace. */
+/**
+ * The routes, oldest first, without the regular expressions that go beyond the share of their namespace in the process
+ * that serves them. Of a route that one process serves otherwise than another there are several, each with the parents
+ * that are served alike.
+ *
+ * @param placeOf names the process that serves a Gateway.
+ */
 export function shareOutPatterns(
   routes: readonly RouteState[],
-  capacity = maxServedPatternSize,
+  placeOf: (gateway: Gateway) => string,
 ): readonly RouteState[] {
+  const views = routes.map((state) => viewsOf(state, placeOf));
+  const byPlace = Map.groupBy(views.flat(), ({ place }) => place);
+  const shared = new Map<RouteState, RouteState>();
+  for (const [, ofPlace] of byPlace) {
+    const states = ofPlace.map(({ state }) => state);
+    shareOut(states, maxServedPatternSize).forEach((served, index) => {
+      const state = states[index];
+      if (state !== undefined) shared.set(state, served);
+    });
+  }
+  return routes.flatMap((state, index) => {
+    const served = (views[index] ?? []).map((view) => shared.get(view.state) ?? view.state);
+    const isWhole = served.every(({ rules }) => rules.every((rule, each) => rule === state.rules[each]));
+    return isWhole ? [state] : served;
+  });
+}
+
+/** A route as each process has it. */
+function viewsOf(
+  state: RouteState,
+  placeOf: (gateway: Gateway) => string,
+): readonly { readonly place: string; readonly state: RouteState }[] {
+  const places = Map.groupBy(state.parents, ({ attachments: [first] }) => first && placeOf(first.listener.gateway));
+  const refused = places.get(undefined) ?? [];
+  places.delete(undefined);
+  if (places.size === 0) return [{ place: "", state }];
+  return Array.from(places, ([place = "", parents], index) => ({
+    place,
+    // Parents that refuse it are told of it once.
+    state: { ...state, parents: index === 0 ? [...parents, ...refused] : parents },
+  }));
+}
+
+function shareOut(routes: readonly RouteState[], capacity: number): readonly RouteState[] {
   const wanted = new Map<string, PatternSet>();
   for (const state of routes.filter(isAttached)) {
     for (const source of state.rules.flatMap(patternsOf)) setOf(wanted, state).add([source]);

@@ -89,7 +89,7 @@ export function attachPolicies(
       const unattached =
         targetRef.kind === "Gateway"
           ? judgeGatewayTarget(name, targetRef, gateways)
-          : judgeRouteTarget(name, targetRef, routesByName.get(name));
+          : judgeRouteTargets(name, targetRef, routesByName.get(name) ?? []);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -137,6 +137,16 @@ function judgeGatewayTarget(
   const listener = state.listeners.find((candidate) => candidate.listener.name === sectionName);
   if (listener === undefined) return notFound(`Gateway ${name} has no listener ${sectionName}`);
   return listener.isProgrammed ? undefined : pending(`listener ${sectionName} of Gateway ${name} is not programmed`);
+}
+
+/** Attached where any state of the route is. */
+function judgeRouteTargets(
+  name: string,
+  targetRef: PolicyTargetRef,
+  states: readonly RouteState[],
+): Unattached | undefined {
+  const judged = states.map((state) => judgeRouteTarget(name, targetRef, state));
+  return judged.includes(undefined) ? undefined : (judged[0] ?? judgeRouteTarget(name, targetRef, undefined));
 }
 
 function judgeRouteTarget(

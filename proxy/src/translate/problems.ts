@@ -41,7 +41,13 @@ function listenerFindings(listeners: readonly ListenerState[]): readonly Finding
   return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }
 
-export function routeProblems({ route, parents, rules }: RouteState): readonly ResourceProblem[] {
+/** Each once, though there may be several states of a route. */
+export function routeProblems(states: readonly RouteState[]): readonly ResourceProblem[] {
+  const problems = states.flatMap(problemsOfRoute);
+  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
+}
+
+function problemsOfRoute({ route, parents, rules }: RouteState): readonly ResourceProblem[] {
   const refusals = parents.flatMap(({ refusal }) => refusal ?? []);
   const ofRules = rules.flatMap(({ invalid, unresolved, unserved }) => [...invalid, ...unresolved, ...unserved]);
   return problemsFrom(resourceKey(route), [...refusals, ...ofRules]);

@@ -3,16 +3,23 @@ import { controllerName } from "../api/names.ts";
 import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../api/status.ts";
 import type { ParentState } from "./attachment.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import { nameKey } from "./object-names.ts";
 import type { RouteState } from "./routes.ts";
 
-export function routeStatus(state: RouteState): RouteStatus {
-  const { namespace, name } = state.route.metadata;
-  const parents = state.parents.map((parent) => ({
+/** One for each route, of which there may be several states. */
+export function routeStatuses(states: readonly RouteState[]): RouteStatus[] {
+  return Array.from(Map.groupBy(states, ({ route }) => nameKey(route)).values(), (ofRoute) => {
+    const { namespace = "", name = "" } = ofRoute[0]?.route.metadata ?? {};
+    return { namespace, name, parents: ofRoute.flatMap(parentStatuses) };
+  });
+}
+
+function parentStatuses(state: RouteState): RouteStatus["parents"] {
+  return state.parents.map((parent) => ({
     parentRef: parent.parentRef,
     controllerName,
     conditions: routeConditions(state, parent),
   }));
-  return { namespace, name, parents };
 }
 
 /** Why a parent has not accepted the route; a route of which no rule is served is accepted by none. */

@@ -69,7 +69,7 @@ export function routesByListener(routes: readonly RouteState[]): RoutesByListene
   return byListener;
 }
 
-/** Routes by `namespace/name`. */
-export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, RouteState> {
-  return new Map(routes.map((state) => [nameKey(state.route), state]));
+/** Every state of each route, by `namespace/name`. */
+export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, readonly RouteState[]> {
+  return Map.groupBy(routes, ({ route }) => nameKey(route));
 }

@@ -20,7 +20,7 @@ import { globalTranslator } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
 import type { RefuseAddress } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
-import { compareText } from "./object-names.ts";
+import { compareText, nameKey } from "./object-names.ts";
 import { attachPolicies, type RefusedPolicies } from "./policies.ts";
 import { policyStatus } from "./policy-status.ts";
 import { shareOutPatterns } from "./pattern-share.ts";
@@ -33,7 +33,7 @@ import {
   tlsPolicyProblems,
 } from "./problems.ts";
 import { referencePermissions } from "./reference-grants.ts";
-import { routeStatus } from "./route-status.ts";
+import { routeStatuses } from "./route-status.ts";
 import { judgeRoutes, routesByListener } from "./routes.ts";
 
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
@@ -71,7 +71,8 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
   const tlsPolicies = judgeTlsPolicies(resources);
   const gateways = judgeGateways(resources, labels, environment);
   const judged = judgeRoutes(resources, gateways, labels, tlsPolicies);
-  const routes = shareOutPatterns(judged.routes);
+  // What a status says of a Gateway in pods of its own must not depend on other Gateways, of which its proxies know nothing.
+  const routes = shareOutPatterns(judged.routes, environment.isolatesGateways ? nameKey : () => "");
   const translateGlobal = globalTranslator(resources, tlsPolicies);
   const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies };
   const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
@@ -89,7 +90,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
       listenerSets: gatewayStates
         .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, attached)))
         .sort(byName),
-      httpRoutes: routes.map(routeStatus).sort(byName),
+      httpRoutes: routeStatuses(routes).sort(byName),
       backendTlsPolicies: tlsPolicies.policies.map((state) => backendTlsPolicyStatus(state, users)).sort(byName),
       proxyPolicies: policies.map(policyStatus).sort(byName),
       backends: backends.map(backendStatus).sort(byName),
@@ -99,7 +100,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
       ...gateways.problems,
       ...gatewayStates.flatMap(gatewayProblems),
       ...judged.problems,
-      ...routes.flatMap(routeProblems),
+      ...routeProblems(routes),
       ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
       ...policies.flatMap(policyProblems),
       ...backends.flatMap(backendProblems),
