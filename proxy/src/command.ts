@@ -1,7 +1,7 @@
 /** The proxy's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, failSettings, readCommandLine, readLogLevel } from "@gatewayproxy/runtime/command-line";
-import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
+import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { readVersion } from "@gatewayproxy/runtime/version";
@@ -30,6 +30,9 @@ async function run(settings: ProxySettings): Promise<void> {
   if (filter === undefined) return;
   const logs = new Logs({ filter, clock: systemClock, destination: openStdout() });
   const log = logs.logger("proxy::lifecycle");
+  surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
+  // It ends the process all the same, and whoever started that starts it again.
+  process.on("uncaughtExceptionMonitor", (error) => log.error({ err: error }, "the main thread failed"));
   let isStopping = false;
   const stop = (cause: object): void => {
     if (isStopping) return;

@@ -5,6 +5,7 @@ import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
@@ -95,6 +96,10 @@ const dataPlane = new DataPlane({
 // Only workers write to it, as above.
 servicesBack.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as string);
 
+// A task that nobody waits for has failed; what it was about ends, and the others go on. An exception outside of any
+// promise ends the thread, and WorkerPool starts another one.
+surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
+
 let generation = 0;
 
 const answers: QueryAnswers = {
@@ -160,10 +165,19 @@ async function carryOut(order: Order): Promise<void> {
   }
 }
 
+/** An order that fails must not hold up those after it, nor whoever waits for it. */
+function abandonOrder(order: Order, error: unknown): void {
+  log.error({ err: error, order: order.kind }, "an order of the main thread has failed");
+  const message = `worker ${start.worker} cannot apply the configuration: ${String(error)}`;
+  if (order.kind === "apply")
+    say({ kind: "applied", id: order.id, failures: [{ address: undefined, port: 0, message }] });
+  if (order.kind === "drain") say({ kind: "drained" });
+}
+
 // Orders are carried out one after the other: snapshots must not overtake each other. Questions do not wait for them, so
 // that one who watches a worker drain gets answers.
 let carriedOut = Promise.resolve();
 main.on("message", (message: ToWorker) => {
   if (message.kind === "query") say({ kind: "answer", id: message.id, answer: answerQuery(answers, message) });
-  else carriedOut = carriedOut.then(() => carryOut(message));
+  else carriedOut = carriedOut.then(() => carryOut(message)).catch((error: unknown) => abandonOrder(message, error));
 });

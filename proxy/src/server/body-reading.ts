@@ -10,6 +10,8 @@ const sliceBytes = 256 * 1024;
 /** A body that is let go when its request has ended. */
 interface Releasable {
   readonly isReleased: boolean;
+  /** Takes what fails in a later turn; absent: the thread ends. */
+  fault?(error: unknown): void;
 }
 
 interface Job {
@@ -45,7 +47,13 @@ function queue(job: Job): void {
 function readNext(): void {
   const job = waiting.shift();
   if (waiting.length > 0) setImmediate(readNext);
-  if (job !== undefined && !job.body.isReleased) readSlice(job);
+  if (job === undefined || job.body.isReleased) return;
+  try {
+    readSlice(job);
+  } catch (error) {
+    if (job.body.fault === undefined) throw error;
+    job.body.fault(error);
+  }
 }
 
 function readSlice(job: Job): void {

@@ -204,14 +204,15 @@ export class DataPlane {
     for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
     for (const bind of snapshot.binds) {
       const context = { ...shared, listenerPort: bind.port };
-      await preparePatterns(bind);
-      const routes = compileRoutes(
-        bind,
-        (listener, route, rule) => compileRule(context, listener, route, rule),
-        this.#requestRules.path,
-      );
       const open = this.#binds.get(bindName(bind));
+      // A bind that cannot be compiled or opened stays as it was, and the others go on.
       try {
+        await preparePatterns(bind);
+        const routes = compileRoutes(
+          bind,
+          (listener, route, rule) => compileRule(context, listener, route, rule),
+          this.#requestRules.path,
+        );
         if (open === undefined) await this.#open(bind, routes);
         else reopen(open, bind, routes);
       } catch (error) {
@@ -351,8 +352,17 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   );
 }
 
-function serve({ routes, rules, services }: OpenBind, downstream: Downstream): DownstreamEvents {
-  const exchange = new Exchange(services, downstream);
+function serve(bind: OpenBind, downstream: Downstream): DownstreamEvents {
+  const exchange = new Exchange(bind.services, downstream);
+  try {
+    direct(bind, downstream, exchange);
+  } catch (error) {
+    exchange.fault(error);
+  }
+  return exchange;
+}
+
+function direct({ routes, rules }: OpenBind, downstream: Downstream, exchange: Exchange): void {
   const { head, connection } = downstream;
   const match = findRule(routes, head);
   const known = match === undefined || match === "tooCostly" ? undefined : match;
@@ -362,7 +372,6 @@ function serve({ routes, rules, services }: OpenBind, downstream: Downstream): D
   else if (match !== undefined && isReadOtherwise(routes, head, match, rules.path))
     exchange.refuse(ambiguousPath, listener);
   else exchange.serve(match, listener);
-  return exchange;
 }
 
 /** Whether a server could read the path in a way that belongs to another rule, or counts differently for a limit. */

@@ -140,7 +140,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     try {
       this.#route(match);
     } catch (error) {
-      this.#fault(error);
+      this.fault(error);
     }
   }
 
@@ -161,7 +161,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (match !== undefined) trace.emit(policySelection(match.compiled));
   }
 
-  #fault(error: unknown): void {
+  /** Something failed inside the proxy: the request ends, and nothing else. Never throws. */
+  fault(error: unknown): void {
     this.#services.faulted(error, this.#record);
     if (this.#isClosed) return;
     try {
@@ -202,6 +203,14 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   endStalled(): void {
+    try {
+      this.#endStalled();
+    } catch (error) {
+      this.fault(error);
+    }
+  }
+
+  #endStalled(): void {
     if (this.#record.status === 0) {
       this.#giveUp(this.#body?.waitsFor === "call" ? upstreamTimeout : uploadStalled);
       return;
@@ -234,11 +243,25 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   onDrain(): void {
-    this.#forwarding?.resume();
+    try {
+      this.#forwarding?.resume();
+    } catch (error) {
+      this.fault(error);
+    }
   }
 
   onClose(completed: boolean): void {
     this.#isClosed = true;
+    try {
+      this.#close(completed);
+    } catch (error) {
+      this.#services.live.delete(this);
+      this.#body?.release();
+      this.fault(error);
+    }
+  }
+
+  #close(completed: boolean): void {
     // An answer may be read on for its usage, which is no part of what the client waited for.
     this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
     this.#limitCheck?.abandon();
@@ -295,7 +318,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       try {
         action(value);
       } catch (error) {
-        this.#fault(error);
+        this.fault(error);
       }
     };
   }
@@ -361,7 +384,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       readsUsage: target.ai !== undefined || countsTokens,
       abandonedAnswers: countsTokens ? abandonedAnswers : undefined,
       answer: (answer) => this.#answer(answer),
-      fault: (error) => this.#fault(error),
+      fault: (error) => this.fault(error),
     });
     this.#forwarding = forwarding;
     const request = this.#outgoingRequest(target, match);
@@ -403,7 +426,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (this.#body !== undefined) return this.#body;
     const { body: stream } = this.#downstream;
     if (stream === undefined) return undefined;
-    this.#body = new RequestBody({ stream, record: this.#record, share: this.#services.bodies.openShare(this.client) });
+    const share = this.#services.bodies.openShare(this.client);
+    this.#body = new RequestBody({ stream, record: this.#record, share, owner: this });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
     return this.#body;
   }

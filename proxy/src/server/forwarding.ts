@@ -88,7 +88,19 @@ export class Forwarding implements RelayOwner {
     const requestMs = timeouts?.requestMs ?? 0;
     if (requestMs === 0) return;
     const remainingMs = startMs + requestMs - clock.monotonicMs();
-    this.#requestTimer = clock.setTimer(Math.max(0, remainingMs), () => this.giveUp(requestTimeout));
+    this.#requestTimer = this.#later(Math.max(0, remainingMs), () => this.giveUp(requestTimeout));
+  }
+
+  /** As `setTimer`; what fails then ends this request only. */
+  #later(ms: number, action: () => void): Timer {
+    const { clock, fault } = this.#options;
+    return clock.setTimer(ms, () => {
+      try {
+        action();
+      } catch (error) {
+        fault(error);
+      }
+    });
   }
 
   /** @param hidesUsage the answer has an event that the client did not ask for. */
@@ -225,7 +237,7 @@ export class Forwarding implements RelayOwner {
   }
 
   #callOnce(): void {
-    const { target, client, timeouts, record, clock } = this.#options;
+    const { target, client, timeouts, record } = this.#options;
     const request = this.#request;
     if (request === undefined) return;
     const pool = target.backend.pick(this.#tried, client, request.upgrade !== undefined);
@@ -252,7 +264,7 @@ export class Forwarding implements RelayOwner {
     this.#call = call;
     const timeoutMs = timeouts?.backendRequestMs ?? 0;
     if (timeoutMs > 0 && !call.isOver) {
-      this.#callTimer = clock.setTimer(timeoutMs, () => this.#onCallTimeout(call, relay));
+      this.#callTimer = this.#later(timeoutMs, () => this.#onCallTimeout(call, relay));
     }
   }
 
@@ -301,7 +313,7 @@ export class Forwarding implements RelayOwner {
     if (waitMs >= this.#remainingMs() || !target.backend.retries.tryRetry(clock.monotonicMs())) return false;
     this.#callTimer?.cancel();
     this.#call?.abort();
-    this.#callTimer = clock.setTimer(waitMs, () => this.#retry());
+    this.#callTimer = this.#later(waitMs, () => this.#retry());
     return true;
   }
 

@@ -52,7 +52,16 @@ export function mirrorRequest(
   }
 }
 
-function sendCopy({ clock, mirrored }: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
+/** A copy that fails inside the proxy is a failed copy, and nothing to the request that it copies. */
+function sendCopy(services: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
+  try {
+    trySendCopy(services, target, request);
+  } catch {
+    services.mirrored(target.backend.key, "failed");
+  }
+}
+
+function trySendCopy({ clock, mirrored }: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
   const { key } = target.backend;
   const pool = target.pick([]);
   if (pool === "none" || pool === "overloaded" || pool.inFlight >= maxInFlight) {

@@ -8,12 +8,15 @@ import { RequestBody } from "./request-body.ts";
 function upload(maxBytes = 2 ** 30) {
   const client = new PassThrough();
   const record = { requestBytes: 0 };
+  const faults: unknown[] = [];
   return {
     client,
+    faults,
     record,
     body: new RequestBody({
       stream: client,
       record,
+      owner: { fault: (error) => faults.push(error) },
       share: new BodyBudget(createBodyMemory(1), 1, maxBytes).openShare(),
     }),
   };
@@ -133,6 +136,18 @@ test("a small body of known length is whole before the call, any other goes as i
     upload().body.whenReady(headers, () => (isAtOnce = true));
     expect(isAtOnce).toBe(true);
   }
+});
+
+test("a use of the whole body that fails is told to the owner, and the others get it", async () => {
+  const { client, body, faults } = upload();
+  const bug = new Error("bug");
+  body.collect(() => {
+    throw bug;
+  });
+  const whole = new Promise<Buffer | undefined>((resolve) => body.collect(resolve));
+  client.end("whole");
+  expect(String(await whole)).toBe("whole");
+  expect(faults).toEqual([bug]);
 });
 
 describe("replaceBy", () => {

@@ -20,12 +20,15 @@ export interface BodySource {
   readonly record: { requestBytes: number };
   /** Of the memory for bodies, which is given back by `release`. */
   readonly share: BodyShare;
+  /** Takes what fails where the body is used later than its user could see. */
+  readonly owner: { fault(error: unknown): void };
 }
 
 export class RequestBody {
   readonly #source: Readable;
   readonly #record: { requestBytes: number };
   readonly #share: BodyShare;
+  readonly #owner: BodySource["owner"];
   #isOutOfMemory = false;
   /** Everything that has come; absent once that was more than is kept. */
   #kept: KeptBytes | undefined = new KeptBytes();
@@ -39,8 +42,9 @@ export class RequestBody {
   readonly #ahead = new KeptBytes();
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
 
-  constructor({ stream, record, share }: BodySource) {
+  constructor({ stream, record, share, owner }: BodySource) {
     this.#source = stream;
+    this.#owner = owner;
     this.#share = share;
     this.#record = record;
   }
@@ -209,7 +213,18 @@ export class RequestBody {
   #tellWhole(whole: Buffer | undefined): void {
     const awaiting = this.#awaitingWhole;
     this.#awaitingWhole = [];
-    for (const done of awaiting) done(whole);
+    for (const done of awaiting) {
+      try {
+        done(whole);
+      } catch (error) {
+        this.fault(error);
+      }
+    }
+  }
+
+  /** Using the body has failed inside the proxy. */
+  fault(error: unknown): void {
+    this.#owner.fault(error);
   }
 }
 

@@ -195,6 +195,10 @@ export class ResponseRelay implements ResponseSink {
     });
   }
 
+  onFault(error: unknown): void {
+    this.#options.owner.onFault(error);
+  }
+
   /** The client has left: what is still to come of the answer is read for its usage alone. `done`: it is charged. */
   abandon(answer: AbandonedAnswer, done: () => void): void {
     this.#takeGathered();

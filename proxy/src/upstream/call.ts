@@ -43,6 +43,8 @@ export interface ResponseSink {
    * @param headers flat, names lower case, without hop-by-hop fields.
    */
   onUpgrade?(headers: string[], connection: Duplex, call: UpstreamCall): void;
+  /** One of the others threw: the call has been given up, and nothing more is told. Absent: the thread ends. */
+  onFault?(error: unknown, call: UpstreamCall): void;
 }
 
 /** Whoever lent a connection to a call. */
@@ -143,7 +145,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
 
   /** Ends the call. Harmless after the end. */
   fail(failure: UpstreamFailure): void {
-    if (this.#finish(failure)) this.#sink.onFailure(failure, this);
+    if (!this.#finish(failure)) return;
+    try {
+      this.#sink.onFailure(failure, this);
+    } catch (error) {
+      this.#onFault(error);
+    }
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -177,7 +184,13 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     this.#owner.answered(this);
     connection.once("close", () => this.#finish(undefined));
     if (this.#aborted) connection.destroy();
-    else this.#sink.onUpgrade?.(endToEndHeaders(headers), connection, this);
+    else {
+      try {
+        this.#sink.onUpgrade?.(endToEndHeaders(headers), connection, this);
+      } catch (error) {
+        this.#onFault(error);
+      }
+    }
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
@@ -194,16 +207,36 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     }
     this.status = status;
     this.#owner.answered(this);
-    this.#sink.onHead(status, endToEndHeaders(headers), this);
+    try {
+      this.#sink.onHead(status, endToEndHeaders(headers), this);
+    } catch (error) {
+      this.#onFault(error);
+    }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#aborted) this.#sink.onData(chunk, this);
+    if (this.#aborted) return;
+    try {
+      this.#sink.onData(chunk, this);
+    } catch (error) {
+      this.#onFault(error);
+    }
   }
 
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: ResponseHeaders): void {
     if (!this.#finish(undefined)) return;
-    this.#sink.onEnd(endToEndHeaders(trailers), this);
+    try {
+      this.#sink.onEnd(endToEndHeaders(trailers), this);
+    } catch (error) {
+      this.#onFault(error);
+    }
+  }
+
+  /** Neither undici nor its other calls are to see what failed in ours. */
+  #onFault(error: unknown): void {
+    this.abort();
+    if (this.#sink.onFault === undefined) throw error;
+    this.#sink.onFault(error, this);
   }
 
   /** Told later: undici is in the midst of failing others, and a call that follows at once would be taken for one of them. */

@@ -71,7 +71,9 @@ export function openConnection(
   const streams = callsPerConnection(target);
   const origin = `${tls === undefined ? "http" : "https"}://${addressOf(endpoint)}`;
   const isUrl = URL.canParse(origin);
-  const connect = isUrl ? connectorOf(target, options) : failToConnect(`${addressOf(endpoint)} is not a valid address`);
+  const connect = isUrl
+    ? safeConnectorOf(target, options)
+    : failToConnect(`${addressOf(endpoint)} is not a valid address`);
   let socket: Socket | undefined;
   const client = new Client(isUrl ? origin : "http://invalid", {
     pipelining: streams,
@@ -95,6 +97,15 @@ export function openConnection(
     onLeaving?.(connection);
   });
   return connection;
+}
+
+/** TLS settings that Node refuses fail the calls that need them, and nothing else. */
+function safeConnectorOf(target: ConnectionTarget, options: ConnectionOptions): buildConnector.connector {
+  try {
+    return connectorOf(target, options);
+  } catch (error) {
+    return failToConnect(`${addressOf(target.endpoint)} cannot be connected to: ${String(error)}`);
+  }
 }
 
 /** A connector whose every connection fails. A `Client` throws where its origin is not a URL, which a host can cause. */

@@ -34,7 +34,7 @@ export class HealthChecks {
 
   async #check(): Promise<void> {
     const { clock, intervalMs, onChange } = this.#options;
-    const isGood = await askEndpoint(this.#options);
+    const isGood = await askEndpoint(this.#options).catch(() => false);
     if (this.#isClosed) return;
     const wasFailing = this.isFailing;
     this.#failures = isGood ? 0 : this.#failures + 1;
@@ -73,9 +73,14 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
     const owner = { begun: () => undefined, answered: () => undefined, release: () => undefined };
     const { endpoint, tls } = target;
     const headers = ["host", addressOf(endpoint), "user-agent", "gateway-proxy-health-check"];
-    client.dispatch(
-      { method: "GET", path, headers, ...(tls !== undefined && { servername: serverName(endpoint.host, tls) }) },
-      new UpstreamCall(addressOf(endpoint), { body: undefined, upgrade: undefined }, sink, owner),
-    );
+    try {
+      client.dispatch(
+        { method: "GET", path, headers, ...(tls !== undefined && { servername: serverName(endpoint.host, tls) }) },
+        new UpstreamCall(addressOf(endpoint), { body: undefined, upgrade: undefined }, sink, owner),
+      );
+    } catch {
+      // A path or a host that undici refuses to write.
+      conclude(false);
+    }
   });
 }
