@@ -1,4 +1,4 @@
-/** A limit whose key would take long: the request counts where those without a value count, and nobody waits. */
+/** Expressions of limits that would take long: a key has no value then, a cost refuses the request, and nobody waits. */
 import { expect, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import {
@@ -10,6 +10,8 @@ import {
   routeManifest,
   startGateway,
 } from "../support/gateway.ts";
+import { globalPolicy } from "../support/global-policy.ts";
+import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
 test("a key that costs too much for a request has no value there, and the limit holds", async () => {
@@ -33,4 +35,32 @@ test("a key that costs too much for a request has no value there, and the limit 
     statuses.push(status);
   }
   expect(statuses).toEqual([200, 200, 429, 429]);
+});
+
+test.each([
+  ["Requests", 'size(request.path.replace("", request.path).replace("", request.path)) > 9 ? 10 : 5'],
+  ["Tokens", 'llm.totalTokens + size(request.query["x"].split("").map(c, c + "x").map(c, c + "y").map(c, c + "z"))'],
+])("a request whose cost in %s takes too much to compute is refused and reaches nobody", async (unit, cost) => {
+  const backend = await startBackend(answering(200, "here"));
+  const service = await startScriptedService(() => ({ overallCode: "OK" }));
+  const start = (mode: string) =>
+    startGateway(
+      manifests(
+        gatewayManifest(),
+        backendManifest("b", backend.port),
+        routeManifest("chat", [`backendRefs: [${backendRef("b")}]`]),
+        globalPolicy(
+          `address: '127.0.0.1:${service.port}', mode: ${mode}, descriptors: [{ unit: ${unit}, cost: '${cost}', entries: [{ name: m, expression: request.method }] }]`,
+        ),
+      ),
+    );
+  const gateway = await start("Enforce");
+  const padded = `/${"a".repeat(700)}?x=${"b".repeat(9_000)}`;
+  const answer = await fetch(`${gateway.url()}${padded}`);
+  expect([answer.status, await answer.text()]).toEqual([400, "the cost of the request takes too much work to compute"]);
+  expect(service.calls).toHaveLength(0);
+  expect(backend.requests).toHaveLength(0);
+  expect((await fetch(`${gateway.url()}/?x=b`)).status).toBe(200);
+  expect(service.calls).toHaveLength(1);
+  expect((await fetch(`${(await start("Shadow")).url()}${padded}`)).status).toBe(200);
 });

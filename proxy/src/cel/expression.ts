@@ -51,6 +51,8 @@ export interface Expression {
    * claim that it reads, `failed` when anything else went wrong. Never throws.
    */
   readonly tryEvaluate: (view: RequestView) => string | undefined | typeof failed;
+  /** Whether an evaluation for the request would take more work than it may, which is for a client to choose. */
+  readonly exceedsBudget: (view: RequestView) => boolean;
 }
 
 /**
@@ -102,13 +104,20 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
   if (checked.type !== undefined && !typesOf[gives].includes(checked.type.name)) {
     return refuse(`expression gives a ${checked.type.name}, accepted ${acceptedTypes(typesOf[gives])}`);
   }
-  const tryEvaluate = directRead(expr, checked) ?? evaluation(expr, checked.variables);
+  const direct = directRead(expr, checked);
+  const tryEvaluate = direct ?? evaluation(expr, checked.variables);
+  const exceedsBudget = (view: RequestView): boolean => {
+    return direct === undefined && tryEvaluate(view) === failed && evaluationBudget.isExceeded;
+  };
   const evaluate = (view: RequestView): string | undefined => {
     const value = tryEvaluate(view);
     return value === failed ? undefined : value;
   };
   const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
-  return { ok: true, value: { source, phase: latestOf(checked.variables), target, evaluate, tryEvaluate } };
+  return {
+    ok: true,
+    value: { source, phase: latestOf(checked.variables), target, evaluate, tryEvaluate, exceedsBudget },
+  };
 }
 
 function acceptedTypes(types: readonly string[]): string {

@@ -18,7 +18,14 @@ import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import { Admitted } from "./admission.ts";
 import { readBody } from "./body-reading.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
-import { bodyEncoded, limitUndecided, type OwnAnswer, uneditedAnswer, unheldAnswer } from "./own-answers.ts";
+import {
+  bodyEncoded,
+  costTooCostly,
+  limitUndecided,
+  type OwnAnswer,
+  uneditedAnswer,
+  unheldAnswer,
+} from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
@@ -101,7 +108,12 @@ export class LimitCheck {
     const startMs = clock.monotonicMs();
     this.#askedMs = startMs;
     this.#isUndecided = true;
-    const ask = (asked: RequestView) =>
+    const refuse = (answer: OwnAnswer): void => done({ kind: "undecided", denial: undefined, answer });
+    const ask = (asked: RequestView): void => {
+      if (limits.costsTooMuch(asked)) {
+        refuse(costTooCostly);
+        return;
+      }
       limits.admit(
         asked,
         guarded((admission) => {
@@ -110,12 +122,12 @@ export class LimitCheck {
           else if (admission.kind === "allowed") admission.pass.refund();
         }),
       );
+    };
     const body = limits.needsBody ? takeBody() : undefined;
     if (body === undefined) {
       ask(limits.needsBody ? { ...view, llm: withPrescribed(noLlmRequest) } : view);
       return;
     }
-    const refuse = (answer: OwnAnswer): void => done({ kind: "undecided", denial: undefined, answer });
     body.keepUpTo(maxAiRequestBytes);
     body.collect(
       guarded((whole) => {

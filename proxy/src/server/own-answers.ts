@@ -109,6 +109,12 @@ const unreadableBodies = {
   alternatives: badBody('request body must not name models beside "model": the backend prescribes one'),
   twoModels: badBody("request body names two models"),
 };
+/** A policy computes what a request costs, and it would take too much work for this one. */
+export const costTooCostly: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "the cost of the request takes too much work to compute",
+};
 /** Nothing that passes after the switch could be counted. */
 export const upgradeNotAllowed: OwnAnswer = {
   status: 403,

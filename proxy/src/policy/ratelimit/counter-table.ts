@@ -149,6 +149,11 @@ export class CounterTable {
     this.#numbers[base + at.number.lastUsedMs] = nowMs;
   }
 
+  /** Marks a counter as used at `nowMs`. Under the bucket's lock. */
+  touch(slot: number, nowMs: number): void {
+    this.#numbers[slot * slotNumbers + at.number.lastUsedMs] = nowMs;
+  }
+
   /**
    * Gives a counter that has no slot one, with `window` in it. Under the bucket's lock. Whatever was in the slot is
    * forgotten; slots found before in the same bucket may be among them, unless they hold an open window used at

@@ -430,6 +430,39 @@ describe("the contract: key", () => {
     expect(allowed(set.admit(requestOf("ben"), 1)).state?.remaining).toBe(1);
   });
 
+  test("a counter that refuses all the time keeps its place among others that come and go", () => {
+    // All counters are in one bucket of 16.
+    const table = freshTable(16);
+    const set = compileLimits(
+      [requestsLimit({ amount: 2, unit: "Hours", key: 'request.headers["x-api-key"]' })],
+      table,
+    );
+    const ask = (client: string, nowMs: number): string => set.admit(requestOf(client), nowMs).kind;
+    expect([ask("greedy", 0), ask("greedy", 0), ask("greedy", 0)]).toEqual(["allowed", "allowed", "denied"]);
+    for (let at = 1; at <= 100; at++) {
+      expect(ask(`other ${at}`, at)).toBe("allowed");
+      expect(ask("greedy", at)).toBe("denied");
+    }
+    expect(table.evictions).toBe(85);
+    // The next window.
+    expect(ask("greedy", hour)).toBe("allowed");
+  });
+
+  test("no counter is forgotten while its window is open and there are fewer than the bound", () => {
+    const table = freshTable(16);
+    const set = compileLimits(
+      [requestsLimit({ amount: 1, unit: "Hours", key: 'request.headers["x-api-key"]' })],
+      table,
+    );
+    for (let client = 0; client < 16; client++) allowed(set.admit(requestOf(`${client}`), client));
+    for (let client = 0; client < 16; client++) denied(set.admit(requestOf(`${client}`), hour - 1));
+    expect(table.evictions).toBe(0);
+    // Others take the places of those whose windows have ended.
+    for (let client = 16; client < 24; client++) allowed(set.admit(requestOf(`${client}`), hour + 7));
+    for (let client = 8; client < 16; client++) denied(set.admit(requestOf(`${client}`), hour + 7));
+    expect(table.evictions).toBe(0);
+  });
+
   test("many values never push out the counter of an entry without key", () => {
     const table = freshTable(16);
     const ceiling = requestsLimit({ amount: 1000 });

@@ -182,6 +182,7 @@ export class LimitSet {
     try {
       denier = this.#judge(counters.ids, nowMs);
       if (denier === undefined) this.#count(counters.ids, nowMs);
+      else this.#touch(nowMs);
     } finally {
       this.#table.unlock(counters.buckets);
     }
@@ -226,6 +227,11 @@ export class LimitSet {
       if (entry === undefined || id === undefined || entry.slot !== -1 || entry.used === 0) continue;
       this.#table.claim(id, entry.budget, entry, nowMs);
     }
+  }
+
+  /** A counter that only refuses is in use all the same, and others are forgotten before it. */
+  #touch(nowMs: number): void {
+    for (const { slot } of this.#entries) if (slot !== -1) this.#table.touch(slot, nowMs);
   }
 
   #allow(ids: readonly CounterId[], nowMs: number): Allowed {

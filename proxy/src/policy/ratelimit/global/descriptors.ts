@@ -3,8 +3,9 @@
  * charged.
  *
  * Rule: a client leaves no limit by what it leaves out, or sends in a form that an expression cannot read. A value that the
- * request does not have is `noValue`, and a cost that cannot be told is 1. The failure mode is for services that fail; a
- * client must not choose it.
+ * request does not have is `noValue`, and a cost that cannot be told is 1. A request for which the cost takes too much work
+ * to compute is refused (`costsTooMuch`): it could be any. The failure mode is for services that fail; a client must not
+ * choose it.
  */
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
@@ -66,6 +67,15 @@ export function describeRequest(compiled: CompiledDescriptor, view: RequestView)
   const hits = compiled.descriptor.counts === "tokens" ? 0 : (costOf(compiled.cost, view) ?? 1);
   return { compiled, entries, hits };
 }
+
+/** Whether the cost of a request, or of its response as far as the request decides it, takes too much work to compute. */
+export function costsTooMuch({ cost, descriptor }: CompiledDescriptor, view: RequestView): boolean {
+  if (cost === undefined) return false;
+  return cost.exceedsBudget(descriptor.counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view);
+}
+
+/** In the place of what a response will tell. */
+const anyUsage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, responseModel: "x".repeat(256) };
 
 /**
  * Tokens to charge for a response; all of them where the cost cannot be told.

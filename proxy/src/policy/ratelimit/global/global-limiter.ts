@@ -195,6 +195,11 @@ export class GlobalLimitSet {
     this.countsTokens = gates.some((gate) => gate.countsTokens);
   }
 
+  /** Whether what the request costs takes too much work to compute for one of the limits; then it must not be admitted. */
+  costsTooMuch(view: RequestView): boolean {
+    return this.#gates.some((gate) => gate.costsTooMuch(view));
+  }
+
   /**
    * Decides one request; `done` hears of it once, perhaps at once, at the latest after the longest timeout of the limits,
    * which are all asked at the same time.

@@ -24,6 +24,7 @@ import {
   type CompiledDescriptor,
   chargeOf,
   compileDescriptor,
+  costsTooMuch,
   describeRequest,
   keyOf,
   type RequestDescriptor,
@@ -98,6 +99,11 @@ export class LimitGate {
     this.#fallback = compileLimits(limit.fallback, services.counters);
     this.needsBody = this.#descriptors.some(({ needsBody }) => needsBody);
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
+  }
+
+  /** Whether the limit is enforced, and what the request costs takes too much work to compute. */
+  costsTooMuch(view: RequestView): boolean {
+    return this.limit.mode === "Enforce" && this.#descriptors.some((descriptor) => costsTooMuch(descriptor, view));
   }
 
   /** Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over. */
