@@ -36,6 +36,7 @@ export default tseslint.config(
   {
     files: [
       "**/main.ts",
+      "**/bin.ts",
       "**/command.ts",
       "**/controller-main.ts",
       "**/controller-command.ts",

@@ -45,7 +45,16 @@ describe("docs/proxyctl.md", () => {
   test("names no flag that no command has", () => {
     const text = readFileSync(page, "utf8");
     const ours = leavesOf(program, []).flatMap(({ command }) => command.options.flatMap(({ long }) => long ?? []));
-    const known = new Set([...ours, "--help", "--version", "--json", "--cacert", "--silent", "--admin-address"]);
+    const known = new Set([
+      ...ours,
+      "--help",
+      "--version",
+      "--json",
+      "--cacert",
+      "--silent",
+      "--prefix",
+      "--admin-address",
+    ]);
     const named = [...text.matchAll(/(?<![\w-])--[a-z][\w-]+/g)].map(([flag]) => flag);
     expect([...new Set(named)].filter((flag) => !known.has(flag))).toEqual([]);
   });

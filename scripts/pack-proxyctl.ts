@@ -1,0 +1,136 @@
+/**
+ * `npm run pack:proxyctl`: proxyctl as users install it, in proxyctl/dist.
+ *
+ *   gatewayproxy-proxyctl-VERSION.tgz  for `npm install -g FILE`, with all that it needs: no registry is asked
+ *   proxyctl                           one executable file for this platform, with Node in it
+ *   SHA256SUMS                         of both
+ *
+ * `--out DIR` writes to another folder, `--only tarball` or `--only executable` makes one of them.
+ */
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { build, type OutputChunk } from "rolldown";
+import manifest from "../proxyctl/package.json" with { type: "json" };
+
+const root = join(import.meta.dirname, "..");
+const source = join(root, "proxyctl/src");
+/** As src/bin.ts has it. */
+const oldestNode = "22.19";
+
+const { values } = parseArgs({ options: { out: { type: "string" }, only: { type: "string" } } });
+const out = resolve(process.env["INIT_CWD"] ?? ".", values.out ?? join(root, "proxyctl/dist"));
+const work = await mkdtemp(join(tmpdir(), "pack-proxyctl-"));
+try {
+  await mkdir(out, { recursive: true });
+  const made = [
+    ...(values.only === "executable" ? [] : [await packTarball()]),
+    ...(values.only === "tarball" ? [] : [await buildExecutable()]),
+  ];
+  const sums = await Promise.all(made.map(async (file) => `${await sha256(join(out, file))}  ${file}\n`));
+  await writeFile(join(out, "SHA256SUMS"), sums.join(""));
+  for (const file of made) console.log(join(out, file));
+} finally {
+  await rm(work, { recursive: true });
+}
+
+/** In chunks, so that a command loads what it needs and no more. */
+async function packTarball(): Promise<string> {
+  const folder = join(work, "package");
+  const { output } = await build({
+    input: { proxyctl: join(source, "bin.ts") },
+    platform: "node",
+    // A Node that is too old must still get as far as to say so.
+    transform: { target: "node20" },
+    output: { dir: join(folder, "dist"), format: "esm", minify: true, chunkFileNames: "[name]-[hash].js" },
+  });
+  const chunks = output.filter((each): each is OutputChunk => each.type === "chunk");
+  const { name, version, type } = manifest;
+  const packed = {
+    name,
+    version,
+    type,
+    description: "Looks into gateway proxies: what they have loaded, what becomes of a request, what limits count",
+    license: "Apache-2.0",
+    bin: { proxyctl: "dist/proxyctl.js" },
+    files: ["dist"],
+    engines: { node: `>=${oldestNode}` },
+    // Nobody publishes it by mistake: users get it as a file.
+    private: true,
+  };
+  await writeFile(join(folder, "package.json"), `${JSON.stringify(packed, undefined, 2)}\n`);
+  await writeFile(join(folder, "README.md"), readme(version));
+  await writeFile(join(folder, "dist/THIRD-PARTY-LICENSES.txt"), await licensesOf(chunks));
+  const written = execFileSync("npm", ["pack", "--silent", "--pack-destination", out], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  return written.trim();
+}
+
+/** All in one file: what is put into an executable has no others beside it. */
+async function buildExecutable(): Promise<string> {
+  const main = join(work, "proxyctl.mjs");
+  await build({
+    input: join(source, "main.ts"),
+    platform: "node",
+    output: { file: main, format: "esm", minify: true, codeSplitting: false },
+  });
+  const file = process.platform === "win32" ? "proxyctl.exe" : "proxyctl";
+  const config = join(work, "sea.json");
+  const settings = {
+    main,
+    mainFormat: "module",
+    output: join(out, file),
+    disableExperimentalSEAWarning: true,
+    useCodeCache: true,
+    // Variables that are meant for another Node do not reach this one.
+    execArgvExtension: "none",
+  };
+  await writeFile(config, JSON.stringify(settings));
+  execFileSync(process.execPath, ["--build-sea", config], { stdio: ["ignore", "ignore", "inherit"] });
+  await chmod(join(out, file), 0o755);
+  return file;
+}
+
+function readme(version: string): string {
+  return `# proxyctl ${version}
+
+Looks into running gateway proxies. \`proxyctl --help\` lists the commands; \`proxyctl completion bash\` prints the completion
+for a shell.
+
+Install it from this file, \`npm install -g ./gatewayproxy-proxyctl-${version}.tgz\`. It is on no registry: what \`npx
+proxyctl\` would fetch there is somebody else's.
+`;
+}
+
+/** The licence of each package that is bundled, as it comes with the package. */
+async function licensesOf(chunks: readonly OutputChunk[]): Promise<string> {
+  const folders = new Set(
+    chunks.flatMap(({ moduleIds }) =>
+      moduleIds.flatMap((id) => /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id)?.[1] ?? []),
+    ),
+  );
+  const texts = [...folders].sort().map(async (folder) => {
+    const { name, version, license } = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as Licensed;
+    const file = (await readdir(folder)).find((each) => /^(licen[cs]e|copying)/i.test(each));
+    const text = file === undefined ? "" : `\n${await readFile(join(folder, file), "utf8")}`;
+    return `${name} ${version} (${license ?? "no licence is named"})\n${text}`;
+  });
+  return (await Promise.all(texts)).join(`\n${"-".repeat(80)}\n\n`);
+}
+
+interface Licensed {
+  readonly name: string;
+  readonly version: string;
+  readonly license?: string;
+}
+
+async function sha256(file: string): Promise<string> {
+  return createHash("sha256")
+    .update(await readFile(file))
+    .digest("hex");
+}
