@@ -1,0 +1,230 @@
+/**
+ * The controller and a proxy as processes, on an API server that lets everything through: whatever objects come, neither
+ * ends, both stay ready and go on to take changes, no event loop is held for 100 ms, and no more than 64 MiB stay.
+ */
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect } from "vitest";
+import { type Kind, kinds } from "../../../proxy/src/api/resource.ts";
+import { fieldsOf, isObject } from "../../../proxy/src/kube/object.ts";
+import { collectionPaths, namespacedPath } from "../../../proxy/src/source/kubernetes/watched-kinds.ts";
+import { answering, startBackend } from "../../support/backend.ts";
+import { startObjectApiServer } from "../../support/object-api-server.ts";
+import { freePort } from "../../support/proxy-process.ts";
+import { fuzz } from "../support/fuzz.ts";
+import { type Manifest, manifest, parameters, watched } from "../support/manifest-values.ts";
+import { perTest } from "../support/per-test.ts";
+import { slowness } from "../support/relative-cost.ts";
+import { startWatched, type WatchedProcess } from "../support/watched-process.ts";
+
+const repository = join(import.meta.dirname, "../../..");
+const mostGrowthBytes = 64 * 1024 * 1024;
+const mostHeldMs = 100;
+/** What is slow once may be slow by accident. */
+const confirmations = 3;
+
+const gatewayApi = "gateway.networking.k8s.io/v1";
+
+function object(apiVersion: string, kind: string, name: string, spec: Manifest): Manifest {
+  const place = kind === "GatewayClass" ? {} : { namespace: "default" };
+  return { apiVersion, kind, metadata: { name, ...place }, spec };
+}
+
+/** A Gateway that takes the routes of all, with a backend. */
+function standing(port: number, backend: number): readonly Manifest[] {
+  const controller = { controllerName: "gatewayproxy.dev/controller" };
+  const listener = { name: "http", protocol: "HTTP", port, allowedRoutes: { namespaces: { from: "All" } } };
+  const all = { namespaces: { from: "All" } };
+  return [
+    object(gatewayApi, "GatewayClass", watched, controller),
+    object(gatewayApi, "GatewayClass", "gateway-proxy", controller),
+    object(gatewayApi, "Gateway", watched, {
+      gatewayClassName: watched,
+      listeners: [listener],
+      allowedListeners: all,
+      infrastructure: { parametersRef: { group: "", kind: "ConfigMap", name: "a" } },
+    }),
+    object("gatewayproxy.dev/v1alpha1", "Backend", watched, { static: { host: "127.0.0.1", port: backend } }),
+  ];
+}
+
+/** A route whose filter tells which case is in force. */
+function markerRoute(mark: string): Manifest {
+  return object(gatewayApi, "HTTPRoute", "marker", {
+    parentRefs: [{ name: watched }],
+    hostnames: ["marker.example"],
+    rules: [
+      {
+        backendRefs: [{ group: "gatewayproxy.dev", kind: "Backend", name: watched }],
+        filters: [
+          { type: "ResponseHeaderModifier", responseHeaderModifier: { set: [{ name: "x-case", value: mark }] } },
+        ],
+      },
+    ],
+  });
+}
+
+/** Where the API server keeps an object, as what its kind says and not as it is spelled. */
+function collectionOf({ kind }: Manifest): string | undefined {
+  if (typeof kind !== "string" || !Object.hasOwn(kinds, kind)) return undefined;
+  // Looked up in the table just now.
+  const known = kind as Kind;
+  if (known !== "Secret" && known !== "ConfigMap") return collectionPaths(known)[0];
+  return namespacedPath(known, "default").replace("/namespaces/default", "");
+}
+
+const clusterKinds = ["GatewayClass", "Namespace"];
+
+/** With metadata as an API server leaves it: that is never unsound. */
+function admitted(made: Manifest): Manifest {
+  const { name, namespace, labels } = fieldsOf(made["metadata"]);
+  const place = clusterKinds.some((kind) => kind === made["kind"])
+    ? {}
+    : { namespace: namespace === "other" ? "other" : "default" };
+  const sound = typeof name === "string" && /^[a-z-]{1,20}$/.test(name) && name !== watched ? name : "odd";
+  const texts = Object.entries(isObject(labels) ? labels : {}).filter(([, value]) => typeof value === "string");
+  return { ...made, metadata: { name: sound, ...place, labels: Object.fromEntries(texts) as Manifest } };
+}
+
+const ownGateway = { group: "gateway.networking.k8s.io", kind: "Gateway", name: watched };
+
+/** What ties an object of a kind to the Gateway that the proxy serves. */
+const ties: Readonly<Record<string, Manifest>> = {
+  Gateway: { gatewayClassName: watched },
+  HTTPRoute: { parentRefs: [{ ...ownGateway, namespace: "default" }] },
+  ListenerSet: { parentRef: { ...ownGateway, namespace: "default" } },
+  ProxyPolicy: { targetRefs: [ownGateway] },
+};
+
+function tied(made: Manifest): Manifest {
+  const { kind, spec } = made;
+  const tie = typeof kind === "string" ? ties[kind] : undefined;
+  // What is no map of fields stays as odd as it is.
+  return tie === undefined || !isObject(spec) ? made : { ...made, spec: { ...(spec as Manifest), ...tie } };
+}
+
+interface World {
+  readonly processes: Readonly<Record<string, WatchedProcess>>;
+  readonly put: (objects: readonly Manifest[]) => void;
+  /** Takes them away again, as they were before. */
+  readonly restore: (objects: readonly Manifest[]) => void;
+  /** Resolves when both processes have what is there now in force. */
+  readonly settled: () => Promise<void>;
+  readonly heapsBefore: Readonly<Record<string, number>>;
+  readonly heldMs: number;
+}
+
+const world = perTest(async (): Promise<World> => {
+  const api = await startObjectApiServer();
+  const backend = await startBackend(answering(200, "ok"));
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const put = (objects: readonly Manifest[]): void => {
+    for (const each of objects) {
+      const collection = collectionOf(each);
+      if (collection !== undefined) api.put(collection, each);
+    }
+  };
+  const base = standing(port, backend.port);
+  const keyOf = (each: Manifest): string => JSON.stringify([each["kind"], fieldsOf(each["metadata"])["name"]]);
+  const baseByKey = new Map(base.map((each) => [keyOf(each), each]));
+  const restore = (objects: readonly Manifest[]): void => {
+    for (const each of objects) {
+      const collection = collectionOf(each);
+      const before = baseByKey.get(keyOf(each));
+      if (before !== undefined) put([before]);
+      else if (collection !== undefined) api.remove(collection, each);
+    }
+  };
+  const routes = collectionPaths("HTTPRoute")[0];
+  let marks = 0;
+  put([...base, markerRoute("case-0")]);
+
+  const env = { KUBECONFIG: api.kubeconfig, UV_THREADPOOL_SIZE: "1" };
+  const [proxy, controller] = await Promise.all([
+    startWatched({
+      main: join(repository, "proxy/src/main.ts"),
+      args: [
+        ...["--kubernetes", "--gateway", `default/${watched}`, "--workers", "1", "--access-log", "off"],
+        ...["--listen-address", "127.0.0.1", "--admin-address", `127.0.0.1:${adminPort}`],
+        ...["--allow-backend-address", `127.0.0.1:${backend.port}`],
+      ],
+      env,
+      threads: 2,
+    }),
+    startWatched({
+      main: join(repository, "proxy/src/controller-main.ts"),
+      args: ["--proxy-image", "test/proxy:1", "--namespace", "default", "--identity", "one"],
+      env,
+      threads: 1,
+    }),
+  ]);
+  const processes = { proxy, controller };
+
+  /** What the proxy says that it serves. */
+  const served = async (): Promise<string> =>
+    fetch(`http://127.0.0.1:${adminPort}/config_dump`).then(
+      (response) => response.text(),
+      () => "",
+    );
+  const isTold = (): boolean => {
+    const route = api.get(routes, "default", "marker");
+    const { generation } = fieldsOf(route?.["metadata"]);
+    return JSON.stringify(route?.["status"] ?? "").includes(`"observedGeneration":${String(generation)}`);
+  };
+  const settled = async (): Promise<void> => {
+    const mark = `case-${++marks}-`;
+    put([markerRoute(mark)]);
+    const isAlive = (): boolean => Object.values(processes).every((each) => !each.hasEnded());
+    await expect
+      .poll(async () => !isAlive() || (isTold() && (await served()).includes(mark)), { timeout: 30_000, interval: 20 })
+      .toBe(true);
+  };
+  // Code is compiled by then.
+  for (let times = 0; times < 5; times++) await settled();
+  const heapsBefore: Record<string, number> = {};
+  for (const [name, each] of Object.entries(processes)) {
+    heapsBefore[name] = await each.heapBytes();
+    // A start takes long: the watch works.
+    expect(await each.longestHeldMs()).toBeGreaterThan(0);
+  }
+  return { processes, put, restore, settled, heapsBefore, heldMs: mostHeldMs * slowness() };
+});
+
+/** Puts the objects in and takes them away; the longest time that an event loop was held. */
+async function longestHeld(objects: readonly Manifest[]): Promise<Readonly<Record<string, number>>> {
+  const { processes, put, restore, settled, heapsBefore } = await world();
+  put(objects);
+  await settled();
+  for (const [name, each] of Object.entries(processes)) {
+    expect(each.hasEnded(), `${name} has ended:\n${each.output()}`).toBe(false);
+    const { status } = await fetch(`${each.readiness}/healthz/ready`);
+    expect(status, `readiness of ${name}`).toBe(200);
+    const grown = (await each.heapBytes()) - (heapsBefore[name] ?? 0);
+    expect(grown, `growth of ${name}`).toBeLessThan(mostGrowthBytes);
+  }
+  restore(objects);
+  await settled();
+  const held: Record<string, number> = {};
+  for (const [name, each] of Object.entries(processes)) held[name] = await each.longestHeldMs();
+  return held;
+}
+
+fuzz("cluster-processes", {
+  prepare: world,
+  arbitrary: fc.array(
+    fc.record({
+      object: fc.oneof({ weight: 9, arbitrary: manifest }, { weight: 1, arbitrary: parameters("a") }),
+      isTied: fc.boolean(),
+    }),
+    { minLength: 1, maxLength: 8 },
+  ),
+  async check(made) {
+    const { heldMs } = await world();
+    const objects = made.map(({ object, isTied }) => admitted(isTied ? tied(object) : object));
+    let held = await longestHeld(objects);
+    const isLong = (): boolean => Object.values(held).some((ms) => ms >= heldMs);
+    for (let again = 1; again < confirmations && isLong(); again++) held = await longestHeld(objects);
+    expect(Object.entries(held).filter(([, ms]) => ms >= heldMs)).toEqual([]);
+  },
+  quickRuns: 5,
+});

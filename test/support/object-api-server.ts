@@ -1,0 +1,210 @@
+/**
+ * An API server that keeps objects and checks nothing: what a controller and proxies see of a cluster whose
+ * CustomResourceDefinitions are older, or wider, than their own. It lists, watches, and takes every write.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { fieldsOf, isObject, type KubeObject } from "../../proxy/src/kube/object.ts";
+
+export interface ObjectApiServer {
+  /** Path of a kubeconfig. */
+  readonly kubeconfig: string;
+  /** Creates or replaces an object. @param collection its path over all namespaces, such as `/api/v1/services` */
+  put(collection: string, object: KubeObject): void;
+  remove(collection: string, object: KubeObject): void;
+  /** As it is now, with the status that was written. */
+  get(collection: string, namespace: string, name: string): KubeObject | undefined;
+}
+
+interface Place {
+  /** Path over all namespaces. */
+  readonly collection: string;
+  readonly namespace: string;
+  /** Empty for the collection itself. */
+  readonly name: string;
+  readonly isStatus: boolean;
+}
+
+interface Change {
+  readonly version: number;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly collection: string;
+  readonly object: KubeObject;
+}
+
+interface Watcher {
+  readonly place: Place;
+  readonly fieldSelector: string | null;
+  readonly response: ServerResponse;
+}
+
+/** Until the test ends. */
+export async function startObjectApiServer(): Promise<ObjectApiServer> {
+  const objects = new Map<string, KubeObject>();
+  const changes: Change[] = [];
+  const watchers = new Set<Watcher>();
+  let version = 1;
+
+  function record(type: Change["type"], collection: string, object: KubeObject): KubeObject {
+    const metadata = { ...fieldsOf(object["metadata"]), resourceVersion: String(++version) };
+    const made = { ...object, metadata };
+    const key = keyOf(collection, namespaceOf(made), nameOf(made));
+    if (type === "DELETED") objects.delete(key);
+    else objects.set(key, made);
+    const change = { version, type, collection, object: made };
+    changes.push(change);
+    // As the API server, which answers 410 to who is further behind.
+    if (changes.length > 5_000) changes.splice(0, 2_500);
+    for (const watcher of watchers) send(watcher, change);
+    return made;
+  }
+
+  function put(collection: string, object: KubeObject): void {
+    const metadata = fieldsOf(object["metadata"]);
+    const before = objects.get(keyOf(collection, namespaceOf(object), nameOf(object)));
+    const known = fieldsOf(before?.["metadata"]);
+    const generation = Number(known["generation"] ?? 0) + 1;
+    const uid = known["uid"] ?? `uid-${version}`;
+    const full = { ...object, metadata: { ...metadata, generation, uid, creationTimestamp: "2026-01-01T00:00:00Z" } };
+    record(before === undefined ? "ADDED" : "MODIFIED", collection, full);
+  }
+
+  function listed({ collection, namespace }: Place, fieldSelector: string | null): readonly KubeObject[] {
+    const prefix = namespace === "" ? `${collection} ` : `${collection} ${namespace}/`;
+    return [...objects]
+      .filter(([key, object]) => key.startsWith(prefix) && isSelected(object, fieldSelector))
+      .map(([, object]) => object);
+  }
+
+  /** Status and body of the answer. */
+  function write(method: string, place: Place, body: KubeObject): readonly [number, KubeObject] {
+    const { collection, namespace, isStatus } = place;
+    const name = place.name === "" ? nameOf(body) : place.name;
+    const before = objects.get(keyOf(collection, namespace, name));
+    if (method === "POST" && before !== undefined) return [409, failure(409)];
+    if (method === "DELETE")
+      return before === undefined ? [404, failure(404)] : [200, record("DELETED", collection, before)];
+    if (isStatus && before === undefined) return [404, failure(404)];
+    const written = isStatus ? { status: body["status"] } : body;
+    const metadata = { ...fieldsOf(before?.["metadata"]), ...(isStatus ? {} : fieldsOf(body["metadata"])), name };
+    const uid = fieldsOf(before?.["metadata"])["uid"] ?? `uid-${version}`;
+    const full = { ...before, ...written, metadata: { ...metadata, ...(namespace !== "" && { namespace }), uid } };
+    return [200, record(before === undefined ? "ADDED" : "MODIFIED", collection, full)];
+  }
+
+  function watch(place: Place, url: URL, response: ServerResponse): void {
+    const since = Number(url.searchParams.get("resourceVersion") ?? 0);
+    response.writeHead(200, { "content-type": "application/json" });
+    response.flushHeaders();
+    const watcher = { place, fieldSelector: url.searchParams.get("fieldSelector"), response };
+    if (since < (changes[0]?.version ?? version) - 1) {
+      response.end(`${JSON.stringify({ type: "ERROR", object: failure(410) })}\n`);
+      return;
+    }
+    for (const change of changes) if (change.version > since) send(watcher, change);
+    watchers.add(watcher);
+    response.on("close", () => watchers.delete(watcher));
+  }
+
+  /** Status and body of what is no watch. */
+  async function answer(request: IncomingMessage, place: Place, url: URL): Promise<readonly [number, object]> {
+    if (request.method !== "GET") {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const body: unknown = JSON.parse(Buffer.concat(chunks).toString());
+      return write(request.method ?? "", place, isObject(body) ? body : {});
+    }
+    if (place.name !== "") {
+      const found = objects.get(keyOf(place.collection, place.namespace, place.name));
+      return found === undefined ? [404, failure(404)] : [200, found];
+    }
+    const items = listed(place, url.searchParams.get("fieldSelector"));
+    return [200, { kind: "List", apiVersion: "v1", metadata: { resourceVersion: String(version) }, items }];
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://api");
+    const place = placeOf(url.pathname);
+    if (place !== undefined && url.searchParams.get("watch") === "1") {
+      watch(place, url, response);
+      return;
+    }
+    const [status, body] = place === undefined ? [404, failure(404)] : await answer(request, place, url);
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  }
+
+  const server = createServer((request, response) => {
+    serve(request, response).catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // a TCP server that listens has one
+  const folder = await mkdtemp(join(tmpdir(), "object-api-"));
+  const kubeconfig = join(folder, "kubeconfig");
+  const config = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "c", cluster: { server: `http://127.0.0.1:${port}`, "insecure-skip-tls-verify": true } }],
+    users: [{ name: "u", user: {} }],
+    contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+    "current-context": "c",
+  };
+  await writeFile(kubeconfig, JSON.stringify(config));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    server.close();
+    await rm(folder, { recursive: true });
+  });
+  return {
+    kubeconfig,
+    put,
+    remove(collection, object) {
+      const known = objects.get(keyOf(collection, namespaceOf(object), nameOf(object)));
+      if (known !== undefined) record("DELETED", collection, known);
+    },
+    get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
+  };
+}
+
+function send({ place, fieldSelector, response }: Watcher, { type, collection, object }: Change): void {
+  if (collection !== place.collection) return;
+  if (place.namespace !== "" && namespaceOf(object) !== place.namespace) return;
+  if (isSelected(object, fieldSelector)) response.write(`${JSON.stringify({ type, object })}\n`);
+}
+
+function isSelected(object: KubeObject, fieldSelector: string | null): boolean {
+  return fieldSelector === null || fieldSelector === `metadata.name=${nameOf(object)}`;
+}
+
+function keyOf(collection: string, namespace: string, name: string): string {
+  return `${collection} ${namespace}/${name}`;
+}
+
+function nameOf(object: KubeObject): string {
+  const { name } = fieldsOf(object["metadata"]);
+  return typeof name === "string" ? name : "";
+}
+
+/** Empty for an object of the whole cluster. */
+function namespaceOf(object: KubeObject): string {
+  const { namespace } = fieldsOf(object["metadata"]);
+  return typeof namespace === "string" ? namespace : "";
+}
+
+/** Undefined where the path is of no object and no collection. */
+function placeOf(pathname: string): Place | undefined {
+  const match =
+    /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+)(\/status)?)?$/.exec(
+      pathname,
+    );
+  if (match === null) return undefined;
+  const [, root = "", namespace = "", plural = "", name = "", status] = match;
+  return { collection: `${root}/${plural}`, namespace, name, isStatus: status !== undefined };
+}
+
+function failure(code: number): KubeObject {
+  return { apiVersion: "v1", kind: "Status", status: "Failure", code, message: `status ${code}` };
+}
