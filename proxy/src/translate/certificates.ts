@@ -23,6 +23,12 @@ const authoritiesField = "ca.crt";
 /** Of a Secret that holds an LLM provider's API key. */
 const apiKeyField = "apiKey";
 
+/** Certificates of one object: bundles of all public authorities have some 150. */
+const maxCertificates = 300;
+
+/** The longest RSA key. A handshake takes the proxy time with the cube of its length: 8 ms here, 300 ms for 16,384 bits. */
+const maxRsaBits = 4_096;
+
 /** Reads the certificate of a listener or a Gateway, and its key; they belong together when this succeeds. */
 export function readCertificate(secret: Secret): Read<Certificate> {
   const { type = "Opaque" } = secret;
@@ -43,6 +49,12 @@ export function readKeyPair(secret: Secret): Read<ClientCertificate> {
   if (certificate === undefined) return malformed(`has a ${chainField} that is no PEM certificate`);
   const privateKey = attempt((): KeyObject => createPrivateKey(key));
   if (privateKey === undefined) return malformed(`has a ${keyField} that is no PEM private key`);
+  const { modulusLength = 0 } = privateKey.asymmetricKeyDetails ?? {};
+  if (modulusLength > maxRsaBits) {
+    return malformed(`has a ${keyField} of ${modulusLength} bits, accepted for RSA are at most ${maxRsaBits}`);
+  }
+  const { length } = certificatesOf(chain);
+  if (length > maxCertificates) return malformed(`has a ${chainField} of ${tooMany(length)}`);
   if (!certificate.checkPrivateKey(privateKey)) {
     return malformed(`has a ${keyField} that does not belong to the first certificate of its ${chainField}`);
   }
@@ -58,8 +70,9 @@ export function readKeyPair(secret: Secret): Read<ClientCertificate> {
 export function readAuthorities(object: ConfigMap | Secret): Read<string> {
   const text = object.kind === "Secret" ? secretValue(object, authoritiesField) : configMapValue(object);
   if (text === undefined) return malformed(`has no ${authoritiesField}`);
+  const blocks = certificatesOf(text);
+  if (blocks.length > maxCertificates) return malformed(`has a ${authoritiesField} of ${tooMany(blocks.length)}`);
   const isValid = attempt(() => {
-    const blocks = text.match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g) ?? [];
     for (const block of blocks) new X509Certificate(block);
     return blocks.length > 0;
   });
@@ -86,10 +99,32 @@ function configMapValue({ data }: ConfigMap): string | undefined {
   return Object.hasOwn(data, authoritiesField) ? data[authoritiesField]?.trim() : undefined;
 }
 
+function tooMany(found: number): string {
+  return `${found} certificates, accepted are at most ${maxCertificates}`;
+}
+
+const [begin, end] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];
+
+/**
+ * The certificates of a PEM text, each with its boundaries. A search, and no pattern: whoever writes the text must not
+ * decide how often it is read.
+ */
+function certificatesOf(pem: string): readonly string[] {
+  const blocks: string[] = [];
+  for (let at = pem.indexOf(begin); at !== -1; ) {
+    const last = pem.indexOf(end, at);
+    if (last === -1) break;
+    blocks.push(pem.slice(at, last + end.length));
+    at = pem.indexOf(begin, last);
+  }
+  return blocks;
+}
+
 /** Whether the last PEM block that begins also ends (RFC 7468): a half-written text is not taken for the whole. */
 function isWhole(pem: string): boolean {
-  const boundaries = pem.match(/^\s*-----[A-Z].*$/gm) ?? [];
-  return /^\s*-----END .+-----\s*$/.test(boundaries.at(-1) ?? "");
+  const lines = pem.split("\n").map((line) => line.trim());
+  const last = lines.findLast((line) => /^-----[A-Z]/.test(line)) ?? "";
+  return last.startsWith("-----END ") && last.endsWith("-----");
 }
 
 /** DNS names of the certificate; clients ignore its common name (RFC 9525 §2). */

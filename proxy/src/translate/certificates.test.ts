@@ -1,0 +1,88 @@
+/** How long credentials take to read: whoever writes a Secret or a ConfigMap must not block those who read it. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parseManifests } from "../api/parse-manifests.ts";
+import { parseResource } from "../api/parse-resource.ts";
+import { secretValue } from "../api/secret.ts";
+import { readAuthorities, readKeyPair } from "./certificates.ts";
+
+const path = join(import.meta.dirname, "testdata", "listener-tls.in.yaml");
+const { resources } = parseManifests([{ path, text: readFileSync(path, "utf8") }]);
+const [sound] = resources.Secret;
+const [cert = "", key = ""] = ["tls.crt", "tls.key"].map((field) => `${sound && secretValue(sound, field)}\n`);
+
+function configMap(text: string) {
+  return held("ConfigMap", { data: { "ca.crt": text } });
+}
+
+function secret(chain: string, privateKey = key) {
+  return held("Secret", { data: { "tls.crt": btoa(chain), "tls.key": btoa(privateKey) } });
+}
+
+function held(kind: string, fields: object) {
+  const parsed = parseResource({ apiVersion: "v1", kind, metadata: { name: "a", namespace: "ns" }, ...fields });
+  if (parsed.kind !== "resource") throw new Error(JSON.stringify(parsed));
+  return parsed.resource as never;
+}
+
+/** Milliseconds of processor time, so that other programs do not count. */
+function cpuOf(act: () => void): number {
+  const before = process.cpuUsage();
+  act();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
+const mebibyte = 1_000_000;
+const filled = (text: string) => text.repeat(Math.floor(mebibyte / text.length));
+
+test.each([
+  ["beginnings", filled("-----BEGIN CERTIFICATE-----\n")],
+  ["beginnings and one end", `${filled("-----BEGIN CERTIFICATE-----\n")}-----END CERTIFICATE-----`],
+  ["blank lines behind a certificate", `${cert}${filled("\n")}x`],
+  ["dashes", `${cert}\n${filled("-----A\n ")}x`],
+  ["more certificates than anybody has", filled(cert)],
+])("a text of 1 MB is read or refused in a moment: %s", (_, text) => {
+  // Some 10 ms; what begins anew at each place takes from 20 s to minutes.
+  expect(cpuOf(() => readAuthorities(configMap(text)))).toBeLessThan(2_000);
+  expect(cpuOf(() => readKeyPair(secret(text)))).toBeLessThan(2_000);
+});
+
+test("more than 300 certificates are refused", () => {
+  expect(readAuthorities(configMap(cert.repeat(300)))).toMatchObject({ kind: "read" });
+  const fault = "of 301 certificates, accepted are at most 300";
+  expect(readAuthorities(configMap(cert.repeat(301)))).toEqual({ kind: "malformed", fault: `has a ca.crt ${fault}` });
+  expect(readKeyPair(secret(cert.repeat(301)))).toEqual({ kind: "malformed", fault: `has a tls.crt ${fault}` });
+});
+
+test("an RSA key of more than 4,096 bits is refused, since each handshake would take long", () => {
+  const privateKey = rsaKeyOf(4_104);
+  expect(readKeyPair(secret(cert, privateKey))).toEqual({
+    kind: "malformed",
+    fault: "has a tls.key of 4104 bits, accepted for RSA are at most 4096",
+  });
+});
+
+/** A key that would not work: one that does takes seconds to find, and nobody checks that before its length. */
+function rsaKeyOf(bits: number): string {
+  const tagged = (tag: number, content: Buffer) => {
+    const { length } = content;
+    return Buffer.concat([Buffer.from([tag, 0x82, length >> 8, length & 255]), content]);
+  };
+  const integer = (bytes: number) => tagged(2, Buffer.concat([Buffer.alloc(1), Buffer.alloc(bytes, 0xff)]));
+  const [whole, half] = [bits / 8, bits / 16].map((bytes) => integer(Math.ceil(bytes)));
+  const numbers = [
+    tagged(2, Buffer.alloc(1)),
+    whole,
+    tagged(2, Buffer.from([1, 0, 1])),
+    whole,
+    half,
+    half,
+    half,
+    half,
+    half,
+  ];
+  const key = tagged(0x30, Buffer.concat(numbers.flatMap((each) => each ?? [])));
+  return `-----BEGIN RSA PRIVATE KEY-----\n${key.toString("base64")}\n-----END RSA PRIVATE KEY-----\n`;
+}
