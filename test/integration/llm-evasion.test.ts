@@ -7,6 +7,7 @@ import { connect, type IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
+import { answering, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
 import { startLenientProvider, tokensPerAnswer } from "../support/lenient-provider.ts";
@@ -194,6 +195,65 @@ describe("a switch of protocols", () => {
     onTestFinished(() => client.terminate());
     await once(client, "open");
     expect(backend.requests[0]?.headers.authorization).toBe("Bearer sk-operator");
+  });
+});
+
+describe("work whose tokens no answer tells", () => {
+  const paths = [
+    "/v1/batches",
+    "/v1/messages/batches",
+    "/v1/Batches/",
+    "/v1%2Fbatches",
+    "/v1/batch%2565s",
+    "/v1/batches;x=y",
+    "/v1/batch/jobs",
+    "/v1beta/models/gemini-x:batchGenerateContent",
+    "/v1beta/models/gemini-x:asyncBatchEmbedContent",
+    "/v1/realtime/client_secrets",
+    "/v1/realtime/sessions",
+    "/v1/chatkit/sessions",
+    "/v1/evals/e/runs",
+    "/v1/fine_tuning/jobs",
+  ];
+  const body = '{"requests":[{"params":{"model":"gpt-dear"}}]}';
+
+  async function startDeferring(ai: string, isLimited = true) {
+    const backend = await startBackend(answering(200, "{}"));
+    const all = llmManifests(backend.port, ai);
+    const gateway = await startGateway(isLimited ? all : all.replace(/---\n[^-]*kind: ProxyPolicy[^]*/, ""));
+    const ask = async (path: string, method = "POST") => {
+      const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n`;
+      const rest = method === "GET" ? "\r\n" : `content-length: ${body.length}\r\n\r\n${body}`;
+      return (await rawHttp(gateway.url(), head + rest)).status;
+    };
+    return { ask, backend };
+  }
+
+  test.each(paths)("is refused at %s", async (path) => {
+    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    expect(await ask(path)).toBe(400);
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test("is refused where the Backend prescribes a model, without a limit too", async () => {
+    const { ask, backend } = await startDeferring("provider: { openai: { model: gpt-cheap } }", false);
+    expect(await ask("/v1/messages/batches")).toBe(400);
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test.each([
+    ["where the Backend allows it", "provider: { openai: {} }, deferredWork: Allow", true],
+    ["where nothing is counted or prescribed", "provider: { openai: {} }", false],
+  ])("passes %s", async (_where, ai, isLimited) => {
+    const { ask } = await startDeferring(ai, isLimited);
+    expect(await ask("/v1/batches")).toBe(200);
+  });
+
+  test("does not stand for what is read, cancelled, or answered at once", async () => {
+    const { ask } = await startDeferring("provider: { openai: {} }");
+    expect(await ask("/v1/batches/batch_1", "GET")).toBe(200);
+    expect(await ask("/v1/batches/batch_1/cancel")).toBe(200);
+    expect(await ask("/v1beta/models/gemini-x:batchEmbedContents")).toBe(200);
   });
 });
 

@@ -111,6 +111,12 @@ const aiBackend = strictObject({
     .describe(
       "Whether clients may switch protocols, as for WebSocket. What passes after the switch is neither counted nor edited: token limits and `model` do not apply to it. Absent means Refuse.",
     ),
+  deferredWork: z
+    .enum(["Refuse", "Allow"])
+    .optional()
+    .describe(
+      "Whether clients may ask for work whose tokens no answer tells, under a token limit or a `model`: batches, evaluations, fine-tuning, and sessions that go on without the gateway, such as OpenAI's realtime client secrets. Absent means Refuse.",
+    ),
   tls: tls
     .optional()
     .describe(

@@ -213,6 +213,8 @@ export interface AiBackend {
   readonly apiKey?: Secret;
   /** Clients may switch protocols, past token limits and `model`; absent: refused. */
   readonly allowsUpgrades?: true;
+  /** Clients may ask for work whose tokens no answer tells, past token limits and `model`; absent: refused under these. */
+  readonly allowsDeferredWork?: true;
 }
 
 /** Wrapped so that a dump or a log never shows it by accident: redaction looks for this shape. */

@@ -21,6 +21,22 @@ export function mayBeCompletions(path: string): boolean {
 }
 
 /**
+ * Whether some server could route `path` to work that is done later, or elsewhere, so that no answer tells its tokens:
+ * batches (OpenAI, Anthropic, Gemini, Mistral), evaluations and fine-tuning (OpenAI), embed jobs (Cohere), asynchronous
+ * invocations (Bedrock); sessions and tokens with which clients go to the provider themselves (OpenAI's realtime and
+ * ChatKit, Gemini's live API). Gemini's `:batchEmbedContents` answers at once and is none of these.
+ *
+ * @param path as the provider gets it; the query does not matter.
+ */
+export function mayDeferWork(path: string): boolean {
+  const { text, isDecoded } = decoded(pathnameOf(path));
+  return !isDecoded || deferredWork.test(text);
+}
+
+const deferredWork =
+  /[/\\](?:batch|batches|evals|fine_tuning|fine-tunes|embed-jobs|async-invoke|realtime|chatkit|auth_tokens)(?:$|[/\\;])|:(?:async|batchGenerate)/i;
+
+/**
  * Whether the path or the query of a request names a model or a deployment other than `model`:
  * `/openai/deployments/NAME/…` (Azure), `/models/NAME:generateContent` (Gemini), `/model/NAME/invoke` (Bedrock),
  * `?model=NAME`.

@@ -394,7 +394,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.asksUsage);
         else forwarding.refuse(prepared.answer);
       });
-      prepareProviderRequest(target.ai, request, send);
+      prepareProviderRequest(target.ai, request, countsTokens, send);
     } else if (request.body === undefined) forwarding.send(request, false);
     else {
       const send = this.#guarded<boolean>((isReady) => {

@@ -121,6 +121,12 @@ export const upgradeNotAllowed: OwnAnswer = {
   reason: "UpgradeNotAllowed",
   body: "this backend does not allow to switch protocols",
 };
+/** No answer would tell the tokens of what is asked for, which a limit counts, or it would not have the prescribed model. */
+export const deferredWorkNotAllowed: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "this backend does not allow work whose tokens no answer tells, such as batches and realtime sessions",
+};
 /** The path or the query names a model, and the Backend prescribes another. */
 export const otherModel: OwnAnswer = {
   status: 400,

@@ -4,16 +4,19 @@
  *
  * Rule: a request is edited or refused. Where the Backend prescribes a model, or the path may be one of completions, a
  * body that the gateway cannot hold, read and edit is answered with 4xx, whatever its method, encoding or content type.
+ * So is work whose tokens no answer would tell, under a limit that counts them, unless the Backend allows it.
  * An edited body is labelled as the JSON in UTF-8 that was read, so that no label gives it another meaning.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import { aiRequestNames, maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
-import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
+import { generatesNothing } from "../llm/charging.ts";
+import { mayBeCompletions, mayDeferWork, namesOtherModel } from "../llm/provider-path.ts";
 import type { JsonReading } from "../llm/request-json.ts";
 import { readBody } from "./body-reading.ts";
 import {
   bodyEncoded,
   bodyMemoryFull,
+  deferredWorkNotAllowed,
   otherModel,
   type OwnAnswer,
   unheldAnswer,
@@ -41,11 +44,13 @@ export type ProviderRequest =
 
 /**
  * @param request as another backend would get it.
+ * @param countsTokens whether a limit counts the tokens of the answer.
  * @param done called once, perhaps at once; never when the client leaves meanwhile.
  */
 export function prepareProviderRequest(
   ai: AiBackend,
   request: OutgoingRequest & { readonly body: RequestBody | undefined },
+  countsTokens: boolean,
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { body } = request;
@@ -62,6 +67,10 @@ export function prepareProviderRequest(
     path: `${ai.pathPrefix ?? ""}${request.path}`,
     headers: withCredentials(ai, request.headers),
   };
+  if ((countsTokens || ai.model !== undefined) && defersWork(ai, addressed)) {
+    done({ kind: "refused", answer: deferredWorkNotAllowed });
+    return;
+  }
   const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
   if (body === undefined) pass();
   else if (!needsBody(ai, addressed.path)) {
@@ -81,6 +90,11 @@ export function prepareProviderRequest(
         readBody(body, whole, aiRequestNames, (reading) => done(withEditedBody(ai, { ...addressed, body }, reading)));
     });
   }
+}
+
+function defersWork(ai: AiBackend, request: OutgoingRequest): boolean {
+  if (ai.allowsDeferredWork === true || request.upgrade !== undefined || !mayGenerate(request)) return false;
+  return mayDeferWork(request.path) && !generatesNothing(request);
 }
 
 /** Whether the request may ask a model for something, rather than for what is known of it. */

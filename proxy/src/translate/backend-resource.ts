@@ -117,6 +117,7 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
     ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
     ...(apiKey === undefined ? {} : { apiKey: { secret: apiKey } }),
     ...(spec.upgrades === "Allow" && { allowsUpgrades: true }),
+    ...(spec.deferredWork === "Allow" && { allowsDeferredWork: true }),
   };
   const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
   return { ...identity(resource), endpoints, ...(isTls && { tls: tlsOf(spec.tls ?? {}, read) }), ai };
