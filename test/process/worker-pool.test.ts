@@ -109,3 +109,19 @@ test("a worker in the place of one that died tells when it cannot open an addres
   expect(await pool.apply(snapshot)).toEqual([]);
   expect(onUnopened).toHaveBeenCalledOnce();
 });
+
+test("a port that another process of ours serves is not shared with it, and is taken when that has ended", async () => {
+  const port = await freePort();
+  const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);
+  const snapshot = { generation: 1, ...translate(resources) };
+  const first = startWorkerPool(2, new FakeClock());
+  expect(await first.apply(snapshot)).toEqual([]);
+  // Its own workers share the port, also with those that come later.
+  expect(await first.apply({ ...snapshot, generation: 2 })).toEqual([]);
+
+  const second = startWorkerPool(2, new FakeClock());
+  const message = expect.stringContaining("EADDRINUSE") as string;
+  expect(await second.apply(snapshot)).toMatchObject([{ port, message }]);
+  await first.drain(AbortSignal.abort());
+  expect(await second.apply(snapshot)).toEqual([]);
+});

@@ -13,7 +13,7 @@ import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BodyBudget } from "../server/body-budget.ts";
-import type { BindFailure } from "../server/data-plane.ts";
+import { type BindFailure, bindName } from "../server/data-plane.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import type {
   AnswerOf,
@@ -25,6 +25,7 @@ import type {
   WatchOrder,
   WorkerStart,
 } from "./messages.ts";
+import { PortClaims } from "./port-claims.ts";
 
 export interface WorkerPoolOptions {
   /** At least 1. */
@@ -64,6 +65,7 @@ export class WorkerPool {
   readonly #workers = new Map<number, WorkerThread>();
   readonly #deaths = new Map<number, WorkerDeaths>();
   readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), metricTable));
+  readonly #ports: PortClaims;
   #snapshot: Snapshot | undefined;
   #isLeaving = false;
   #isDraining = false;
@@ -72,6 +74,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
+    this.#ports = new PortClaims(options.start.listenAddress);
     this.#logFilter = options.start.logFilter;
   }
 
@@ -83,9 +86,12 @@ export class WorkerPool {
 
   /** Resolves when every worker serves `snapshot`, with the binds that some worker could not open, each once. */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    this.#snapshot = snapshot;
-    const failures = await Promise.all(Array.from(this.#workers.values(), (worker) => worker.apply(snapshot)));
-    const distinct = new Map(failures.flat().map((failure) => [`${failure.address ?? ""} ${failure.port}`, failure]));
+    const taken = await this.#ports.take(snapshot.binds);
+    const others = new Set(taken.map(bindName));
+    const own = { ...snapshot, binds: snapshot.binds.filter((bind) => !others.has(bindName(bind))) };
+    this.#snapshot = own;
+    const failures = await Promise.all(Array.from(this.#workers.values(), (worker) => worker.apply(own)));
+    const distinct = new Map([...taken, ...failures.flat()].map((failure) => [bindName(failure), failure]));
     return [...distinct.values()];
   }
 

@@ -475,11 +475,11 @@ function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
   return routes.flatMap(({ rules }) => rules.flatMap(({ globalLimits }) => globalLimits ?? []));
 }
 
-/** `address:port` */
-function bindName({ address, port }: { readonly address?: string | undefined; readonly port: number }): string {
+/** `address:port` of a bind; `*` stands for all addresses. */
+export function bindName({ address, port }: { readonly address?: string | undefined; readonly port: number }): string {
   return `${address ?? "*"}:${port}`;
 }
 
-function bindFailure({ address, port }: Bind, error: unknown): BindFailure {
+export function bindFailure({ address, port }: Bind, error: unknown): BindFailure {
   return { address, port, message: error instanceof Error ? error.message : String(error) };
 }

@@ -1,0 +1,45 @@
+/**
+ * Sees that a port belongs to one process. Workers share their ports (SO_REUSEPORT), and the kernel would let another
+ * process of the same user take part in that: each would get some of the connections, and neither would know.
+ */
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { Bind } from "../ir/snapshot.ts";
+import { type BindFailure, bindFailure, bindName } from "../server/data-plane.ts";
+
+export class PortClaims {
+  readonly #listenAddress: string | undefined;
+  /** Names of the binds that workers listen on, or are about to. */
+  #ours: ReadonlySet<string> = new Set();
+
+  /** @param listenAddress of binds that have none; absent: all addresses. */
+  constructor(listenAddress: string | undefined) {
+    this.#listenAddress = listenAddress;
+  }
+
+  /** Takes the ports of `binds` and gives up all others. @returns those that another process listens on. */
+  async take(binds: readonly Bind[]): Promise<readonly BindFailure[]> {
+    const failures = await Promise.all(
+      binds.filter((bind) => !this.#ours.has(bindName(bind))).map((bind) => this.#findFailure(bind)),
+    );
+    const failed = failures.filter((failure) => failure !== undefined);
+    const lost = new Set(failed.map(bindName));
+    this.#ours = new Set(binds.map(bindName).filter((name) => !lost.has(name)));
+    return failed;
+  }
+
+  /** Listens for a moment, without sharing. */
+  async #findFailure(bind: Bind): Promise<BindFailure | undefined> {
+    const host = bind.address ?? this.#listenAddress;
+    const server = createServer((socket) => socket.destroy());
+    try {
+      server.listen({ port: bind.port, ...(host !== undefined && { host }) });
+      await once(server, "listening");
+      server.close();
+      await once(server, "close");
+      return undefined;
+    } catch (error) {
+      return bindFailure(bind, error);
+    }
+  }
+}
