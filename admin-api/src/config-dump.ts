@@ -185,7 +185,7 @@ export const endpointSchema = z.object({
     .min(0)
     .max(1)
     .describe("1 is fully healthy: recent calls were answered well; on the worst worker."),
-  requests: count.describe("Calls that were made, since the start."),
+  requests: count.describe("Requests since the start, each once however often it was tried here."),
   inFlight: count.describe("Calls that are under way or wait for a connection."),
   latencyMs: milliseconds
     .optional()

@@ -128,6 +128,15 @@ test("the figures of each endpoint can be read", async () => {
   expect(stateOf(gateway, well)).toMatchObject({ endpoint: "svc-1", health: 1, requests: 0 });
 });
 
+test("a request that is tried again counts once for an endpoint, and each time as a failure", async () => {
+  const dead = await startBackend((request) => request.socket.destroy());
+  const gateway = await startGateway(serviceOn(dead));
+  const statuses = await ask(gateway, 7);
+  expect(statuses.every((status) => status >= 500)).toBe(true);
+  expect(gateway.records.map(({ calls }) => calls)).toEqual(Array<number>(7).fill(2));
+  expect(stateOf(gateway, dead)).toMatchObject({ requests: 7, consecutiveFailures: 14 });
+});
+
 test("what is known of endpoints survives an edit of other things", async () => {
   const { ill, well, gateway } = await startPair();
   await ask(gateway, 1);

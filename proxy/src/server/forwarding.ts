@@ -245,6 +245,7 @@ export class Forwarding implements RelayOwner {
       this.#answer(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
     }
+    const isRepeated = this.#tried.includes(pool);
     this.#tried.push(pool);
     record.calls++;
     record.endpoint = pool.address;
@@ -260,6 +261,7 @@ export class Forwarding implements RelayOwner {
         ...(this.#idleTimeoutMs !== undefined && { idleTimeoutMs: this.#idleTimeoutMs }),
       },
       relay,
+      isRepeated,
     );
     this.#call = call;
     const timeoutMs = timeouts?.backendRequestMs ?? 0;

@@ -13,7 +13,7 @@ export class EndpointHealth {
   score = 1;
   /** Until the head of an answer; 0 before the first. */
   latencyMs = 0;
-  /** Calls that were made. */
+  /** Requests that were sent here, each once however often it was tried. */
   requests = 0;
   /** Since the last good answer. */
   consecutiveFailures = 0;

@@ -117,13 +117,17 @@ export class EndpointPool implements CallOwner {
     return this.#tunnels.makeRoomFor(client);
   }
 
-  /** Sends `request` as soon as there is a connection with room; `sink` hears of the answer. */
-  send(request: UpstreamRequest, sink: ResponseSink): UpstreamCall {
+  /**
+   * Sends `request` as soon as there is a connection with room; `sink` hears of the answer.
+   *
+   * @param isRepeated whether this endpoint has been sent the same request before: it is a call more, and no request more.
+   */
+  send(request: UpstreamRequest, sink: ResponseSink, isRepeated = false): UpstreamCall {
     const call = new UpstreamCall(this.address, request, sink, this);
     this.inFlight++;
     if (request.upgrade === undefined) this.#owner.load.inFlight++;
     else this.#tunnels.add(call, request.client);
-    this.health.requests++;
+    if (!isRepeated) this.health.requests++;
     const connection = this.#connectionWithRoom();
     if (connection === undefined) this.#line.join(call, request);
     else this.#dispatch(connection, request, call);

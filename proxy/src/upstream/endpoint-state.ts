@@ -9,7 +9,7 @@ export interface EndpointState {
   readonly address: string;
   /** 0 to 1: moving average of good answers; 1 is healthy. */
   readonly health: number;
-  /** Calls since the endpoint is known. */
+  /** Requests since the endpoint is known, each once however often it was tried here. */
   readonly requests: number;
   /** Moving average until the head of an answer; 0 before the first. */
   readonly latencyMs: number;

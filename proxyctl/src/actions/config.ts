@@ -8,7 +8,7 @@ import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { type OutputFormat, renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
-import { type Column, renderTable } from "../output/table.ts";
+import { type Column, renderTable, wrapText } from "../output/table.ts";
 import { backendColumns, backendRows } from "../views/backends.ts";
 import { listenerColumns, listenerNotes, listenerRows } from "../views/listeners.ts";
 import { narrowToGateway } from "../views/narrow.ts";
@@ -149,7 +149,9 @@ function renderAll(dump: ConfigDump, layout: Layout): string {
     ["Backends", parts.backends.table(dump, layout)],
     ["Policies", parts.policies.table(dump, layout)],
   ];
-  const problems = dump.config.problems.map((problem) => `  ${renderDumpedProblem(problem)}\n`).join("");
+  const { width = Number.POSITIVE_INFINITY } = layout;
+  const lines = dump.config.problems.flatMap((problem) => wrapText(`  ${renderDumpedProblem(problem)}`, width, "    "));
+  const problems = lines.map((line) => `${line}\n`).join("");
   if (problems !== "") sections.push(["Problems", problems]);
   return sections.map(([title = "", text = ""]) => `${layout.styles.strong(title)}\n${text}`).join("\n");
 }

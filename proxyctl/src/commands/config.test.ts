@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { startAdmin } from "../testing/admin.ts";
 import { sampleDump } from "../testing/dump.ts";
-import { proxyctl } from "../testing/run.ts";
+import { Captured, proxyctl } from "../testing/run.ts";
 
 /** Runs `config …` against an admin server that has loaded the sample. */
 async function config(...args: string[]) {
@@ -38,6 +38,14 @@ describe("what is printed", () => {
     const { exitCode, stdout, stderr } = await config(view, "-o", format);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     await expect(stdout).toMatchFileSnapshot(`testdata/config-${view}-${format}.txt`);
+  });
+
+  test("tables stay within the terminal, and cut nothing", async () => {
+    const stdout = Object.assign(new Captured(), { isTTY: true, columns: 80 });
+    const admin = await startAdmin({ "GET /config_dump": sampleDump });
+    await proxyctl(["config", "all", "--address", admin.address], { stdout, env: { NO_COLOR: "1" } });
+    expect(Math.max(...stdout.text.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+    await expect(stdout.text).toMatchFileSnapshot("testdata/config-all-80.txt");
   });
 
   test("the table of backends has the columns of the specification", async () => {

@@ -21,7 +21,7 @@ test("goes on in the next line where a list is longer than the screen, with note
       "chat   default/chat-limits#0,",
       "       default/chat-limits#1",
       "  ! 500: Service default/gone",
-      "does not exist",
+      "      does not exist",
       "",
     ].join("\n"),
   );
@@ -44,4 +44,9 @@ test("is never wider than the screen, and leaves out nothing of what it wraps", 
       },
     ),
   );
+});
+
+test.each([0, 1, 2, 6, 7, 8])("is shown on a screen of %i columns too", (width) => {
+  const rows: readonly Row[] = [["a-name-that-is-long", "a list, of things", "a note that is longer"]];
+  expect(renderTable(columns, rows, { width, notes })).toContain("NAME");
 });

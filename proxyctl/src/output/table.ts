@@ -9,10 +9,11 @@ export interface Column<Row> {
   /** Shown with `-o wide` only. */
   readonly isWide?: boolean;
   /**
-   * What becomes of it where a screen is too narrow for all: the spare columns go, from the left; then the widest of the
-   * others become narrower: their cells lose their end or their middle, or go on in the next line.
+   * What becomes of it where a screen is too narrow for all. First the spare columns are left out, from the left; then lists
+   * go below their row, the widest first; then the widest of the others become narrower: their cells lose their end or
+   * their middle, or go on in the next line.
    */
-  readonly whenNarrow?: "leftOut" | "cut" | "squeeze" | "wrap";
+  readonly whenNarrow?: "leftOut" | "below" | "cut" | "squeeze" | "wrap";
 }
 
 const gap = "   ";
@@ -44,11 +45,15 @@ export function renderTable<Row>(
     const cells = [column.head, ...rows.map((row) => printable(column.cell(row)))];
     return { column, cells, width: cells.reduce((widest, cell) => Math.max(widest, visibleLength(cell)), 0) };
   });
-  const fitting = narrowed(width, withoutSpare(width, filled));
+  const inRow = withoutLists(width, withoutSpare(width, filled));
+  const below = filled.filter((each) => each.column.whenNarrow === "below" && !inRow.includes(each));
+  const fitting = narrowed(width, inRow);
   return [undefined, ...rows]
     .flatMap((row, at) => {
-      const below = row === undefined ? [] : notes(row).flatMap((note) => wrapText(`  ! ${printable(note)}`, width));
-      return [...renderRow(fitting, at), ...below];
+      if (row === undefined) return renderRow(fitting, at);
+      const lists = below.map(({ column, cells }) => `    ${column.head.toLowerCase()}: ${cells[at] ?? ""}`);
+      const lines = [...lists, ...notes(row).map((note) => `  ! ${printable(note)}`)];
+      return [...renderRow(fitting, at), ...lines.flatMap((line) => wrapText(line, width, "      "))];
     })
     .map((line) => `${line.trimEnd()}\n`)
     .join("");
@@ -72,14 +77,15 @@ function pad(text: string, width: number, align: "left" | "right" = "left"): str
 }
 
 /** Lines of at most `width` columns, broken behind a space or a sign between names where there is one. */
-function wrapText(text: string, width: number): readonly string[] {
+export function wrapText(text: string, width: number, indent = ""): readonly string[] {
   const characters = Array.from(text);
-  if (characters.length <= width) return [text];
+  // On a screen of almost no columns nothing can be gained.
+  if (characters.length <= width || width <= indent.length + 1) return [text];
   const sign = characters.slice(0, width).findLastIndex((character) => " ,;|/.:-".includes(character));
-  // Not behind the indentation of a note.
-  const end = sign < 4 ? width : sign + 1;
+  // Not within the indentation, which would go on for ever.
+  const end = sign <= indent.length ? width : sign + 1;
   const rest = characters.slice(end).join("").trimStart();
-  return [characters.slice(0, end).join(""), ...(rest === "" ? [] : wrapText(rest, width))];
+  return [characters.slice(0, end).join(""), ...(rest === "" ? [] : wrapText(indent + rest, width, indent))];
 }
 
 /** By how much the columns are wider than the screen; 0 or less where they fit. */
@@ -93,13 +99,25 @@ function withoutSpare<Row>(width: number, columns: readonly Filled<Row>[]): read
   return withoutSpare(width, columns.toSpliced(spare, 1));
 }
 
+function withoutLists<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
+  const lists = columns.filter(({ column }) => column.whenNarrow === "below");
+  const [widest] = lists.toSorted((a, b) => b.width - a.width);
+  if (widest === undefined || excess(width, columns) <= 0) return columns;
+  return withoutLists(
+    width,
+    columns.filter((each) => each !== widest),
+  );
+}
+
+const narrowing: ReadonlySet<string> = new Set(["cut", "squeeze", "wrap"]);
+
 /** The widest first; no column becomes narrower than its head. */
 function narrowed<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
   const fitting = [...columns];
   for (let over = excess(width, fitting); over > 0; over--) {
     const candidates = fitting.filter(
       ({ column, width: own }) =>
-        column.whenNarrow !== undefined && column.whenNarrow !== "leftOut" && own > column.head.length,
+        column.whenNarrow !== undefined && narrowing.has(column.whenNarrow) && own > column.head.length,
     );
     const [widest] = candidates.toSorted((a, b) => b.width - a.width);
     if (widest === undefined) break;

@@ -24,7 +24,7 @@ export const policyColumns: readonly Column<PolicyRow>[] = [
   { head: "TARGET", whenNarrow: "wrap", cell: ({ target }) => target?.target ?? none },
   { head: "ATTACHED", cell: ({ target }) => (target?.isAttached === true ? "True" : "False") },
   { head: "STATUS", whenNarrow: "wrap", cell: ({ target }) => describeConditions(target?.conditions ?? [], "Valid") },
-  { head: "LIMITS", whenNarrow: "wrap", cell: ({ policy }) => describePolicy(policy).join("; ") || none },
+  { head: "LIMITS", whenNarrow: "below", cell: ({ policy }) => describePolicy(policy).join("; ") || none },
   { head: "MESSAGE", isWide: true, cell: ({ target }) => messagesOf(target?.conditions ?? []).join("; ") || none },
 ];
 
