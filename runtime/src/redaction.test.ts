@@ -1,5 +1,14 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isSecretExpression, isSecretName, isSecretValue, shownHeaders, shownPath, shownValue } from "./redaction.ts";
+import {
+  isSecretExpression,
+  isSecretName,
+  isSecretValue,
+  shownHeaders,
+  shownPath,
+  shownText,
+  shownValue,
+} from "./redaction.ts";
 
 test.each([
   ...["Authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "x-api-key", "X-Amz-Security-Token"],
@@ -39,6 +48,64 @@ test.each([
   ["/a?next=Bearer%20MARK", "/a?next=<redacted>"],
 ])("%s is shown as %s", (text, shown) => {
   expect(shownPath(text)).toBe(shown);
+});
+
+test.each([
+  ["Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"],
+  ["agent/1 sk-proj-MARKMARKMARKMARK (x)", "agent/1 <redacted> (x)"],
+  ["agent/1 (+https://u:MARK@a.example/?token=MARK)", "agent/1 (+https://<redacted>@a.example/?token=<redacted>"],
+  ["Bearer MARK", "<redacted>"],
+  ["sk-proj-MARKMARKMARKMARK.example.com", "<redacted>"],
+  ["/v1/ghp_MARKMARKMARKMARK/x", "/v1/<redacted>/x"],
+])("the text %s is shown as %s", (text, shown) => {
+  expect(shownText(text)).toBe(shown);
+});
+
+test("the cheap look misses nothing that the thorough one finds", () => {
+  const piece = fc.constantFrom(
+    ...[
+      "/",
+      " ",
+      ";",
+      "?",
+      "a",
+      "token",
+      "=",
+      "MARKMARKMARKMARKMARK",
+      "sk-",
+      "rk_",
+      "pk-",
+      "ghp_",
+      "gho-",
+      "github_pat_",
+    ],
+    ...[
+      "xoxb-",
+      "glpat-",
+      "hf_",
+      "AKIA",
+      "AIza",
+      "eyJ",
+      "Bearer ",
+      "BASIC ",
+      "dpop\t",
+      "//",
+      "@",
+      "u:",
+      "%3D",
+      "&",
+      "#",
+    ],
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
+      const text = pieces.join("");
+      if (shownPath(text) !== text || isSecretValue(text)) expect(shownText(text)).not.toBe(text);
+      else expect(shownText(text)).toBe(text);
+      expect(isSecretValue(shownText(text))).toBe(false);
+    }),
+    { numRuns: 2_000 },
+  );
 });
 
 test.each([

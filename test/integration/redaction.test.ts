@@ -19,6 +19,7 @@ import {
   routeManifest,
   startGateway,
 } from "../support/gateway.ts";
+import { rawHttp } from "../support/raw-http.ts";
 
 const marker = "MARK5f3a9c";
 
@@ -92,6 +93,73 @@ test("whatever has a secret's name is shown nowhere", async () => {
   );
 });
 
+/** Credentials by their form, wherever a client writes them. */
+const credentials = fc
+  .constantFrom(...["sk-proj-", "ghp_", "hf_", "glpat-", "xoxb-", "AKIA", "AIza", "eyJhbGciOiJIUzI1NiJ9."])
+  .map((prefix) => `${prefix}${marker}${marker}`);
+
+const place = fc.constantFrom(
+  "user-agent",
+  "x-request-id",
+  "path",
+  "segment parameter",
+  "host",
+  "x-forwarded-for",
+  "method",
+);
+
+test("a credential in what is shown of every request is shown nowhere", async () => {
+  const backend = await startBackend();
+  const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
+  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route));
+  await fc.assert(
+    fc.asyncProperty(credentials, place, fc.constantFrom("200", "400"), async (credential, where, outcome) => {
+      const events: TraceEvent[] = [];
+      gateway.dataPlane.tracer.add({
+        id: 1,
+        claim: new Int32Array(new SharedArrayBuffer(4)),
+        matches: undefined,
+        sink: (event) => event !== undefined && events.push(event),
+      });
+      const path =
+        where === "path" ? `/a/${credential}/b` : where === "segment parameter" ? `/a;x=${credential}` : "/a";
+      const host = where === "host" ? `${credential}.example` : "a.example";
+      const fields = ["user-agent", "x-request-id", "x-forwarded-for"].includes(where)
+        ? `${where}: ${credential}\r\n`
+        : "";
+      const method = where === "method" ? credential.replaceAll(/[.]/g, "") : "GET";
+      const ended = gateway.nextRecord();
+      // With a length that is none the request is refused before any rule sees it.
+      const length = outcome === "400" ? "Content-Length: x\r\n" : "";
+      const head = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n${fields}${length}\r\n`;
+      const { head: answered } = await rawHttp(gateway.url(), head);
+      const record = await ended;
+      const ring = new DecisionRing(1);
+      const limit = { policy: "p", target: "t", entry: 0, counts: "requests", unit: "Minutes", amount: 1 } as Limit;
+      ring.add({ record, denial: denialOf(limit, "k"), atMs: 0, monotonicMs: 0 });
+      const shown = [logged(record), events, ring.find({ id: undefined }), gateway.dataPlane.tasks(), answered];
+      expect(JSON.stringify(shown)).not.toContain(marker);
+    }),
+    { numRuns: 80 },
+  );
+});
+
+test.each(["User-Agent", "X-Request-Id", "X-Forwarded-For"])(
+  "%s begins no line of the log and no sequence of a terminal",
+  async (name) => {
+    const gateway = await startGateway(gatewayManifest());
+    const ended = gateway.nextRecord();
+    const evil = "a\t\u0085\u009b31m\u00ad\u00e9\u009d";
+    await rawHttp(gateway.url(), `GET / HTTP/1.1\r\nHost: a\r\n${name}: ${evil}\r\nConnection: close\r\n\r\n`);
+    const record = await ended;
+    expect(record.status).toBe(404);
+    const [line = ""] = logged(record);
+    // C0 and C1 controls (ECMA-48) and DEL.
+    expect(line.slice(0, -1)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
+    if (name === "User-Agent") expect(JSON.parse(line)).toMatchObject({ userAgent: evil });
+  },
+);
+
 function dumpOf(text: string): unknown {
   const { resources } = parseManifests([{ path: "test.yaml", text }]);
   const { binds, backends, statuses } = translate(resources);
@@ -117,9 +185,9 @@ function logged(record: Ended): readonly string[] {
 }
 
 /** A refusal by the limit, for the one whose key is the marker. */
-function denialOf(limit: Limit | undefined): Parameters<DecisionRing["add"]>[0]["denial"] {
+function denialOf(limit: Limit | undefined, key = marker): Parameters<DecisionRing["add"]>[0]["denial"] {
   if (limit === undefined) throw new Error("no limit decided");
   const state = { limit: 1, remaining: 0, resetSeconds: 1 };
-  const denied = { kind: "denied" as const, limit, key: marker, used: 1, windowStartMs: 0, state };
+  const denied = { kind: "denied" as const, limit, key, used: 1, windowStartMs: 0, state };
   return { kind: "local", denied: { ...denied, retryAfterSeconds: 1, decisions: [] } };
 }

@@ -9,7 +9,7 @@ import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
 import type { Denied } from "../policy/ratelimit/local-limiter.ts";
 import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
 import { unitMs } from "../ir/limit.ts";
-import { isSecretExpression, isSecretName, shownPath, shownValue } from "@gatewayproxy/runtime/redaction";
+import { isSecretExpression, isSecretName, shownText, shownValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
 /** Refusals that a worker remembers. */
@@ -63,9 +63,9 @@ function describe(remembered: Remembered, worker: number): Decision {
     requestId,
     at: iso(atMs),
     worker,
-    method,
-    authority,
-    path: shownPath(path.split("?", 1)[0] ?? ""),
+    method: shownText(method),
+    authority: shownText(authority),
+    path: shownText(path.split("?", 1)[0] ?? ""),
     ...(listener !== undefined && { listener }),
     ...(route !== undefined && { route }),
     ...(rule !== undefined && { rule }),

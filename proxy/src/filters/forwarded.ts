@@ -9,6 +9,7 @@
  * - `x-request-id`: the client's, if it is a sensible token, so that its logs and ours can be joined; else a new one.
  * - `via` is not sent: origin servers switch compression off when they see it.
  */
+import { shownText } from "@gatewayproxy/runtime/redaction";
 import { acceptsTrailers, isHopByHop, isName } from "./hop-by-hop.ts";
 
 export interface RequestOrigin {
@@ -93,7 +94,8 @@ export function requestIdOf(rawHeaders: readonly string[], createId: () => strin
     const name = rawHeaders[at];
     if (name?.length !== 12 || !isName(name, "x-request-id")) continue;
     const id = rawHeaders[at + 1] ?? "";
-    if (SENSIBLE_ID.test(id)) return id;
+    // It is logged and sent on, which a credential in the wrong place must not be.
+    if (SENSIBLE_ID.test(id) && shownText(id) === id) return id;
   }
   return createId();
 }

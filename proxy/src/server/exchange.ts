@@ -6,6 +6,7 @@
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
+import { shownText } from "@gatewayproxy/runtime/redaction";
 import type { RequestView } from "../cel/request-view.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
 import { forwardRequestHeaders } from "../filters/forwarded.ts";
@@ -125,7 +126,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       const detail = { backend: backend ?? "", call: calls };
       children.push({ kind: "upstreamCall", name: endpoint ?? "", ageMs: nowMs - callSinceMs, detail, children: [] });
     }
-    const name = `${method} ${path.split("?", 1)[0] ?? ""}`;
+    const name = `${shownText(method)} ${shownText(path.split("?", 1)[0] ?? "")}`;
     const detail = { requestId, ...(route !== undefined && { route }), ...(status !== 0 && { status }) };
     return { kind: "request", name, ageMs: nowMs - this.#startMs, detail, children };
   }

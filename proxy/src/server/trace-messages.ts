@@ -5,7 +5,14 @@ import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
 import type { EntryFigures } from "../policy/ratelimit/local-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
-import { isSecretExpression, shownHeaders, shownNamed, shownPath, shownValue } from "@gatewayproxy/runtime/redaction";
+import {
+  isSecretExpression,
+  shownHeaders,
+  shownNamed,
+  shownPath,
+  shownText,
+  shownValue,
+} from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { Severity } from "../telemetry/trace/request-trace.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
@@ -17,9 +24,9 @@ export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHea
     type: "requestStarted",
     requestId,
     worker,
-    method,
+    method: shownText(method),
     scheme,
-    authority,
+    authority: shownText(authority),
     path: shownPath(path),
     httpVersion,
     sourceAddress,

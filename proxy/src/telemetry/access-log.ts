@@ -8,7 +8,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
-import { shownPath } from "@gatewayproxy/runtime/redaction";
+import { shownText } from "@gatewayproxy/runtime/redaction";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
 import type { RequestRecord } from "./request-record.ts";
@@ -35,8 +35,17 @@ export function createAccessLog({ mode, logger, destination, clock }: AccessLogO
   const stamp = createStamp(clock);
   return (record) => {
     if (mode === "denied-and-failed" && !isDeniedOrFailed(record)) return;
-    if (logger.isLevelEnabled("info")) destination.write(`${JSON.stringify(fieldsOf(stamp(), record))}\n`);
+    if (logger.isLevelEnabled("info"))
+      destination.write(`${withoutControls(JSON.stringify(fieldsOf(stamp(), record)))}\n`);
   };
+}
+
+/** DEL and C1 controls (ECMA-48), which JSON leaves as they are and terminals obey; the others it escapes. */
+const controls = /[\u007f-\u009f]/g;
+
+/** The same JSON, with the controls in its strings escaped. */
+function withoutControls(line: string): string {
+  return line.replace(controls, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** The time in ISO 8601; rendered once a millisecond, in which a busy worker finishes dozens of requests. */
@@ -67,12 +76,12 @@ function fieldsOf(time: string, record: RequestRecord) {
     module: accessLogModule,
     requestId: record.requestId,
     source: record.sourceAddress,
-    method: cut(record.method),
+    method: cut(shownText(record.method)),
     scheme: record.scheme,
-    authority: cut(record.authority),
-    path: cut(shownInLog(record.path)),
+    authority: cut(shownText(record.authority)),
+    path: cut(shownText(withoutQuery(record.path))),
     httpVersion: record.httpVersion,
-    userAgent: record.userAgent === undefined ? undefined : cut(record.userAgent),
+    userAgent: record.userAgent === undefined ? undefined : cut(shownText(record.userAgent)),
     listener: record.listener,
     route: record.route,
     rule: record.rule,
@@ -88,7 +97,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     inputTokens: usage?.input,
     outputTokens: usage?.output,
     totalTokens: usage?.total,
-    model: usage?.model === undefined ? undefined : cut(usage.model),
+    model: usage?.model === undefined ? undefined : cut(shownText(usage.model)),
     tokensEstimated: usage?.estimated === true ? true : undefined,
     usageUnread: record.usageUnread,
     deniedBy: entriesWith("denied", decisions),
@@ -115,12 +124,10 @@ function globalOutcomes(decisions: readonly GlobalDecision[]): string[] | undefi
   return decisions.map(({ limit, outcome, by }) => `${limit.policy} ${limit.target}: ${outcome} by ${by}`);
 }
 
-/** Without query and fragment, and without secrets in path parameters, which are rare. */
-function shownInLog(path: string): string {
+/** Without query and fragment. */
+function withoutQuery(path: string): string {
   const end = path.search(/[?#]/);
-  const bare = end === -1 ? path : path.slice(0, end);
-  // What a parameter, a JWT and an API key begin with; the thorough look costs microseconds.
-  return bare.includes("=") || bare.includes("eyJ") || bare.includes("sk-") ? shownPath(bare) : bare;
+  return end === -1 ? path : path.slice(0, end);
 }
 
 /** Text of the client's beyond this length is cut: a line should stay readable. */
