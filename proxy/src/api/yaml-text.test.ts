@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { slowness } from "../../../test/hardening/support/relative-cost.ts";
 import { readYaml } from "./yaml-text.ts";
 
 function valueOf(text: string): unknown {
@@ -44,14 +45,14 @@ function cpuOf(act: () => void): number {
 test.each(Object.entries(repeated))("takes time in proportion to the length for %s", (_, part) => {
   const text = repeat(part, 60_000);
   // Some 300 ms; what grows with the square of the length takes from 5 s to minutes.
-  expect(cpuOf(() => readYaml({ path: "a.yaml", text }))).toBeLessThan(3_000);
+  expect(cpuOf(() => readYaml({ path: "a.yaml", text }))).toBeLessThan(3_000 * slowness());
 });
 
 test.each(Object.entries(repeated))("takes less than 100 ms for a bounded text of %s", (_, part) => {
   const text = repeat(part, 16_000);
   // The first time it is compiled meanwhile.
   const times = Array.from({ length: 3 }, () => cpuOf(() => readYaml({ path: "a.yaml", text }, 2_000)));
-  expect(Math.min(...times)).toBeLessThan(100);
+  expect(Math.min(...times)).toBeLessThan(100 * slowness());
 });
 
 test("refuses a text with more tokens than asked for", () => {
