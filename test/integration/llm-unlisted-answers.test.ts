@@ -199,6 +199,8 @@ test.each([
   "/v1/messages%2Fcount_tokens",
   "/v1/generate%3F/files",
   "/v1/files/generate",
+  "/v1/chat/completions/files",
+  "/v1/messages/messages/count_tokens",
   "/v1/generate?x=/v1/files",
 ])("%s does not pass for an endpoint that generates nothing", async (path) => {
   const { gateway, charged } = await start({ body: "{}" });
@@ -231,6 +233,25 @@ describe("a copy of an earlier answer", () => {
     ],
     ["is charged at other paths", "/v1/threads/t/runs/r", { body: JSON.stringify(stored(false)) }, 30],
     ["is charged at other spellings", "/v1/responses/resp%2F1", { body: JSON.stringify(stored(false)) }, 30],
+  ])("%s", async (_what, path, told, tokens) => {
+    const { gateway, charged } = await start(told);
+    await (await fetch(`${gateway.url()}${path}`)).text();
+    expect(await charged()).toBe(tokens);
+  });
+
+  test.each<[string, string, Told, number]>([
+    [
+      "that is still being made is not",
+      "/v1/responses/resp_1",
+      { body: JSON.stringify({ ...stored(true), usage: null }) },
+      0,
+    ],
+    [
+      "whose stream does not come to its usage is estimated",
+      "/v1/responses/resp_1?stream=true",
+      { type: sse, body: events({ type: "response.output_text.delta", delta: words }) },
+      50,
+    ],
   ])("%s", async (_what, path, told, tokens) => {
     const { gateway, charged } = await start(told);
     await (await fetch(`${gateway.url()}${path}`)).text();

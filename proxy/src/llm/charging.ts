@@ -16,6 +16,9 @@ export interface AskedOf {
 
 const plainPath = /^[\w\-./:~]+$/;
 
+/** In front of an endpoint that generates nothing: some servers route all that begins like one that does to it. */
+const generates = /complet|generat|\/(?:chat|messages|responses|invoke|embed)/i;
+
 /** Endpoints that take a body and generate nothing. */
 const freeEndpoint = new RegExp(
   [
@@ -44,7 +47,8 @@ const storedAnswer = /\/(?:responses|chat\/completions)\/[\w-]+$/;
 /** Whether the endpoint generates nothing, whatever it is sent. */
 export function generatesNothing({ path }: AskedOf): boolean {
   const plain = plainPathOf(path);
-  return plain !== undefined && freeEndpoint.test(plain);
+  const endpoint = plain === undefined ? null : freeEndpoint.exec(plain);
+  return endpoint !== null && !generates.test(endpoint.input.slice(0, endpoint.index));
 }
 
 /** Whether the answer is the copy of an earlier one. @param requestBytes of the request's body. */

@@ -217,10 +217,11 @@ function larger(read: UsageOutcome, estimate: UsageOutcome): UsageOutcome {
 function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: Ending): UsageOutcome {
   const { status, requestBytes = 0, asked } = head;
   const reported = tally.reported();
-  if (asked !== undefined && readsStored(asked, requestBytes) && !tally.isBackground) {
-    return reported.kind === "counted" ? { kind: "uncounted", reason: "stored" } : reported;
-  }
+  const isCopy = asked !== undefined && readsStored(asked, requestBytes);
+  if (isCopy && tally.isSettled && !tally.isBackground) return { kind: "uncounted", reason: "stored" };
   if (tally.isSettled) return reported;
+  // It is still being made. Of a copy that is left before its usage, nobody knows whether an earlier answer has told it.
+  if (isCopy && ending === "whole" && !body.isStreaming) return reported;
   if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
   if (asked !== undefined && generatesNothing(asked)) return reported;
   const input = tokensOfText(requestBytes);
