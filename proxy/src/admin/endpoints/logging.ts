@@ -10,7 +10,8 @@ export interface LogLevels {
   set(filter: LogFilter): Promise<void>;
 }
 
-const hint = "POST /logging?level=LEVEL, ?level=LEVEL,MODULE=LEVEL or ?level=MODULE=LEVEL, or ?reset for the settings'";
+const hint =
+  "POST /logging?level=LEVEL, ?level=LEVEL,MODULE=LEVEL or ?level=MODULE=LEVEL, or ?reset to go back to the level of the start";
 
 export function loggingEndpoint(levels: LogLevels): AdminEndpoint {
   return {
