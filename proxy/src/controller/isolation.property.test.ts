@@ -8,6 +8,9 @@ import { describe, expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { noCredentials } from "../translate/credentials.ts";
+import { clusterEnvironment } from "../translate/environment.ts";
+import { gatewayScope } from "../translate/gateway-scope.ts";
+import { translate } from "../translate/translate.ts";
 import { controllerObjects, planFor } from "./plan.ts";
 import { gatewayNamespaceLabel } from "./provision/names.ts";
 import type { OwnedObject } from "./provision/owned-object.ts";
@@ -61,13 +64,18 @@ function gatewayIn(namespace: string, { attaches }: Openness): fc.Arbitrary<Reso
   const from = attaches ? fc.constantFrom("All", "Same") : fc.constant("Same");
   const listener = fc.record({ from, certificates: fc.array(certificateRef, { maxLength: 3 }) });
   const frontend = fc.option(fc.array(authorityRef, { minLength: 1, maxLength: 2 }), { nil: undefined });
+  const portFrontend = fc.option(fc.array(authorityRef, { minLength: 1, maxLength: 2 }), { nil: undefined });
   return fc
-    .record({ name, listener, frontend, from, client: fc.option(certificateRef, { nil: undefined }), parameters: name })
+    .record({
+      ...{ name, listener, frontend, portFrontend, from, parameters: name },
+      client: fc.option(certificateRef, { nil: undefined }),
+    })
     .map(
       ({
         name: own,
         listener: { from: takes, certificates },
         frontend: authorities,
+        portFrontend: portAuthorities,
         from: allows,
         client,
         parameters,
@@ -87,12 +95,25 @@ function gatewayIn(namespace: string, { attaches }: Openness): fc.Arbitrary<Reso
           }),
           tls: {
             ...(client && { backend: { clientCertificateRef: client } }),
-            ...(authorities && { frontend: { default: { validation: { caCertificateRefs: authorities } } } }),
+            ...((authorities ?? portAuthorities) && {
+              frontend: {
+                default: authorities ? { validation: { caCertificateRefs: authorities } } : {},
+                ...(portAuthorities && {
+                  perPort: [{ port: 443, tls: { validation: { caCertificateRefs: portAuthorities } } }],
+                }),
+              },
+            }),
           },
         };
         return object(gatewayGroup, "Gateway", namespace, own, { spec });
       },
     );
+}
+
+/** The filters of a backend that mirrors requests. */
+function mirrorTo(backend: Fields | undefined): Fields {
+  if (backend === undefined) return {};
+  return { filters: [{ type: "RequestMirror", requestMirror: { backendRef: backend } }] };
 }
 
 function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly Resource[]> {
@@ -126,13 +147,14 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
       parents: fc.array(parent, { minLength: 1, maxLength: 3 }),
       to: fc.array(backendRef, { maxLength: 3 }),
       mirror: backendRef,
+      inner: fc.option(backendRef, { nil: undefined }),
     })
-    .map(({ name: own, parents, to, mirror }) => {
+    .map(({ name: own, parents, to, mirror, inner }) => {
       const refs = parents.map((ref) => ({ group: gatewayGroup, ...ref }));
       const parentRefs = [...new Map(refs.map((ref) => [JSON.stringify(ref), ref])).values()];
       const filters = [{ type: "RequestMirror", requestMirror: { backendRef: mirror } }];
       return object(gatewayGroup, "HTTPRoute", namespace, own, {
-        spec: { parentRefs, rules: [{ filters, backendRefs: to }] },
+        spec: { parentRefs, rules: [{ filters, backendRefs: to.map((ref) => ({ ...ref, ...mirrorTo(inner) })) }] },
       });
     });
   const policy = fc
@@ -147,17 +169,16 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
         spec: { targetRefs: [{ group: gatewayGroup, kind: target, name: of }], traffic: { rateLimit: { global } } },
       });
     });
-  const backend = fc.record({ name, secret: name, client: name, ca: name }).map(({ name: own, secret, client, ca }) =>
-    object(proxyGroup, "Backend", namespace, own, {
-      spec: {
-        ai: {
-          provider: { openai: {} },
-          auth: { secretRef: { name: `key-${secret}` } },
-          tls: { clientCertificateRef: { name: `client-${client}` }, caRef: { name: `ca-${ca}` } },
-        },
-      },
-    }),
-  );
+  const kind = fc.constantFrom("ai", "static", "plain");
+  const backend = fc
+    .record({ name, kind, secret: name, client: name, ca: name })
+    .map(({ name: own, kind: of, secret, client, ca }) => {
+      const tls = { clientCertificateRef: { name: `client-${client}` }, caRef: { name: `ca-${ca}` } };
+      const ai = { provider: { openai: {} }, auth: { secretRef: { name: `key-${secret}` } }, tls };
+      // Its host names its owner, so that what is served of it can be told.
+      const fixed = { host: `host.${namespace}.test`, port: 443, ...(of === "static" && { tls }) };
+      return object(proxyGroup, "Backend", namespace, own, { spec: of === "ai" ? { ai } : { static: fixed } });
+    });
   const tlsPolicy = fc.record({ name, service: name, ca: name }).map(({ name: own, service, ca }) =>
     object(gatewayGroup, "BackendTLSPolicy", namespace, own, {
       spec: {
@@ -229,9 +250,9 @@ function namespaceOf({ metadata }: Resource): string {
   return "namespace" in metadata ? metadata.namespace : "";
 }
 
-function planOf(objects: readonly Resource[]) {
+function planOf(objects: readonly Resource[], before = noCredentials) {
   const resources = resourceSet(objects);
-  return planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials);
+  return planFor({ resources, rejected: [], unreadable: new Set() }, defaults, before);
 }
 
 /** All objects that would be made for the Gateways of a tenant, also those of Gateways that are not served now. */
@@ -267,8 +288,35 @@ function statusesOf({ statuses }: ReturnType<typeof planOf>, owner: string): unk
   );
 }
 
+/** What the proxies of a tenant's Gateways serve, as JSON. */
+function servedFor(objects: readonly Resource[], owner: string, before = noCredentials): string {
+  const resources = resourceSet(objects);
+  const environment = clusterEnvironment();
+  const own = resources.Gateway.filter(({ metadata }) => metadata.namespace === owner);
+  return JSON.stringify(
+    own.map(({ metadata }) => {
+      const { binds, backends } = translate(gatewayScope(resources, metadata), { environment, before });
+      return { binds, backends };
+    }),
+  );
+}
+
 describe("tenants that open nothing to each other", () => {
   const closed = clusterOf({ attaches: false, grants: false });
+
+  test("have nothing of each other in what their proxies serve", () => {
+    fc.assert(
+      fc.property(closed, tenant, (objects, owner) => {
+        const served = servedFor(objects, owner);
+        for (const other of tenants.filter((each) => each !== owner)) {
+          expect(served).not.toContain(`.${other}.test`);
+          expect(served).not.toContain(`"${other}/`);
+          expect(served).not.toContain(`sk-of-${other}`);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
 
   test("get objects, rights and watches in their own namespace only", () => {
     fc.assert(
@@ -331,7 +379,8 @@ function reachable(resources: ResourceSet, owner: string): readonly string[] {
     const certificates = listeners.flatMap((each) => each.tls?.certificateRefs ?? []);
     for (const ref of certificates) reach(owner, "Gateway", ref, "Secret");
     if (tls?.backend?.clientCertificateRef) reach(owner, "Gateway", tls.backend.clientCertificateRef, "Secret");
-    for (const ref of tls?.frontend?.default.validation?.caCertificateRefs ?? [])
+    const validations = [tls?.frontend?.default, ...(tls?.frontend?.perPort ?? []).map((each) => each.tls)];
+    for (const ref of validations.flatMap((each) => each?.validation?.caCertificateRefs ?? []))
       reach(owner, "Gateway", ref, "ConfigMap");
 
     const sets = resources.ListenerSet.filter(
@@ -368,7 +417,8 @@ function reachable(resources: ResourceSet, owner: string): readonly string[] {
       const isTo = ({ metadata }: { metadata: { namespace: string; name: string } }) =>
         metadata.namespace === to.namespace && metadata.name === to.name;
       for (const { spec } of to.kind === "Backend" ? resources.Backend.filter(isTo) : []) {
-        for (const each of [spec.ai?.auth?.secretRef, spec.ai?.tls?.clientCertificateRef, spec.ai?.tls?.caRef]) {
+        const named = [spec.ai?.tls, spec.static?.tls].flatMap((each) => [each?.clientCertificateRef, each?.caRef]);
+        for (const each of [spec.ai?.auth?.secretRef, ...named]) {
           if (each) found.add(`Secret ${to.namespace}/${each.name}`);
         }
       }
@@ -381,7 +431,7 @@ function reachable(resources: ResourceSet, owner: string): readonly string[] {
     for (const { metadata, spec } of routes) {
       for (const { backendRefs, filters } of spec.rules) {
         for (const ref of backendRefs) follow(metadata.namespace, "HTTPRoute", ref);
-        for (const each of filters)
+        for (const each of [...filters, ...backendRefs.flatMap((ref) => ref.filters)])
           if (each.type === "RequestMirror") follow(metadata.namespace, "HTTPRoute", each.requestMirror.backendRef);
       }
     }
@@ -412,6 +462,25 @@ describe("tenants that open something to each other", () => {
     );
   });
 
+  test("have nothing left of what a grant gave once it is withdrawn: no status, no watch, no backend, no credential", () => {
+    fc.assert(
+      fc.property(open, tenant, (objects, owner) => {
+        const withdrawn = objects.filter(({ kind }) => kind !== "ReferenceGrant");
+        const { credentials } = planOf(objects);
+        const [after, never] = [planOf(withdrawn, credentials), planOf(withdrawn)];
+        expect(statusesOf(after, owner)).toEqual(statusesOf(never, owner));
+        expect(madeFor(after, owner)).toEqual(madeFor(never, owner));
+        expect(servedFor(withdrawn, owner, credentials)).toEqual(servedFor(withdrawn, owner));
+        const watched = controllerObjects(resourceSet(withdrawn));
+        const named = controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner)));
+        // Without a grant only a tenant's own objects name what is in its namespace.
+        for (const each of named) expect(each.namespace).toBe(owner);
+        expect(watched).toEqual(expect.arrayContaining([...named]));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
   test("the random clusters say something: many have rights across namespaces, by each way", () => {
     const foreign = fc.sample(open, 200).flatMap((objects) => {
       const plan = planOf(objects);
@@ -421,5 +490,12 @@ describe("tenants that open something to each other", () => {
     for (const part of ["Secret", "ConfigMap", "key-", "client-", "ca-"]) {
       expect(foreign.filter((right) => right.includes(part)).length, part).toBeGreaterThan(5);
     }
+    const servedAcross = fc.sample(open, 200).flatMap((objects) =>
+      tenants.filter((owner) => {
+        const served = servedFor(objects, owner);
+        return tenants.some((other) => other !== owner && served.includes(`.${other}.test`));
+      }),
+    );
+    expect(servedAcross.length).toBeGreaterThan(5);
   });
 });
