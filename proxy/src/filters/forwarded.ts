@@ -68,6 +68,9 @@ function treatmentOf(name: string): Treatment {
     case 6:
       // The server answers `Expect: 100-continue` itself (RFC 9110 §10.1.1).
       return isName(name, "expect") ? "drop" : "pass";
+    case 8:
+      // Written anew behind the filters (`loop.ts`).
+      return isName(name, "cdn-loop") ? "drop" : "pass";
     case 12:
       return isName(name, "x-request-id") ? "drop" : "pass";
     case 15:

@@ -2,6 +2,7 @@
 import { isIP } from "node:net";
 import { targetReads } from "../cel/expression.ts";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
+import { loopName } from "../filters/loop.ts";
 import type { Cors, Mirror } from "../ir/filter.ts";
 import type {
   AiBackend,
@@ -29,6 +30,8 @@ export interface CompiledRule {
   readonly rule: string;
   /** `namespace/name` */
   readonly gateway: string;
+  /** The Gateway's name in `CDN-Loop`. */
+  readonly loopName: string;
   /** Port of the listener, as the Gateway names it. */
   readonly listenerPort: number;
   readonly limits: LimitSet;
@@ -83,11 +86,13 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
   const filters = compileFilters(rule.filters);
   const targets = rule.backendRefs.map((ref, place) => compileTarget(context, rule, ref, place));
   const weights = targets.map(({ weight }) => weight);
+  const gateway = `${listener.gateway.namespace}/${listener.gateway.name}`;
   return {
     listener: listener.key,
     route: route.key,
     rule: rule.key,
-    gateway: `${listener.gateway.namespace}/${listener.gateway.name}`,
+    gateway,
+    loopName: loopName(gateway),
     listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),

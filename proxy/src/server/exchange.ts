@@ -12,6 +12,7 @@ import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors
 import { forwardRequestHeaders } from "../filters/forwarded.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import { clientAddress } from "../filters/client-address.ts";
+import { isLoop, loopField, withPass } from "../filters/loop.ts";
 import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
@@ -37,6 +38,7 @@ import {
   conflictingParameter,
   internalFault,
   invalidBackend,
+  loopDetected,
   noReadyEndpoint,
   originNotAllowed,
   type OwnAnswer,
@@ -363,6 +365,11 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
 
   #forward(rule: CompiledRule, target: BackendTarget, match: Match): void {
     this.#record.backend = target.backend.backend.key;
+    const loop = loopField(this.#downstream.head.rawHeaders);
+    if (isLoop(loop, rule.loopName)) {
+      this.#answer(loopDetected);
+      return;
+    }
     if (target.backend.pools.length === 0) {
       this.#answer(noReadyEndpoint);
       return;
@@ -388,7 +395,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       fault: (error) => this.fault(error),
     });
     this.#forwarding = forwarding;
-    const request = this.#outgoingRequest(target, match);
+    const request = this.#outgoingRequest(target, match, withPass(loop, rule.loopName));
     mirrorRequest(this.#services, target.mirrors, request);
     if (target.ai !== undefined) {
       const send = this.#guarded<ProviderRequest>((prepared) => {
@@ -407,7 +414,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   }
 
   /** What the filters make of the request. */
-  #outgoingRequest({ filters, authority }: BackendTarget, match: Match) {
+  #outgoingRequest({ filters, authority }: BackendTarget, match: Match, loop: string) {
     const { head, connection, upgrade } = this.#downstream;
     const headers = forwardRequestHeaders(head.rawHeaders, {
       host: filters.hostname ?? authority ?? head.authority,
@@ -418,6 +425,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     });
     this.#limitCheck?.admitted?.setBackendHeaders(headers);
     filters.editRequest?.(headers);
+    headers.push("cdn-loop", loop);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
     return { method: head.method, path, headers, body: this.#takeBody(), upgrade } satisfies OutgoingRequest;
   }

@@ -133,6 +133,12 @@ export const otherModel: OwnAnswer = {
   reason: "BadRequest",
   body: "the backend prescribes another model than the path or the query names",
 };
+/** RFC 5842 §7.2 */
+export const loopDetected: OwnAnswer = {
+  status: 508,
+  reason: "LoopDetected",
+  body: "the request comes back to this gateway again and again; a backend of its route leads here",
+};
 /** A rate limit service does not answer, and the policy says to let nothing pass meanwhile. */
 export const limitUndecided: OwnAnswer = {
   status: 503,

@@ -47,6 +47,7 @@ export type FailureReason =
   | "UpgradeNotAllowed"
   | "ClientDisconnect"
   /** A fault of ours (500); logged with its stack. */
+  | "LoopDetected"
   | "Internal";
 
 export interface RequestRecord {

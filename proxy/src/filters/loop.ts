@@ -1,0 +1,40 @@
+/**
+ * Finds requests that go round in circles: a route whose backend is, by whatever way, the Gateway itself. `CDN-Loop` (RFC
+ * 8586) has a member for each time that a gateway has forwarded a request. No filter can remove it. `Via` would say the
+ * same, but origin servers switch compression off when they see it.
+ */
+import { hash } from "node:crypto";
+import { isName } from "./hop-by-hop.ts";
+
+/**
+ * How often a request may come to one Gateway. More than once is a way to chain listeners or routes; each time more
+ * doubles the requests where a rule mirrors to where it forwards to.
+ */
+const maxPasses = 4;
+
+/** What a Gateway, in all its replicas, is called in `CDN-Loop`. @param gateway `namespace/name` */
+export function loopName(gateway: string): string {
+  return `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`;
+}
+
+/** The request's own `cdn-loop`; empty where it has none. @param rawHeaders each name once. */
+export function loopField(rawHeaders: readonly string[]): string {
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 8 && isName(name, "cdn-loop")) return rawHeaders[at + 1] ?? "";
+  }
+  return "";
+}
+
+/** Whether a request with that field has come to the Gateway too often. */
+export function isLoop(field: string, name: string): boolean {
+  if (field === "") return false;
+  // A member may have parameters (RFC 8586 §2).
+  const passes = field.split(",").filter((member) => member.split(";", 1)[0]?.trim().toLowerCase() === name);
+  return passes.length >= maxPasses;
+}
+
+/** The field as it is sent on. */
+export function withPass(field: string, name: string): string {
+  return field === "" ? name : `${field}, ${name}`;
+}

@@ -1,0 +1,57 @@
+/** Routes that lead back to the Gateway: their requests end. */
+import { expect, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
+
+/** A Gateway whose backend `self` is its own listener. */
+async function start(...rules: readonly string[]): Promise<TestGateway> {
+  const gateway = await startGateway(gatewayManifest());
+  const self = backendManifest("self", Number(new URL(gateway.url()).port));
+  await gateway.apply(manifests(gatewayManifest(), self, routeManifest("r", rules)));
+  return gateway;
+}
+
+test("a request that comes back is answered with 508 at its fifth pass", async () => {
+  const gateway = await start(`{ backendRefs: [${backendRef("self")}] }`);
+  const answer = await fetch(gateway.url());
+  expect([answer.status, await answer.text()]).toEqual([508, expect.stringContaining("comes back to this gateway")]);
+  expect(gateway.records).toHaveLength(5);
+  expect(gateway.records[0]).toMatchObject({ status: 508, reason: "LoopDetected", calls: 0 });
+});
+
+test.each([
+  "{ type: RequestHeaderModifier, requestHeaderModifier: { remove: [CDN-Loop] } }",
+  "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: cdn-loop, value: x }] } }",
+  "{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: self } } }",
+])("no filter goes round for longer: %s", async (filter) => {
+  const gateway = await start(`{ filters: [${filter}], backendRefs: [${backendRef("self")}] }`);
+  const answer = await fetch(gateway.url(), { headers: { connection: "cdn-loop" } });
+  expect(answer.status).toBe(508);
+  // Where each pass makes two: 1 + 2 + 4 + 8 + 16.
+  await expect.poll(() => gateway.records.length).toBe(filter.includes("Mirror") ? 31 : 5);
+});
+
+test("listeners can be chained, and the names of others stay in the field", async () => {
+  const backend = await startBackend();
+  const gateway = await startGateway(gatewayManifest());
+  const self = backendManifest("self", Number(new URL(gateway.url()).port));
+  const rules = [1, 2, 3].map(
+    (n) =>
+      `{ matches: [{ path: { value: /${n} } }], filters: [{ type: URLRewrite, urlRewrite: { path: { type: ReplaceFullPath, replaceFullPath: /${n + 1} } } }], backendRefs: [${backendRef("self")}] }`,
+  );
+  rules.push(`{ backendRefs: [${backendRef("b")}] }`);
+  await gateway.apply(
+    manifests(gatewayManifest(), self, backendManifest("b", backend.port), routeManifest("r", rules)),
+  );
+  const answer = await fetch(`${gateway.url()}/1`, { headers: { "cdn-loop": "other.example; v=1" } });
+  expect(answer.status).toBe(200);
+  expect(backend.requests[0]?.headers["cdn-loop"]).toMatch(/^other\.example; v=1(?:, gateway-proxy-[0-9a-f]{8}){4}$/);
+});
