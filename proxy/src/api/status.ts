@@ -27,6 +27,8 @@ export type GatewayCondition = ConditionsOf<{
     | "Programmed"
     | "Invalid"
     | "AddressNotUsable"
+    /** In a dump of a proxy: it could open none of its ports. */
+    | "Pending"
     /** In a cluster: its Service has no address yet, or none of its pods is ready. */
     | "AddressNotAssigned"
     | "NoResources";
@@ -62,7 +64,7 @@ export type ListenerUnresolved =
 
 export type ListenerCondition = ConditionsOf<{
   Accepted: "Accepted" | ListenerRefusal;
-  /** Pending: in a cluster, where its Gateway is not programmed. */
+  /** Pending: in a cluster, where its Gateway is not programmed; in a dump of a proxy, where its port could not be opened. */
   Programmed: "Programmed" | "Invalid" | "Pending" | ConflictReason;
   ResolvedRefs: "ResolvedRefs" | ListenerUnresolved;
   Conflicted: "NoConflicts" | ConflictReason;

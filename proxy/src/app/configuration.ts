@@ -18,6 +18,7 @@ import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines } from "../status/conditions.ts";
 import { withRejected } from "../status/rejected-resources.ts";
+import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
 import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
 import { translate, type TranslateOptions } from "../translate/translate.ts";
@@ -76,6 +77,9 @@ export interface Taken extends Served {
 
 export class Configuration {
   readonly #options: ConfigurationOptions;
+  /** As translation has them. */
+  #translated: Statuses | undefined;
+  /** The same with what became of the listeners. */
   #statuses: Statuses | undefined;
   #credentials: SoundCredentials = noCredentials;
   #resources: ResourceSet = resourceSet([]);
@@ -138,8 +142,7 @@ export class Configuration {
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
     const hasNews = this.#tell(problems, sourced.kept);
-    for (const line of changedStatusLines(statuses, this.#statuses)) log.info(line, "condition");
-    this.#statuses = statuses;
+    this.#translated = statuses;
     this.#credentials = translation.credentials;
     this.#resources = sourced.resources;
     this.#problems = problems;
@@ -152,7 +155,7 @@ export class Configuration {
       this.#servingSinceMs = clock.nowMs();
       log.info({ generation: this.#current.generation, binds: binds.length }, "configuration in force");
       onServed(this.#served());
-    }
+    } else this.#tellStatuses();
     if (problems.length > 0) {
       const { generation } = this.#current;
       this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
@@ -168,6 +171,7 @@ export class Configuration {
     const before = this.#failures;
     this.#failures = await serve(this.#current);
     this.#tellFailures(before);
+    this.#tellStatuses();
     if (this.#failures.length === 0) this.#backoff.reset();
     else if (!this.#isClosed) this.#retry = clock.setTimer(this.#backoff.next(), () => void this.openAgain());
   }
@@ -188,6 +192,13 @@ export class Configuration {
     // One that fails must not keep the next from its turn.
     this.#turn = done.catch(() => undefined);
     return done;
+  }
+
+  #tellStatuses(): void {
+    if (this.#translated === undefined) return;
+    const statuses = withUnopened(this.#translated, this.#current.binds, this.#failures);
+    for (const line of changedStatusLines(statuses, this.#statuses)) this.#options.log.info(line, "condition");
+    this.#statuses = statuses;
   }
 
   /** What has changed since the last attempt. */

@@ -1,0 +1,60 @@
+/** Listeners whose port this process could not open: their status says so, whatever translation made of them. Pure. */
+import type { GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
+import type { Bind } from "../ir/snapshot.ts";
+
+/** An address and port that is not listened on, and why. */
+export interface UnopenedBind {
+  readonly address: string | undefined;
+  readonly port: number;
+  readonly message: string;
+}
+
+/** The statuses, with `Programmed` False (`Pending`) for each listener of `binds` that is among the `unopened`. */
+export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopened: readonly UnopenedBind[]): Statuses {
+  if (unopened.length === 0) return statuses;
+  const messages = new Map<string, string>();
+  for (const { address, port, message } of unopened) {
+    const bind = binds.find((each) => each.address === address && each.port === port);
+    for (const { key } of bind?.listeners ?? []) messages.set(key, `${message}; it is tried again`);
+  }
+  return {
+    ...statuses,
+    gateways: statuses.gateways.map((gateway) => {
+      const key = `${gateway.namespace}/${gateway.name}`;
+      const listeners = gateway.listeners.map((each) => pending(each, messages.get(`${key}/${each.name}`)));
+      return pendingGateway({ ...gateway, listeners }, messages);
+    }),
+    listenerSets: statuses.listenerSets.map((set) => {
+      const ends = (name: string): string => `/set ${set.namespace}/${set.name}/${name}`;
+      const messageOf = (name: string) => [...messages].find(([key]) => key.endsWith(ends(name)))?.[1];
+      return { ...set, listeners: set.listeners.map((each) => pending(each, messageOf(each.name))) };
+    }),
+  };
+}
+
+function pending(listener: ListenerStatus, message: string | undefined): ListenerStatus {
+  if (message === undefined) return listener;
+  const conditions = listener.conditions.map((condition) =>
+    condition.type === "Programmed"
+      ? ({ ...condition, status: "False", reason: "Pending", message } as const)
+      : condition,
+  );
+  return { ...listener, conditions };
+}
+
+/** A Gateway is programmed as long as one of its listeners is open, and tells of the others. */
+function pendingGateway(gateway: GatewayStatus, messages: ReadonlyMap<string, string>): GatewayStatus {
+  const key = `${gateway.namespace}/${gateway.name}/`;
+  const own = [...messages].filter(([listener]) => listener.startsWith(key));
+  if (own.length === 0) return gateway;
+  const isOpen = gateway.listeners.some(({ conditions }) =>
+    conditions.some(({ type, status }) => type === "Programmed" && status === "True"),
+  );
+  const faults = own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`).join("; ");
+  const conditions = gateway.conditions.map((condition) => {
+    if (condition.type !== "Programmed" || condition.status !== "True") return condition;
+    if (isOpen) return { ...condition, message: faults };
+    return { ...condition, status: "False", reason: "Pending", message: faults } as const;
+  });
+  return { ...gateway, conditions };
+}
