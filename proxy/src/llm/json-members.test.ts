@@ -92,6 +92,42 @@ describe("JsonMembers", () => {
     ]);
   });
 
+  test("reports the members of the objects of an array, and of nothing deeper", () => {
+    const text = '[{"a":1,"x":[{"a":2}]}, 7, "a", [{"a":3}, "a"], {}, {"response":{"usage":4,"a":5},"usage":6}]';
+    expect(read(cut(Buffer.from(text), [3])).map(({ element, path, value }) => [element, path, String(value)])).toEqual(
+      [
+        [1, "a", "1"],
+        [3, "response.usage", "4"],
+        [3, "usage", "6"],
+      ],
+    );
+  });
+
+  test("finds what a parse finds in the objects of an array, for any cuts", () => {
+    const name = fc.oneof(fc.constantFrom("usage", "a", "\\", '"'), fc.string());
+    const array = fc.array(fc.oneof(fc.dictionary(name, fc.jsonValue()), fc.jsonValue()), { maxLength: 5 });
+    fc.assert(
+      fc.property(array, sizes, (value, chunkSizes) => {
+        const bytes = Buffer.from(JSON.stringify(value));
+        const objects = (JSON.parse(bytes.toString()) as unknown[]).filter(
+          (each) => typeof each === "object" && each !== null && !Array.isArray(each),
+        );
+        const found = read(cut(bytes, chunkSizes)).filter(({ path }) => path !== "response.usage");
+        const listed = found.map(({ element, path, value: json }) => [
+          element,
+          path,
+          JSON.parse(String(json)) as unknown,
+        ]);
+        const expected = objects.flatMap((object, at) =>
+          Object.entries(object as object).flatMap(([path, member]) =>
+            path === "usage" || path === "a" ? [[at + 1, path, member]] : [],
+          ),
+        );
+        expect(listed).toEqual(expected);
+      }),
+    );
+  });
+
   test("finds what a parse finds, for any object and any cuts", () => {
     const name = fc.oneof(fc.constantFrom("usage", "response", "a", "\\", '"'), fc.string({ unit: "binary" }));
     const object = fc.dictionary(name, fc.oneof(fc.jsonValue(), fc.dictionary(name, fc.jsonValue())));
