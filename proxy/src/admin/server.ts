@@ -5,7 +5,6 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Duplex } from "node:stream";
 import type { AdminError } from "@gatewayproxy/admin-api/error";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -128,8 +127,15 @@ function methodNotAllowed(path: string, methods: AdminEndpoint["methods"], metho
   return { ...refusal, headers: { allow: allowed } };
 }
 
+/** What is needed of the socket of a request that could not be parsed. */
+interface ClientSocket {
+  readonly writable: boolean;
+  end(text: string): unknown;
+  destroy(): unknown;
+}
+
 /** Answers what Node's parser refuses, in the form of every other refusal. */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: ClientSocket): void {
   const { status, reason } = unreadable[error.code ?? ""] ?? { status: "400 Bad Request", reason: "is no HTTP/1.1" };
   const body = `${JSON.stringify({ error: `the request ${reason}`, hint: "GET / lists what there is" } satisfies AdminError)}\n`;
   const head = [

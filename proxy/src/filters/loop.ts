@@ -3,7 +3,6 @@
  * 8586) has a member for each time that a gateway has forwarded a request. No filter can remove it. `Via` would say the
  * same, but origin servers switch compression off when they see it.
  */
-import { hash } from "node:crypto";
 import { isName } from "./hop-by-hop.ts";
 
 /**
@@ -11,11 +10,6 @@ import { isName } from "./hop-by-hop.ts";
  * doubles the requests where a rule mirrors to where it forwards to.
  */
 const maxPasses = 4;
-
-/** What a Gateway, in all its replicas, is called in `CDN-Loop`. @param gateway `namespace/name` */
-export function loopName(gateway: string): string {
-  return `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`;
-}
 
 /** The request's own `cdn-loop`; empty where it has none. @param rawHeaders each name once. */
 export function loopField(rawHeaders: readonly string[]): string {

@@ -1,8 +1,8 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
+import { hash } from "node:crypto";
 import { isIP } from "node:net";
 import { targetReads } from "../cel/expression.ts";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
-import { loopName } from "../filters/loop.ts";
 import type { Cors, Mirror } from "../ir/filter.ts";
 import type {
   AiBackend,
@@ -30,7 +30,7 @@ export interface CompiledRule {
   readonly rule: string;
   /** `namespace/name` */
   readonly gateway: string;
-  /** The Gateway's name in `CDN-Loop`. */
+  /** What the Gateway, in all its replicas, is called in `CDN-Loop`. */
   readonly loopName: string;
   /** Port of the listener, as the Gateway names it. */
   readonly listenerPort: number;
@@ -92,7 +92,7 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     route: route.key,
     rule: rule.key,
     gateway,
-    loopName: loopName(gateway),
+    loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
     listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),
