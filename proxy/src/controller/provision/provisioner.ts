@@ -66,8 +66,10 @@ export class Provisioner {
    */
   readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
   readonly #repairs: RepairLimit;
-  /** What could not be done, by key: each is logged once. */
+  /** What could not be done, by key: each is logged once, and done after all else. */
   readonly #told = new Map<string, string>();
+  /** Whether some namespace has more to be made than one pass makes. */
+  #isBehind = false;
 
   constructor(options: ProvisionerOptions) {
     this.#options = options;
@@ -113,6 +115,7 @@ export class Provisioner {
     ];
     await this.#removeUnclaimed((object) => !isRight(object), owners, { present, frozen });
     this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
+    if (this.#takeBehind()) this.#options.onChange();
     const byOwner = Map.groupBy(faults, ({ object }) => ownerOf(object.body));
     return new Map(
       [...byOwner].map(([owner, own]) => [owner, [...new Set(own.map(({ message }) => message))].join("; ")]),
@@ -125,9 +128,28 @@ export class Provisioner {
     await inLanes(
       [...Map.groupBy(objects, ({ body }) => labelOf(body, gatewayNamespaceLabel)).values()],
       async (own) => {
-        for (const object of own) {
+        let left = changesPerPass;
+        // What has failed before comes last, and cannot keep the others from being made.
+        const [fresh, failed] = [false, true].map((isTold) =>
+          own.filter((object) => this.#told.has(ownedKey(object)) === isTold),
+        );
+        for (const object of [...(fresh ?? []), ...(failed ?? [])]) {
+          const key = ownedKey(object);
+          if (this.#isAsWanted(object)) {
+            this.#told.delete(key);
+            continue;
+          }
+          if (left === 0) {
+            const told = this.#told.get(key);
+            if (told === undefined) this.#isBehind = true;
+            else faults.push({ object, message: told });
+            continue;
+          }
+          left--;
           const message = await this.#attempt(object, () => this.#ensure(object, present));
-          if (message !== undefined) faults.push({ object, message });
+          if (message === undefined) continue;
+          this.#told.set(key, message);
+          faults.push({ object, message });
         }
       },
     );
@@ -189,6 +211,20 @@ export class Provisioner {
     }
   }
 
+  #takeBehind(): boolean {
+    const isBehind = this.#isBehind;
+    this.#isBehind = false;
+    return isBehind;
+  }
+
+  /** Whether an object is as we applied it last. */
+  #isAsWanted(object: OwnedObject): boolean {
+    const known = this.standing(object.kind, object.namespace, object.name);
+    const applied = this.#applied.get(ownedKey(object));
+    if (known === undefined || applied?.text !== JSON.stringify(object.body)) return false;
+    return contains(known, applied.expected);
+  }
+
   /** A fault, or undefined. */
   async #ensure(object: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
     const { api, log } = this.#options;
@@ -197,7 +233,6 @@ export class Provisioner {
     const known = this.standing(object.kind, object.namespace, object.name);
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
-    if (known !== undefined && applied?.text === text && contains(known, applied.expected)) return undefined;
     if (known !== undefined && applied?.text === text && !this.#repairs.take(key)) {
       return `${key} is changed by somebody else as often as it is put right`;
     }
@@ -248,6 +283,12 @@ interface Fault {
   readonly object: OwnedObject;
   readonly message: string;
 }
+
+/**
+ * Objects of one namespace that are made or changed in one pass, rights and others each. A namespace with more has the rest
+ * in the next passes, so that the changes and statuses of others do not wait for thousands of its objects.
+ */
+const changesPerPass = 48;
 
 /** Requests under way at once; more would be queued by the API server's fairness anyway. */
 const parallel = 8;

@@ -1,0 +1,80 @@
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { ClusterConnection } from "../../kube/connection.ts";
+import type { KubeObject } from "../../kube/object.ts";
+import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
+import { gatewayNameLabel } from "../../translate/gateway-label.ts";
+import { gatewayNamespaceLabel } from "./names.ts";
+import { ownedObject } from "./owned-object.ts";
+import { Provisioner } from "./provisioner.ts";
+
+const quiet = vi.fn();
+const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
+
+/** A provisioner over a cluster without objects, whose API takes what `refuses` does not name. */
+async function provisioning(refuses: (path: string) => boolean = () => false, standing?: KubeObject) {
+  const server = await openScriptedApiServer();
+  const connection = new ClusterConnection(server.cluster);
+  const applied: string[] = [];
+  const onChange = vi.fn();
+  const provisioner = new Provisioner({
+    ...{ connection, clock: new FakeClock(), random: () => 1, log, onChange, isLeader: () => true },
+    api: {
+      get: (path: string) => Promise.resolve(refuses(path) ? standing : undefined),
+      delete: () => Promise.resolve(),
+      apply: (path: string, body: KubeObject) => {
+        applied.push(path);
+        return refuses(path) ? Promise.reject(new Error("refused")) : Promise.resolve(body);
+      },
+    },
+  });
+  onTestFinished(() => {
+    provisioner.close();
+    connection.close();
+  });
+  const serve = async (): Promise<void> => {
+    for (;;) {
+      const call = await server.next();
+      if (call.isWatch) call.open();
+      else call.answer(200, { kind: "List", metadata: { resourceVersion: "1" }, items: [] });
+    }
+  };
+  void serve();
+  await vi.waitFor(() => expect(provisioner.isSynced).toBe(true));
+  onChange.mockClear();
+  return { provisioner, applied, onChange };
+}
+
+function accounts(namespace: string, count: number) {
+  return Array.from({ length: count }, (_, index) => {
+    const labels = { [gatewayNamespaceLabel]: namespace, [gatewayNameLabel]: `g${index}` };
+    return ownedObject({ kind: "ServiceAccount", namespace, name: `a${index}`, metadata: { labels }, fields: {} });
+  });
+}
+
+const provision = (...wanted: ReturnType<typeof accounts>) => ({
+  ...{ wanted, present: new Set<string>(), frozen: new Map<string, never>() },
+});
+
+test("makes a part of a namespace with thousands of objects in each pass, and all of another", async () => {
+  const { provisioner, applied, onChange } = await provisioning();
+  await provisioner.reconcile(provision(...accounts("many", 2_000), ...accounts("few", 5)));
+  expect(applied.filter((path) => path.includes("/few/"))).toHaveLength(5);
+  expect(applied.filter((path) => path.includes("/many/"))).toHaveLength(48);
+  expect(onChange).toHaveBeenCalled();
+});
+
+test.each([
+  ["is refused", undefined],
+  ["is there already, and somebody else's", { metadata: { labels: {} } }],
+])("makes what can be made of a namespace in which much %s, and does not try again at once", async (_, standing) => {
+  const { provisioner, applied, onChange } = await provisioning((path) => !path.endsWith("/a99"), standing);
+  const wanted = provision(...accounts("many", 100));
+  for (let pass = 1; pass <= 3; pass++) await provisioner.reconcile(wanted);
+  expect(applied.some((path) => path.endsWith("/a99"))).toBe(true);
+  onChange.mockClear();
+  const faults = await provisioner.reconcile(wanted);
+  expect(onChange).not.toHaveBeenCalled();
+  // Also those that were not tried in this pass are told.
+  expect(faults.size).toBe(99);
+});
