@@ -45,9 +45,10 @@ export type FailureReason =
   | "OriginNotAllowed"
   /** A switch of protocols to an `ai` Backend whose `upgrades` is not `Allow` (403). */
   | "UpgradeNotAllowed"
+  /** The request has come to this Gateway too often: a backend of its route leads back here (508). */
+  | "LoopDetected"
   | "ClientDisconnect"
   /** A fault of ours (500); logged with its stack. */
-  | "LoopDetected"
   | "Internal";
 
 export interface RequestRecord {
