@@ -71,6 +71,8 @@ export function withCountedWork(library: Library): Library {
 const searching = new Set(["contains", "indexOf", "lastIndexOf", "split", "startsWith", "endsWith"]);
 
 function charactersRead(name: string, target: CelValue | undefined, args: readonly CelValue[]): number {
+  // The separator is read as often as it is made.
+  if (name === "join") return 0;
   const own = lengthOf(target);
   return args.reduce<number>((sum, each) => {
     const length = lengthOf(each);
