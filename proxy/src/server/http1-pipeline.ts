@@ -11,9 +11,17 @@
 export const maxWaitingRequests = 100;
 /** From this many on nothing more is read. Below, a client that leaves is noticed while its requests wait. */
 const waitingToPauseAt = 16;
+/** The same for the characters of their heads: as many as one head may have. */
+const waitingLengthToPauseAt = 64 * 1024;
+
+interface WaitingRequest {
+  readonly begin: () => void;
+  readonly length: number;
+}
 
 export class Http1Pipeline {
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: WaitingRequest[] = [];
+  #waitingLength = 0;
   #isBusy = false;
   #isClosed = false;
   /** More has come than may wait, and was dropped. */
@@ -36,7 +44,8 @@ export class Http1Pipeline {
 
   /** Whether nothing should be read of the client for now. */
   get isFull(): boolean {
-    return this.#isClosed || this.#isCut || this.#waiting.length >= waitingToPauseAt;
+    if (this.#isClosed || this.#isCut) return true;
+    return this.#waiting.length >= waitingToPauseAt || this.#waitingLength >= waitingLengthToPauseAt;
   }
 
   /** @returns whether a request that has come may begin now; otherwise it has to `wait`. */
@@ -46,25 +55,32 @@ export class Http1Pipeline {
     return true;
   }
 
-  /** @param begin called when it is the request's turn; never where the connection closes before. */
-  wait(begin: () => void): void {
+  /**
+   * @param begin called when it is the request's turn; never where the connection closes before.
+   * @param length characters of its head.
+   */
+  wait(begin: () => void, length: number): void {
     if (this.#isClosed || this.#isCut) return;
-    if (this.#waiting.length < maxWaitingRequests) this.#waiting.push(begin);
-    else this.#isCut = true;
+    if (this.#waiting.length < maxWaitingRequests) {
+      this.#waiting.push({ begin, length });
+      this.#waitingLength += length;
+    } else this.#isCut = true;
   }
 
   /** The answer to the request under way has left: begins the next one. */
   next(): void {
     this.#isBusy = false;
-    const begin = this.#waiting.shift();
-    if (begin === undefined) return;
+    const next = this.#waiting.shift();
+    if (next === undefined) return;
+    this.#waitingLength -= next.length;
     this.#isBusy = true;
-    begin();
+    next.begin();
   }
 
   /** Drops the requests that wait, and those to come. */
   close(): void {
     this.#isClosed = true;
     this.#waiting.length = 0;
+    this.#waitingLength = 0;
   }
 }

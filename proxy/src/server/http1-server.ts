@@ -47,7 +47,7 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     if (connection.pipeline.tryBegin()) serveRequest(options, connection, request, response, kind);
     else {
       boundChunks(request);
-      wait(connection.pipeline, request.socket, () => serveRequest(options, connection, request, response, kind));
+      wait(connection.pipeline, request, () => serveRequest(options, connection, request, response, kind));
     }
   };
   server.on("request", (request, response) => serve(request, response, plain));
@@ -96,11 +96,12 @@ interface RequestKind {
 const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 
 /** Puts a request in line that came ahead of an answer. Node has parsed it already, with all others of the same read. */
-function wait(pipeline: Http1Pipeline, socket: Socket, begin: () => void): void {
+function wait(pipeline: Http1Pipeline, { socket, url = "", rawHeaders }: IncomingMessage, begin: () => void): void {
+  const length = rawHeaders.reduce((sum, text) => sum + text.length, url.length);
   pipeline.wait(() => {
     if (!pipeline.isFull) socket.resume();
     begin();
-  });
+  }, length);
   // Node resumes the socket at the end of each request that it parses, so not before all of the read is parsed.
   if (pipeline.isFull) process.nextTick(pauseWhileFull, pipeline, socket);
 }
