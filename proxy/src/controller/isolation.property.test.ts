@@ -482,7 +482,9 @@ describe("tenants that open something to each other", () => {
   });
 
   test("the random clusters say something: many have rights across namespaces, by each way", () => {
-    const foreign = fc.sample(open, 200).flatMap((objects) => {
+    // The same clusters each time: chance must not decide.
+    const clusters = fc.sample(open, { numRuns: 600, seed: 1 });
+    const foreign = clusters.flatMap((objects) => {
       const plan = planOf(objects);
       return tenants.flatMap((owner) => rightsOf(plan, owner).filter((right) => !right.includes(` ${owner}/`)));
     });
@@ -490,7 +492,7 @@ describe("tenants that open something to each other", () => {
     for (const part of ["Secret", "ConfigMap", "key-", "client-", "ca-"]) {
       expect(foreign.filter((right) => right.includes(part)).length, part).toBeGreaterThan(5);
     }
-    const servedAcross = fc.sample(open, 200).flatMap((objects) =>
+    const servedAcross = clusters.flatMap((objects) =>
       tenants.filter((owner) => {
         const served = servedFor(objects, owner);
         return tenants.some((other) => other !== owner && served.includes(`.${other}.test`));
