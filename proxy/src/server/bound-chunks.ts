@@ -3,7 +3,7 @@
  * hundred bytes more: 64 KiB of a body in chunks of one byte take some 50 MiB.
  */
 import type { Readable } from "node:stream";
-import { KeptBytes } from "./kept-bytes.ts";
+import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
 
 /** Bytes that are gathered before the stream gets them as one chunk. */
 const gatheredBytes = 16 * 1024;

@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { uploadBrokenOff } from "../upstream/failure.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { boundChunks } from "./bound-chunks.ts";
-import { KeptBytes } from "./kept-bytes.ts";
+import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
 
 /** Where a rule retries or mirrors, its bodies are kept up to this length. */
 export const largeBodyBytes = 1024 * 1024;
