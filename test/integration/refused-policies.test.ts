@@ -32,6 +32,8 @@ const novel = "{ local: [{ requests: 5, unit: Hours, novelty: 1 }] }";
 const badKey = "{ local: [{ requests: 5, unit: Hours, key: request.nothing }] }";
 const badGlobal =
   "{ global: { address: 127.0.0.1:9, domain: d, descriptors: [{ entries: [{ name: n, expression: request.nothing }] }] } }";
+const shadow = "local: [{ requests: 5, unit: Hours, mode: Shadow }]";
+const besideShadow = badGlobal.replace("{ global", `{ ${shadow}, global`);
 
 async function start(...documents: readonly string[]) {
   const backend = await startBackend(answering(200));
@@ -59,6 +61,11 @@ describe("a policy that cannot be read", () => {
     ["for all expressions of its global limit", policy(onRoute, badGlobal)],
     ["for everything that it limits by", policy(onRoute, "17")],
     ["for the kind of its target, which most likely is a route", policy("[{ kind: HttpRoute, name: chat }]", sound)],
+    ["for a limit of a newer version", policy(onRoute, "{ sliding: [{ requests: 5 }] }")],
+    ["for a limit of a newer version beside an entry that only counts", policy(onRoute, `{ sliding: [], ${shadow} }`)],
+    ["for all expressions of its global limit, beside an entry that only counts", policy(onRoute, besideShadow)],
+    ["for want of a limit", policy(onRoute, "{}")],
+    ["for an empty list of limits", policy(onRoute, "{ local: [] }")],
     ["at one rule", policy(onRoute.replace("name: chat", "name: chat, sectionName: main"), novel)],
   ])("closes its target: %s", async (_, document) => {
     const { gateway, statuses } = await start(document);

@@ -181,14 +181,24 @@ const remains = z.object({
     })),
 });
 
-/** A policy that only counts: to close its targets would do what it was never to do. */
+const anything = z.unknown().optional();
+const shadowEntry = z.object({ mode: z.literal("Shadow") });
+
+/**
+ * A policy that only counts: to close its targets would do what it was never to do. It has at least one entry, and
+ * beside its entries no field that this version does not know, since such a field may be a limit.
+ */
 const shadowOnly = z.object({
-  spec: z.object({
-    traffic: z.object({
-      rateLimit: z.object({
-        local: z.array(z.object({ mode: z.literal("Shadow") })).optional(),
-        global: z.object({ mode: z.literal("Shadow") }).optional(),
-      }),
+  spec: z.strictObject({
+    targetRefs: anything,
+    traffic: z.strictObject({
+      rateLimit: z
+        .strictObject({
+          local: z.array(shadowEntry).min(1).optional(),
+          global: shadowEntry.optional(),
+          refundOn: anything,
+        })
+        .refine(({ local, global }) => local !== undefined || global !== undefined),
     }),
   }),
 });

@@ -105,13 +105,18 @@ export function anyRouteKey(namespace: string): string {
   return `HTTPRoute/${namespace}/*`;
 }
 
-/** Whether nothing of a policy can be enforced, because it cannot be read or none of its expressions can. */
+/**
+ * Whether a policy is to refuse requests and cannot: it cannot be read, or every limit that it enforces has a faulty
+ * expression. A limit that only counts stands in for none.
+ */
 export function isUnreadable({ isRefused, spec }: ProxyPolicy): boolean {
   const { local, global } = spec.traffic.rateLimit;
   if (isRefused === true || global === undefined) return isRefused === true;
   const isFaulty = ({ entries, cost }: (typeof global.descriptors)[number]): boolean =>
     [...entries.map(({ expression }) => expression), cost].some((each) => (each?.faults.length ?? 0) > 0);
-  return local.length === 0 && global.mode === "Enforce" && global.descriptors.every(isFaulty);
+  return (
+    local.every(({ mode }) => mode === "Shadow") && global.mode === "Enforce" && global.descriptors.every(isFaulty)
+  );
 }
 
 /** Names a target in limits: kind, `namespace/name`, and the section if there is one. */
