@@ -1,10 +1,13 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { relativeCost } from "../../test/hardening/support/relative-cost.ts";
 import {
   isSecretExpression,
   isSecretName,
   isSecretValue,
+  maxShownLength,
   shownHeaders,
+  shownNamed,
   shownPath,
   shownText,
   shownValue,
@@ -108,20 +111,75 @@ test("the cheap look misses nothing that the thorough one finds", () => {
   );
 });
 
-test.each([
-  "eyJ".repeat(6_000),
-  "-eyJa".repeat(4_000),
-  "?a=%2525".repeat(2_000),
-  "//".repeat(9_000),
-  ";a=1".repeat(5_000),
-])("a long path costs little", (path) => {
-  // The best of five, since the machine may be busy. Work that grew with the square of the length would take seconds.
-  const times = Array.from({ length: 5 }, () => {
-    const start = performance.now();
-    shownPath(path);
-    return performance.now() - start;
+/** What takes long to look at, each as long as a head may be. */
+const costly = [
+  ...["eyJ", "-eyJa", "?a=%2525", "//", ";a=1", ",%=%", ",a=%", ",%41=%41", "?%25%41=%25%34", ",a=%252561%3D", "//@"],
+  ...[",é=%C3%A9%C3", " sk-", "?a=%2F%2F", "=@", "?A="],
+].map((unit) => unit.repeat(Math.ceil(65_536 / unit.length)));
+
+test.each([...costly, ...costly.map((text) => `${text.slice(0, maxShownLength - 1)} ${text}`)])(
+  "a text of 64 KiB costs no more than to read some 10,000 characters",
+  (text) => {
+    // About 1 of these on an idle machine. Escapes that throw cost 800; work that grows with the length squared, more.
+    expect(relativeCost(() => shownText(text), 8)).toBeLessThan(8);
+    expect(relativeCost(() => shownNamed("a", text), 8)).toBeLessThan(8);
+  },
+);
+
+test("nothing is thrown for escapes that are broken", () => {
+  const decode = vi.spyOn(globalThis, "decodeURIComponent");
+  onTestFinished(() => decode.mockRestore());
+  expect(shownText(",%=%")).toBe(",%=%");
+  expect(shownPath("/a?%zz&x%zzto%6ben=MARK")).toBe("/a?%zz&x%zzto%6ben=<redacted>");
+  expect(shownPath("/a?%ff%74oken=MARK&b=%ff")).toBe("/a?%ff%74oken=<redacted>&b=%ff");
+  expect(decode).not.toHaveBeenCalled();
+});
+
+describe("a text of more than 2,048 characters", () => {
+  test("is cut, and what is behind the cut is not read", () => {
+    const long = `/${"word/".repeat(500)}`;
+    expect(shownText(long)).toBe(`/${"word/".repeat(409)}…`);
+    const piece = fc.constantFrom("/", " ", ",", "a", "token=", "=", "%", "%41", "x@", "//", "sk-", "?");
+    const pieces = fc.array(piece, { minLength: 1, maxLength: 12 });
+    const show = fc.constantFrom(shownText, shownPath, (value: string) => shownNamed("a", value));
+    fc.assert(
+      fc.property(pieces, show, (pieces, show) => {
+        const whole = pieces.join("").repeat(maxShownLength + 2);
+        expect(show(whole)).toBe(show(whole.slice(0, maxShownLength + 1)));
+        expect(show(whole)).toMatch(/(?:…|<redacted>)$/);
+      }),
+      { numRuns: 200 },
+    );
   });
-  expect(Math.min(...times)).toBeLessThan(500);
+
+  test.each([
+    "sk-proj-MARKMARKMARKMARK",
+    "eyJMARKMARKMARKMARKMARK",
+    "//user:MARKMARK@a.example/",
+    "?token=MARKMARK",
+    "?next=https%3A%2F%2Fuser:MARKMARK@h",
+    "?next=https%3A%2F%2Fh%2F%3Ftoken%3DMARKMARK",
+    "?next=Bearer%20MARKMARK",
+    "?next=%73k-proj-MARKMARKMARKMARK",
+    ";%74oken=MARKMARK",
+  ])("shows no part of the secret in %s, wherever the cut goes through it", (secret) => {
+    const shows = [shownText, shownPath, (value: string) => shownNamed("a", value)];
+    for (let before = maxShownLength - secret.length - 2; before <= maxShownLength; before++) {
+      for (const [padding, show] of shows.flatMap((show) => [
+        ["-", show] as const,
+        ["a ", show] as const,
+        ["/", show] as const,
+      ])) {
+        const shown = show(`${padding.repeat(before).slice(0, before - 1)} ${secret}/${"b".repeat(40)}`);
+        expect(shown).not.toMatch(/M|AR|K/);
+      }
+    }
+  });
+
+  test("and its parameters behind the hundredth are not shown", () => {
+    const shown = shownPath(`/?${"a=1&".repeat(150)}token=MARK`);
+    expect(shown).toBe(`/?${"a=1&".repeat(100)}a=<redacted>`);
+  });
 });
 
 test("an expression is as secret as what it reads", () => {
@@ -145,4 +203,5 @@ test("a secret is shown as a fingerprint that who knows it can make, with its en
   expect(shownValue("short", true).text).toMatch(/^sha256:[0-9a-f]{8}…$/);
   expect(shownValue("blue", false)).toEqual({ text: "blue", isSecret: false });
   expect(shownValue("é".repeat(100), false).text).toBe("é".repeat(32));
+  expect(shownValue(`${"a".repeat(60)} sk-proj-MARKMARKMARKMARK`, false).text).toMatch(/^sha256:/);
 });

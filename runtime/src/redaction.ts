@@ -8,6 +8,24 @@ import { hash } from "node:crypto";
 /** In place of a secret. */
 export const redacted = "<redacted>";
 
+/**
+ * Characters of a text that are looked at and shown. The look costs some microseconds per hundred characters, several
+ * times in each request, and a client chooses the text: so its length has a bound before anything else happens.
+ */
+export const maxShownLength = 2_048;
+
+/**
+ * The text within `maxShownLength`. The piece that the cut goes through is left out whole, because half of a secret no
+ * longer looks like one. No secret that is recognized by its form, and no user information, contains these separators.
+ */
+function bounded(text: string): string {
+  if (text.length <= maxShownLength) return text;
+  return `${text.slice(0, maxShownLength).replace(lastPiece, "")}…`;
+}
+
+/** The longest end without a separator. The look-behind makes each start but one fail at once. */
+const lastPiece = /(?<=^|[/?#\s"'<>])[^/?#\s"'<>]+$/;
+
 /** Parts of names, wherever they stand. */
 const secretPart =
   /auth|cookie|key|token|secret|passw|passphrase|pwd|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac/;
@@ -44,9 +62,10 @@ export function isSecretExpression(source: string): boolean {
   return (source.match(/[\w-]+/g) ?? []).some(isSecretName);
 }
 
-/** The value of a header or parameter of that name as it may be shown. */
+/** The value of a header or parameter of that name as it may be shown, cut after `maxShownLength` characters. */
 export function shownNamed(name: string, value: string): string {
-  return isSecretName(name) || isSecretValue(value) ? redacted : shownPath(value);
+  const text = bounded(value);
+  return isSecretName(name) || isSecretValue(text) ? redacted : shownUrl(text, maxNesting);
 }
 
 /** What every text has that `isSecretValue` or `shownPath` would change: the thorough look costs microseconds. */
@@ -54,14 +73,15 @@ const hint = /[=@]|eyJ|[spr]k[-_]|gh[opsu]|github_pat|xox|glpat|hf|AKIA|AIza|bea
 
 /**
  * A text of a client's of which no name tells more: its host, path, method, user agent. Nearly all are shown as they are,
- * after a cheap look.
+ * after a cheap look. Cut after `maxShownLength` characters.
  */
-export function shownText(text: string): string {
+export function shownText(whole: string): string {
+  const text = bounded(whole);
   if (!hint.test(text)) return text;
   if (scheme.test(text)) return redacted;
   // Words that are none stay, and names of parameters.
   const words = text.replaceAll(/[^\s/]+/g, (word) => (!/[?=#]/.test(word) && isSecretValue(word) ? redacted : word));
-  const shown = shownPath(words);
+  const shown = shownUrl(words, maxNesting);
   return isSecretValue(shown) ? redacted : shown;
 }
 
@@ -87,13 +107,16 @@ const openParameter = /[^?&;#,\s]*/y;
 const userInfo = /\/\/[^/?#\s"'<>]*@/g;
 /** A parameter may hold a URL that is encoded, which may hold one again. */
 const maxNesting = 2;
+/** Parameters of a text that are looked at, each for about a microsecond; those behind are not shown. */
+const maxParameters = 100;
 
 /**
  * A path, a URL or a text that holds some (`Location`, `Referer`, `Link`), without the secrets in its queries, fragments
- * and path parameters, without user and password, and without segments that are credentials by their form.
+ * and path parameters, without user and password, and without segments that are credentials by their form. Cut after
+ * `maxShownLength` characters.
  */
 export function shownPath(path: string): string {
-  return shownUrl(path, maxNesting);
+  return shownUrl(bounded(path), maxNesting);
 }
 
 function shownUrl(text: string, nesting: number): string {
@@ -106,9 +129,11 @@ function shownUrl(text: string, nesting: number): string {
 function withoutParameters(text: string, nesting: number): string {
   let shown = "";
   let end = 0;
+  let count = 0;
   for (const { 0: prefix, 1: name = "", index } of text.matchAll(parameterName)) {
     const start = index + prefix.length;
     if (start <= end) continue;
+    if (++count > maxParameters) return `${shown}${text.slice(end, start)}${redacted}`;
     if (!isSecretName(decoded(name)) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
     shown += text.slice(end, start) + redacted;
     end = start + textAt(secretParameter, text, start).length;
@@ -127,13 +152,16 @@ function holdsSecret(value: string, nesting: number): boolean {
   return plain !== value && nesting > 0 && shownUrl(plain, nesting - 1) !== plain;
 }
 
-/** What is encoded wrongly is looked at as it stands. */
+/** One or more escaped bytes. */
+const escapes = /(?:%[\da-f]{2})+/gi;
+
+/**
+ * Percent-decoded; what is no escape stays, and bytes that are no UTF-8 become U+FFFD. `decodeURIComponent` throws at
+ * either, which takes microseconds each time, and then decodes nothing of a text that a backend may decode in part.
+ */
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  if (!text.includes("%")) return text;
+  return text.replaceAll(escapes, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
 }
 
 const shownBytes = 64;
@@ -142,11 +170,12 @@ const shortestWithEnd = 16;
 
 /** A value of a client's: as it is, or as a fingerprint by which who knows it finds it. */
 export function shownValue(value: string, isSecret: boolean): { readonly text: string; readonly isSecret: boolean } {
-  const text = Buffer.from(value)
+  // No character takes less than a byte. What looks like a secret may begin before the cut and end behind it.
+  const text = Buffer.from(value.slice(0, shownBytes))
     .subarray(0, shownBytes)
     .toString()
     .replace(/\ufffd+$/, "");
-  if (!isSecret && !isSecretValue(text)) return { text, isSecret };
+  if (!isSecret && !isSecretValue(value.slice(0, maxShownLength))) return { text, isSecret };
   const end = text.length >= shortestWithEnd ? text.slice(-4) : "";
   return { text: `sha256:${hash("sha256", text).slice(0, 8)}…${end}`, isSecret: true };
 }

@@ -116,7 +116,7 @@ export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | 
     ...(input !== undefined && { inputTokens: input }),
     ...(output !== undefined && { outputTokens: output }),
     totalTokens: total,
-    ...(model !== undefined && { model }),
+    ...(model !== undefined && { model: shownText(model) }),
     estimated,
   };
 }
