@@ -71,3 +71,34 @@ test("so is one that has too many", async () => {
   const gateway = await start(matching(many, "b"));
   expect(await statusOf(gateway.url(), `/0/${"x".repeat(100)}`)).toBe(404);
 });
+
+test("a request for which too many matches are tried is refused, and other hosts are served", async () => {
+  const backend = await startBackend(answering(200, "here"));
+  // 16 parameters, the last of which never holds.
+  const parameters = Array.from({ length: 16 }, (_, at) => `{ name: p${at}, value: ${at === 15 ? "never" : "v"} }`);
+  const rule = `{ matches: [${Array(8)
+    .fill(`{ queryParams: [${parameters.join(", ")}] }`)
+    .join(", ")}] }`;
+  // Each hostname is tried after the other.
+  const hostnames = Array.from({ length: 16 }, (_, at) => `"*.${"a.".repeat(at)}test"`).join(", ");
+  const tried = ["r1", "r2"].map((name) =>
+    routeManifest(name, Array<string>(16).fill(rule), `hostnames: [${hostnames}]`),
+  );
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", backend.port),
+      ...tried,
+      routeManifest("other", [matching("{ path: { value: / } }", "b")], "hostnames: [any.example]"),
+    ),
+    { expectsFaults: true },
+  );
+  const query = Array.from({ length: 16 }, (_, at) => `p${at}=v`).join("&");
+  const { status } = await rawHttp(
+    gateway.url(),
+    `GET /?${query} HTTP/1.1\r\nHost: ${"a.".repeat(20)}test\r\nConnection: close\r\n\r\n`,
+  );
+  expect(status).toBe(400);
+  expect(gateway.records.at(-1)).toMatchObject({ reason: "MatchTooCostly" });
+  expect(await statusOf(gateway.url(), `/?${query}`)).toBe(200);
+});

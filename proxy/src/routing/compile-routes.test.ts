@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Match, PathMatch } from "../ir/match.ts";
-import { compileRoutes, type RequestHead, type RouteIndex } from "./compile-routes.ts";
+import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
+import { compileRoutes, maxMatchUnits, type RequestHead, type RouteIndex } from "./compile-routes.ts";
 import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 /** Finds the rule key of a request, or `404`. */
@@ -137,6 +138,112 @@ describe("conditions", () => {
     expect(ruleFor(index, { path: "/a/b" })).toBe("shallow");
     expect(ruleFor(index, { path: "/a/b", rawHeaders: ["X", "1"] })).toBe("deep");
     expect(ruleFor(index, { path: "/a/b", method: "POST", rawHeaders: ["X", "1"] })).toBe("exact");
+  });
+});
+
+describe("the work of a search", () => {
+  /** 16 parameters each; the last one, which decides, never holds. */
+  const name = (at: number) => `${"a".repeat(40)}${String.fromCharCode(98 + at)}`;
+  const nearly = (count: number): Match[] =>
+    Array.from({ length: count }, (_, at) =>
+      matchOf({
+        query: Array.from({ length: 16 }, (__, n) => ({
+          kind: "Exact" as const,
+          name: name(n),
+          value: n === 15 ? `no${at}` : "v",
+        })),
+        headers: [{ kind: "Exact" as const, name: "x-last", value: "1" }],
+      }),
+    );
+  const escaped = `${"%61".repeat(40)}z&`.repeat(120);
+  const path = `/?${escaped}${Array.from({ length: 16 }, (_, n) => `${name(n)}=v`).join("&")}`;
+
+  /** Counts how often characters and headers are read. */
+  function counted() {
+    const reads = { path: 0, headers: 0 };
+    const fields = [...Array.from({ length: 60 }, (_, at) => [`x-${at}`, "1"]).flat(), "X-Last", "1"];
+    const rawHeaders = new Proxy(fields, {
+      get(target, key) {
+        if (typeof key === "string" && /^\d+$/.test(key)) reads.headers += 1;
+        return Reflect.get(target, key) as unknown;
+      },
+    });
+    const head = {
+      ...{ method: "GET", authority: "h", rawHeaders },
+      get path() {
+        reads.path += 1;
+        return path;
+      },
+    };
+    return { head, reads };
+  }
+
+  const searching = (matches: readonly Match[]) =>
+    compileRoutes(bindOf([listenerOf({ routes: [routeOf("r", { rules: [ruleOf(matches)] })] })]), () => "");
+
+  test("reads a query and its headers once, however many matches have conditions", () => {
+    const workOf = (count: number) => {
+      const { head, reads } = counted();
+      expect(searching(nearly(count)).find(head)).toBeUndefined();
+      return { ...reads };
+    };
+    expect(workOf(1)).toEqual({ path: 1, headers: 2 * 61 });
+    expect(workOf(128)).toEqual(workOf(1));
+  });
+
+  test("has a bound, whatever the number of matches", () => {
+    const index = searching(nearly(4_000));
+    const budget = new WorkBudget(maxMatchUnits);
+    expect(() => index.find(counted().head, budget)).toThrow(BudgetExceeded);
+    expect(budget.left).toBeGreaterThan(-100);
+  });
+
+  test.each([
+    ["values with broken escapes", Array.from({ length: 3_000 }, (_, at) => `k${at}=%ff`).join("&")],
+    ["one long value", `k0=${"%61".repeat(15_000)}`],
+  ])("has a bound over %s", (_, query) => {
+    const matches = Array.from({ length: 3_000 }, (__, at) =>
+      matchOf({ query: [{ kind: "Exact", name: `k${at}`, value: "no" }] }),
+    );
+    const budget = new WorkBudget(maxMatchUnits);
+    const find = () =>
+      searching(matches).find({ method: "GET", path: `/?${query}`, authority: "h", rawHeaders: [] }, budget);
+    if (query.includes("&")) expect(find).toThrow(BudgetExceeded);
+    else expect(find()).toBeUndefined();
+  });
+
+  test("counts the segments of every hostname that is tried", () => {
+    const deep = `/${"s/".repeat(500)}`;
+    const hosts = Array.from({ length: 100 }, (_, at) => `*.${"h.".repeat(at)}h`);
+    const route = routeOf("r", {
+      hostnames: hosts,
+      rules: [ruleOf([matchOf({ path: prefix(`${deep}s`), method: "PUT" })])],
+    });
+    const index = compileRoutes(bindOf([listenerOf({ routes: [route] })]), () => "");
+    const head = { method: "GET", path: `${deep}s`, authority: `${"h.".repeat(120)}h`, rawHeaders: [] };
+    expect(() => index.find(head)).toThrow(BudgetExceeded);
+  });
+
+  test("suffices for 5,000 routes on one path, told apart by a header and a parameter", () => {
+    const routes = Array.from({ length: 5_000 }, (_, at) =>
+      routeOf(`r${at}`, {
+        rules: [
+          ruleOf([
+            matchOf({
+              headers: [{ kind: "Exact", name: "x-tenant", value: "one" }],
+              query: [{ kind: "Exact", name: "version", value: `${at}` }],
+            }),
+          ]),
+        ],
+      }),
+    );
+    const index = compileRoutes(bindOf([listenerOf({ routes })]), (_, route) => route.name);
+    const rawHeaders = Array.from({ length: 40 }, (_, at) => [`x-${at}`, "1"])
+      .flat()
+      .concat("x-tenant", "one");
+    const head = { method: "GET", authority: "h", rawHeaders };
+    expect(index.find({ ...head, path: `/?${"a=b&".repeat(250)}version=5000` })).toBeUndefined();
+    expect(index.find({ ...head, path: "/?version=4999" })?.compiled).toBe("r4999");
   });
 });
 

@@ -1,12 +1,15 @@
 /**
  * The matches of one host, laid out so that a request meets them in their order of precedence: exact paths by a map,
- * then regular expressions one after the other, then prefixes by a tree of path segments, deepest first. The work is
- * bounded by the configuration, not by the request: a path of a thousand segments walks only as deep as a prefix does.
+ * then regular expressions one after the other, then prefixes by a tree of path segments, deepest first. A path of a thousand
+ * segments walks only as deep as a prefix does. Each candidate and each segment is charged to the request's budget.
  */
 import type { Match } from "../ir/match.ts";
 import { type Pattern, patternFor } from "../regex/pattern.ts";
-import type { WorkBudget } from "../regex/work-budget.ts";
-import { compileConditions, satisfies, type Conditions, type RequestHead } from "./conditions.ts";
+import { compileConditions, satisfies, type Conditions } from "./conditions.ts";
+import type { RequestReading } from "./request-reading.ts";
+
+/** For a candidate that is looked at, and for a segment that is walked. */
+const unitsPerStep = 1;
 
 /** What to return when the path and the conditions hold. */
 interface Candidate<T> {
@@ -45,35 +48,34 @@ export class PathIndex<T> {
     }
   }
 
-  /**
-   * Finds the first match by precedence. `pathname` is the path of `head` without its query. Throws `BudgetExceeded`
-   * where its regular expressions cost more than `budget` has.
-   */
-  find(pathname: string, head: RequestHead, budget: WorkBudget): T | undefined {
+  /** Finds the first match by precedence. Throws `BudgetExceeded` where the request's budget does not suffice. */
+  find(request: RequestReading): T | undefined {
+    const { pathname, budget } = request;
     if (this.#exact.size > 0) {
       const sharing = this.#exact.get(pathname);
-      const found = sharing === undefined ? undefined : firstSatisfied(sharing, head, budget);
+      const found = sharing === undefined ? undefined : firstSatisfied(sharing, request);
       if (found !== undefined) return found;
     }
     for (const { pattern, candidate } of this.#regexes) {
-      if (isSatisfied(candidate, head, budget) && pattern.test(pathname, budget)) return candidate.result;
+      if (isSatisfied(candidate, request) && pattern.test(pathname, budget)) return candidate.result;
     }
-    let node: PrefixNode<T> | undefined = deepestNode(this.#root, pathname);
+    let node: PrefixNode<T> | undefined = deepestNode(this.#root, request);
     for (; node !== undefined; node = node.parent) {
-      const found = firstSatisfied(node.candidates, head, budget);
+      const found = firstSatisfied(node.candidates, request);
       if (found !== undefined) return found;
     }
     return undefined;
   }
 }
 
-function isSatisfied<T>(candidate: Candidate<T>, head: RequestHead, budget: WorkBudget): boolean {
-  return candidate.conditions === undefined || satisfies(head, candidate.conditions, budget);
+function isSatisfied<T>({ conditions }: Candidate<T>, request: RequestReading): boolean {
+  request.budget.spend(unitsPerStep);
+  return conditions === undefined || satisfies(request, conditions);
 }
 
-function firstSatisfied<T>(candidates: readonly Candidate<T>[], head: RequestHead, budget: WorkBudget): T | undefined {
+function firstSatisfied<T>(candidates: readonly Candidate<T>[], request: RequestReading): T | undefined {
   for (const candidate of candidates) {
-    if (isSatisfied(candidate, head, budget)) return candidate.result;
+    if (isSatisfied(candidate, request)) return candidate.result;
   }
   return undefined;
 }
@@ -98,12 +100,13 @@ function growTo<T>(root: PrefixNode<T>, prefix: string): PrefixNode<T> {
   return node;
 }
 
-function deepestNode<T>(root: PrefixNode<T>, pathname: string): PrefixNode<T> | undefined {
+function deepestNode<T>(root: PrefixNode<T>, { pathname, budget }: RequestReading): PrefixNode<T> | undefined {
   // Only an absolute path has segments (`OPTIONS *` has none, and no prefix matches it).
   if (pathname.charCodeAt(0) !== 0x2f) return undefined;
   let node = root;
   let from = 1;
   while (node.children !== undefined) {
+    budget.spend(unitsPerStep);
     const slash = pathname.indexOf("/", from);
     const child = node.children.get(pathname.slice(from, slash === -1 ? undefined : slash));
     if (child === undefined) break;

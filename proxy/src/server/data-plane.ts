@@ -19,9 +19,9 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
-import { compileRoutes, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
+import { compileRoutes, maxMatchUnits, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { patternsOf } from "../routing/route-patterns.ts";
-import { BudgetExceeded } from "../regex/work-budget.ts";
+import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
 import { otherReadings } from "../routing/normalize-path.ts";
 import type { PathRules } from "../routing/path-rules.ts";
 import { Rotations } from "../routing/weighted.ts";
@@ -364,7 +364,8 @@ function serve(bind: OpenBind, downstream: Downstream): DownstreamEvents {
 
 function direct({ routes, rules }: OpenBind, downstream: Downstream, exchange: Exchange): void {
   const { head, connection } = downstream;
-  const match = findRule(routes, head);
+  const budget = new WorkBudget(maxMatchUnits);
+  const match = findRule(routes, head, budget);
   const known = match === undefined || match === "tooCostly" ? undefined : match;
   const listener = known === undefined ? routes.findListener(head.authority) : known.listener;
   if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener);
@@ -386,8 +387,10 @@ function isReadOtherwise(
   if (compiled.readsPath) return true;
   const queryStart = head.path.indexOf("?");
   const query = queryStart === -1 ? "" : head.path.slice(queryStart);
+  // One for all readings.
+  const budget = new WorkBudget(maxMatchUnits);
   return readings.some((path) => {
-    const found = findRule(routes, { ...head, path: path + query });
+    const found = findRule(routes, { ...head, path: path + query }, budget);
     return found === undefined || found === "tooCostly" || found.compiled !== compiled;
   });
 }
@@ -428,13 +431,14 @@ function traceRefused({ tracer, clock }: ExchangeServices, record: RequestRecord
   trace.end();
 }
 
-/** The rule of a request; `tooCostly` where its regular expressions cost more than one request may. */
+/** The rule of a request; `tooCostly` where finding it costs more than `budget` has. */
 function findRule(
   routes: RouteIndex<CompiledRule>,
   head: RequestHead,
+  budget: WorkBudget,
 ): RouteMatch<CompiledRule> | undefined | "tooCostly" {
   try {
-    return findAffordable(routes, head);
+    return findAffordable(routes, head, budget);
   } catch (error) {
     if (error instanceof BudgetExceeded) return "tooCostly";
     throw error;
@@ -445,12 +449,16 @@ function findRule(
  * A preflight belongs to the request that it announces: where no rule with CORS takes the preflight itself, the one does
  * that takes the announced method.
  */
-function findAffordable(routes: RouteIndex<CompiledRule>, head: RequestHead): RouteMatch<CompiledRule> | undefined {
-  const match = routes.find(head);
+function findAffordable(
+  routes: RouteIndex<CompiledRule>,
+  head: RequestHead,
+  budget: WorkBudget,
+): RouteMatch<CompiledRule> | undefined {
+  const match = routes.find(head, budget);
   if (head.method !== "OPTIONS" || match?.compiled.cors !== undefined) return match;
   const preflight = readPreflight(head.method, head.rawHeaders);
   if (preflight === undefined) return match;
-  const announced = routes.find({ ...head, method: preflight.method });
+  const announced = routes.find({ ...head, method: preflight.method }, budget);
   return announced?.compiled.cors === undefined ? match : announced;
 }
 

@@ -4,7 +4,7 @@
  * here is what it lets through.
  */
 import { isProtocolName } from "../upstream/upgrade-protocol.ts";
-import type { RequestHead as RoutableHead } from "../routing/conditions.ts";
+import type { RequestHead as RoutableHead } from "../routing/request-reading.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
 import { defaultPathRules, type PathRules } from "../routing/path-rules.ts";
 import { type IrregularNameAction, requestFields } from "./request-fields.ts";
