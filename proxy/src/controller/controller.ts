@@ -168,7 +168,8 @@ export class Controller {
     });
     const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
     this.#retry?.cancel();
-    if (faults.size > 0 || !isWritten || !isKept) this.#retryLater();
+    const isMade = faults.gateways.size === 0 && faults.withheld.size === 0;
+    if (!isMade || !isWritten || !isKept) this.#retryLater();
     else this.#backoff.reset();
   }
 

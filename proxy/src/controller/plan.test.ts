@@ -6,6 +6,7 @@ import type { KubeObject } from "../kube/object.ts";
 import { noCredentials } from "../translate/credentials.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { ownedKey } from "./provision/owned-object.ts";
+import type { ProvisionFaults } from "./provision/provisioner.ts";
 import { proxyDefaults as defaults } from "./testing/proxy-defaults.ts";
 import { supportedFeatures } from "./supported-features.ts";
 
@@ -211,8 +212,9 @@ spec:
   traffic: {rateLimit: {local: [{requests: 10, unit: Minutes}]}}
 ---`;
 
-  function told(resources: ResourceSet, faults: ReadonlyMap<string, string> = new Map()) {
-    return clusterStatuses(plan(resources), { resources, faults, serviceOf: () => service });
+  function told(resources: ResourceSet, faults: Partial<ProvisionFaults> = {}) {
+    const all = { gateways: new Map(), withheld: new Map(), ...faults };
+    return clusterStatuses(plan(resources), { resources, faults: all, serviceOf: () => service });
   }
 
   test("of a class claim the features that we have", () => {
@@ -227,11 +229,11 @@ spec:
   });
 
   test("of a Gateway tell why what it needs cannot be made", () => {
-    const faults = new Map([
+    const gateways = new Map([
       ["infra/web", "quota exceeded"],
       ["infra/other", "of another Gateway"],
     ]);
-    const [status] = told(resourcesOf(gatewayClass, gateway("web"), slice), faults).gateways;
+    const [status] = told(resourcesOf(gatewayClass, gateway("web"), slice), { gateways }).gateways;
     expect(status?.conditions).toContainEqual(
       expect.objectContaining({
         type: "Programmed",
@@ -240,6 +242,37 @@ spec:
         message: "quota exceeded",
       }),
     );
+  });
+
+  test("of a Backend tell why proxies may not read its Secret, and the Gateway's say nothing of it", () => {
+    const backend = (name: string) => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: ${name}, namespace: tenant}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: ${name}}}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}, namespace: tenant}
+stringData: {apiKey: k}
+---`;
+    const resources = resourcesOf(gatewayClass, gateway("web"), slice, backend("a"), backend("b"));
+    const withheld = new Map([["Secret tenant/a", "Role tenant/r exists and is not ours"]]);
+    const { gateways, backends } = told(resources, { withheld });
+    expect(gateways[0]?.conditions).toContainEqual(expect.objectContaining({ type: "Programmed", status: "True" }));
+    expect(backends).toMatchObject([
+      {
+        name: "a",
+        conditions: [
+          {
+            status: "False",
+            reason: "InvalidSecretRef",
+            message: "proxies may not read Secret tenant/a: Role tenant/r exists and is not ours",
+          },
+        ],
+      },
+      { name: "b", conditions: [{ status: "True" }] },
+    ]);
   });
 
   test("of a policy sum it up", () => {

@@ -18,7 +18,7 @@ import type { SoundCredentials } from "../translate/credentials.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway-classes.ts";
 import { gatewayScopes } from "../translate/gateway-scope.ts";
-import { namedObjects } from "../translate/references.ts";
+import { namedObjects, referencesOfBackend } from "../translate/references.ts";
 import { translate } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
@@ -26,8 +26,8 @@ import { besideClass, limitedMetadata, selectedKeys, withoutSelectedLabels } fro
 import { ownerKey } from "./provision/names.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
-import type { FrozenRights, Provision } from "./provision/provisioner.ts";
-import { rolesOf } from "./provision/roles.ts";
+import type { FrozenRights, Provision, ProvisionFaults } from "./provision/provisioner.ts";
+import { objectKey, rolesOf } from "./provision/roles.ts";
 import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
 
@@ -238,8 +238,7 @@ export interface Observed {
   readonly resources: ResourceSet;
   /** A Gateway's Service as the API server has it. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
-  /** Why objects of a Gateway could not be made, by its `ownerKey`. */
-  readonly faults: ReadonlyMap<string, string>;
+  readonly faults: ProvisionFaults;
 }
 
 /** Every status as it is to be written. */
@@ -253,7 +252,7 @@ export function clusterStatuses(
     const gateway = gateways.get(keyOf(status));
     if (gateway === undefined) return [];
     const owner = ownerKey(status);
-    const fault = frozen.has(owner) ? undefined : observed.faults.get(owner);
+    const fault = frozen.has(owner) ? undefined : observed.faults.gateways.get(owner);
     const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);
     if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
@@ -268,6 +267,7 @@ export function clusterStatuses(
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: told,
+    backends: withWithheld(statuses.backends, resources.Backend, observed.faults.withheld),
     proxyPolicies: statuses.proxyPolicies.map((status) => ({
       ...status,
       summary: policySummary(policies.get(keyOf(status)), status),
@@ -277,6 +277,33 @@ export function clusterStatuses(
     ),
     orphans: orphansOf(resources, gateways),
   };
+}
+
+/** A Backend is not accepted while proxies lack the right to read a Secret that it names. */
+function withWithheld(
+  statuses: Statuses["backends"],
+  backends: ResourceSet["Backend"],
+  withheld: ProvisionFaults["withheld"],
+): Statuses["backends"] {
+  if (withheld.size === 0) return statuses;
+  const byName = new Map(backends.map((backend) => [keyOf(backend.metadata), backend]));
+  return statuses.map((status) => {
+    const backend = byName.get(keyOf(status));
+    const secrets = (backend === undefined ? [] : referencesOfBackend(backend)).map(({ to: { namespace, name } }) =>
+      objectKey({ kind: "Secret", namespace, name }),
+    );
+    const faults = [...new Set(secrets)].flatMap((key) => {
+      const fault = withheld.get(key);
+      return fault === undefined ? [] : [`proxies may not read ${key}: ${fault}`];
+    });
+    if (faults.length === 0) return status;
+    const conditions = status.conditions.map((condition) =>
+      condition.status === "True"
+        ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: faults.join("; ") }
+        : condition,
+    );
+    return { ...status, conditions };
+  });
 }
 
 /** @param gateways all that exist, by `namespace/name`. */

@@ -56,7 +56,7 @@ export function namedObjects(resources: ResourceSet): readonly NamedObject[] {
   const references = [
     ...[...gateways, ...sets].flatMap(referencesOfOwner),
     ...resources.BackendTLSPolicy.flatMap(ofTlsPolicy),
-    ...resources.Backend.flatMap(ofBackend),
+    ...resources.Backend.flatMap(referencesOfBackend),
   ];
   const permitted = permittedReferents(references, referencePermissions(resources.ReferenceGrant));
   const distinct = new Map(
@@ -84,7 +84,8 @@ function ofTlsPolicy({ kind, metadata, spec }: BackendTlsPolicy): readonly Refer
   return (spec.validation?.caCertificateRefs ?? []).filter(isConfigMap).map((ref) => reference(from, ref));
 }
 
-function ofBackend({ kind, metadata, spec }: Backend): readonly Reference[] {
+/** The Secrets of a Backend. */
+export function referencesOfBackend({ kind, metadata, spec }: Backend): readonly Reference[] {
   const from = { group: proxyGroup, kind, namespace: metadata.namespace };
   const secrets = [spec.static?.tls, spec.ai?.tls].flatMap((tls) => [tls?.caRef, tls?.clientCertificateRef]);
   return [...secrets, spec.ai?.auth?.secretRef].flatMap((ref) =>

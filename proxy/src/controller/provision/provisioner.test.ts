@@ -76,5 +76,29 @@ test.each([
   const faults = await provisioner.reconcile(wanted);
   expect(onChange).not.toHaveBeenCalled();
   // Also those that were not tried in this pass are told.
-  expect(faults.size).toBe(99);
+  expect(faults.gateways.size).toBe(99);
+});
+
+test("rights that the owner of another namespace prevents are no fault of the Gateway", async () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web" };
+  const rights = ["infra", "tenant"].flatMap((namespace) => {
+    const name = `web-in-${namespace}`;
+    const rules = [{ resources: ["secrets"], resourceNames: ["key"] }];
+    const shared = { namespace, name, metadata: { labels } };
+    return [
+      ownedObject({ kind: "Role", ...shared, fields: { rules } }),
+      ownedObject({ kind: "RoleBinding", ...shared, fields: {} }),
+    ];
+  });
+  const standing = { metadata: { labels: {} } };
+  const ofTenant = await provisioning((path) => path.endsWith("roles/web-in-tenant"), standing);
+  expect(await ofTenant.provisioner.reconcile(provision(...rights))).toEqual({
+    gateways: new Map(),
+    withheld: new Map([["Secret tenant/key", "Role tenant/web-in-tenant exists and is not ours"]]),
+  });
+  const own = await provisioning((path) => path.endsWith("rolebindings/web-in-infra"), standing);
+  expect(await own.provisioner.reconcile(provision(...rights))).toEqual({
+    gateways: new Map([["infra/web", "RoleBinding infra/web-in-infra exists and is not ours"]]),
+    withheld: new Map(),
+  });
 });

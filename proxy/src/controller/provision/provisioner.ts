@@ -24,6 +24,7 @@ import {
   ownedPath,
   ownedTypes,
 } from "./owned-object.ts";
+import { objectsReadBy } from "./roles.ts";
 import { heldReplicas, replicasManager } from "./replicas.ts";
 
 export interface ProvisionerOptions {
@@ -36,6 +37,17 @@ export interface ProvisionerOptions {
   readonly isLeader: () => boolean;
   /** Some object of ours, or what we know of it, has changed. */
   readonly onChange: () => void;
+}
+
+/** What could not be made so, each in one sentence. */
+export interface ProvisionFaults {
+  /** Of each Gateway, by `ownerKey`. */
+  readonly gateways: ReadonlyMap<string, string>;
+  /**
+   * Of the Secrets and ConfigMaps, by `objectKey`, that proxies may not read for want of rights in a namespace other than
+   * their Gateway's. The owner of that namespace may cause it, so the Gateway is not at fault.
+   */
+  readonly withheld: ReadonlyMap<string, string>;
 }
 
 /** What should be there, and whose objects are to be left as they are. */
@@ -98,8 +110,8 @@ export class Provisioner {
     return this.#watches.get(kind)?.objects.get(namespace === undefined ? name : `${namespace}/${name}`);
   }
 
-  /** Never rejects; tells of each Gateway, by `ownerKey`, which of its objects could not be made so, in one sentence. */
-  async reconcile({ wanted, present, frozen }: Provision): Promise<ReadonlyMap<string, string>> {
+  /** Never rejects. */
+  async reconcile({ wanted, present, frozen }: Provision): Promise<ProvisionFaults> {
     const kept = [...frozen.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#servedOwners();
     const all = [...wanted, ...kept.filter(({ body }) => served.has(ownerOf(body)))];
@@ -116,10 +128,15 @@ export class Provisioner {
     await this.#removeUnclaimed((object) => !isRight(object), owners, { present, frozen });
     this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
     if (this.#takeBehind()) this.#options.onChange();
-    const byOwner = Map.groupBy(faults, ({ object }) => ownerOf(object.body));
-    return new Map(
-      [...byOwner].map(([owner, own]) => [owner, [...new Set(own.map(({ message }) => message))].join("; ")]),
+    const [foreign, own] = [true, false].map((isForeign) =>
+      faults.filter(({ object }) => isForeignRight(object) === isForeign),
     );
+    return {
+      gateways: joined(own ?? [], ({ object }) => [ownerOf(object.body)]),
+      withheld: joined(foreign ?? [], ({ object }) =>
+        all.filter((each) => isSameRight(each, object)).flatMap(({ body }) => objectsReadBy(body)),
+      ),
+    };
   }
 
   /** Makes the objects of several namespaces at once; those of one namespace in order, as they may need each other. */
@@ -304,6 +321,25 @@ async function inLanes<T>(items: readonly T[], act: (item: T) => Promise<void>):
 /** What gives a ServiceAccount permissions. */
 function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {
   return kind === "Role" || kind === "RoleBinding" || kind === "ClusterRoleBinding";
+}
+
+/** A right in another namespace than its Gateway's; those of the whole cluster are none. */
+function isForeignRight({ kind, namespace, body }: OwnedObject): boolean {
+  return isRight({ kind }) && namespace !== undefined && namespace !== labelOf(body, gatewayNamespaceLabel);
+}
+
+/** Whether two are the same, or a Role and its binding. */
+function isSameRight(a: OwnedObject, b: OwnedObject): boolean {
+  return isRight(a) && a.namespace === b.namespace && a.name === b.name;
+}
+
+/** Messages of faults by each of their keys. */
+function joined(faults: readonly Fault[], keysOf: (fault: Fault) => readonly string[]): ReadonlyMap<string, string> {
+  const byKey = new Map<string, Set<string>>();
+  for (const fault of faults) {
+    for (const key of keysOf(fault)) byKey.set(key, (byKey.get(key) ?? new Set()).add(fault.message));
+  }
+  return new Map([...byKey].map(([key, messages]) => [key, [...messages].join("; ")]));
 }
 
 /** Whether an object that nobody asks for stays, because its Gateway's objects do. */

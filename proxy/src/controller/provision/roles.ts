@@ -4,7 +4,7 @@
  * object asks for a list with its name as a field selector, which a rule with resourceNames permits.
  */
 import type { NamedObject } from "../../api/resource.ts";
-import type { KubeObject } from "../../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { ownedObject, type OwnedObject } from "./owned-object.ts";
 import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
 
@@ -67,6 +67,23 @@ function ruleFor(resource: string, kind: NamedObject["kind"], named: readonly Na
   const names = new Set(named.filter((object) => object.kind === kind).map(({ name }) => name));
   if (names.size === 0) return [];
   return [{ apiGroups: [""], resources: [resource], resourceNames: [...names].sort(), verbs: read }];
+}
+
+/** What a Role of ours permits to read, by `objectKey`; nothing for any other object. */
+export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly string[] {
+  if (kind !== "Role") return [];
+  const namespace = String(fieldsOf(metadata)["namespace"]);
+  return objectsOf(rules).flatMap(({ resources, resourceNames }) => {
+    const of = Array.isArray(resources) && resources[0] === "secrets" ? "Secret" : "ConfigMap";
+    return Array.isArray(resourceNames)
+      ? resourceNames.map((name) => objectKey({ kind: of, namespace, name: String(name) }))
+      : [];
+  });
+}
+
+/** `Secret namespace/name` */
+export function objectKey({ kind, namespace, name }: NamedObject): string {
+  return `${kind} ${namespace}/${name}`;
 }
 
 function roleRef(kind: "Role" | "ClusterRole", name: string): object {
