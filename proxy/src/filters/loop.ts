@@ -5,10 +5,7 @@
  */
 import { isName } from "./hop-by-hop.ts";
 
-/**
- * How often a request may come to one Gateway. More than once is a way to chain listeners or routes; each time more
- * doubles the requests where a rule mirrors to where it forwards to.
- */
+/** How often a request may come to one Gateway. More than once is a way to chain listeners or routes. */
 const maxPasses = 4;
 
 /** The request's own `cdn-loop`; empty where it has none. @param rawHeaders each name once. */
@@ -22,10 +19,21 @@ export function loopField(rawHeaders: readonly string[]): string {
 
 /** Whether a request with that field has come to the Gateway too often. */
 export function isLoop(field: string, name: string): boolean {
-  if (field === "") return false;
+  return passesOf(field, name) >= maxPasses;
+}
+
+/**
+ * Whether the Gateway itself has sent a request with that field. Such a request is not mirrored: where a rule mirrors to
+ * where it forwards to, each pass would multiply the requests.
+ */
+export function isReturning(field: string, name: string): boolean {
+  return passesOf(field, name) > 0;
+}
+
+function passesOf(field: string, name: string): number {
+  if (field === "") return 0;
   // A member may have parameters (RFC 8586 §2).
-  const passes = field.split(",").filter((member) => member.split(";", 1)[0]?.trim().toLowerCase() === name);
-  return passes.length >= maxPasses;
+  return field.split(",").filter((member) => member.split(";", 1)[0]?.trim().toLowerCase() === name).length;
 }
 
 /** The field as it is sent on. */

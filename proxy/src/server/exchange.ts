@@ -12,7 +12,7 @@ import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors
 import { forwardRequestHeaders } from "../filters/forwarded.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import { clientAddress } from "../filters/client-address.ts";
-import { isLoop, loopField, withPass } from "../filters/loop.ts";
+import { isLoop, isReturning, loopField, withPass } from "../filters/loop.ts";
 import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
@@ -396,7 +396,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     });
     this.#forwarding = forwarding;
     const request = this.#outgoingRequest(target, match, withPass(loop, rule.loopName));
-    mirrorRequest(this.#services, target.mirrors, request);
+    if (!isReturning(loop, rule.loopName)) mirrorRequest(this.#services, target.mirrors, request);
     if (target.ai !== undefined) {
       const send = this.#guarded<ProviderRequest>((prepared) => {
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.asksUsage);
