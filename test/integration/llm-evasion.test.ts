@@ -7,6 +7,7 @@ import { connect, type IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
+import { deferringEndpoints } from "../../proxy/src/llm/deferred-work.ts";
 import { answering, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
@@ -217,14 +218,25 @@ describe("work whose tokens no answer tells", () => {
   ];
   const body = '{"requests":[{"params":{"model":"gpt-dear"}}]}';
 
+  interface Asked {
+    readonly method?: string;
+    readonly content?: string;
+    readonly headers?: readonly string[];
+  }
+
   async function startDeferring(ai: string, isLimited = true) {
     const backend = await startBackend(answering(200, "{}"));
     const all = llmManifests(backend.port, ai);
     const gateway = await startGateway(isLimited ? all : all.replace(/---\n[^-]*kind: ProxyPolicy[^]*/, ""));
-    const ask = async (path: string, method = "POST") => {
+    /** The status, by a connection of its own. */
+    const ask = async (path: string, { method = "POST", content = body, headers = [] }: Asked = {}) => {
       const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n`;
-      const rest = method === "GET" ? "\r\n" : `content-length: ${body.length}\r\n\r\n${body}`;
-      return (await rawHttp(gateway.url(), head + rest)).status;
+      const fields = [...headers, ...(content === "" ? [] : [`content-length: ${content.length}`])];
+      const answer = await rawHttp(
+        gateway.url(),
+        `${head}${fields.map((field) => `${field}\r\n`).join("")}\r\n${content}`,
+      );
+      return answer.status;
     };
     return { ask, backend };
   }
@@ -249,11 +261,67 @@ describe("work whose tokens no answer tells", () => {
     expect(await ask("/v1/batches")).toBe(200);
   });
 
-  test("does not stand for what is read, cancelled, or answered at once", async () => {
+  test("is refused at every endpoint of the table", async () => {
+    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    for (const path of deferringEndpoints.flatMap(({ examples }) => examples)) {
+      expect([path, await ask(path)]).toEqual([path, 400]);
+    }
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  const responses = "/v1/responses";
+  test.each<[string, string, string, string[]?]>([
+    ["in the background", responses, '{"background":true,"input":"x"}'],
+    ["with a value that a tolerant server takes for true", responses, '{"background":1}'],
+    ["with a duplicate", responses, '{"background":false,"background":true,"background":false}'],
+    ["in capitals", responses, '{"Background":true}'],
+    ["with escapes in the name", responses, '{"backgr\\u006fund":true}'],
+    ["in what another gateway merges into the body", responses, '{"extra_body":{"background":true}}'],
+    ["with escapes in the path", "/v1/resp%256Fnses;x=y//", '{"background":true}'],
+    ["of Azure", "/openai/v1/responses?api-version=1", '{"background":true}'],
+    ["of Gemini", "/v1beta/interactions", '{"background":true}'],
+    ["of xAI", chat, '{"deferred":true}'],
+    ["in UTF-16", responses, Buffer.from('{"background":true}', "utf16le").toString("latin1")],
+    ["in a form", responses, "background=true", ["content-type: application/x-www-form-urlencoded"]],
+    ["by GET with a body", responses, '{"background":true}'],
+    ["by the query", "/ai/run/@cf/x?queueRequest=true", "{}"],
+    ["by an escaped query", "/ai/run/@cf/x?a=b&queue%52equest=true", "{}"],
+    ["by Prefer", "/v1/messages", "{}", ["prefer: wait=1, Respond-Async"]],
+    ["by a header of DashScope", "/api/v1/services/x", "{}", ["x-dashscope-async: enable"]],
+  ])("is refused %s", async (how, path, content, headers = []) => {
+    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    const method = how.includes("GET") ? "GET" : "POST";
+    expect(await ask(path, { method, content, headers })).toBe(400);
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test("is refused in a compressed body of a response", async () => {
     const { ask } = await startDeferring("provider: { openai: {} }");
-    expect(await ask("/v1/batches/batch_1", "GET")).toBe(200);
+    expect(await ask(responses, { headers: ["content-encoding: gzip"] })).toBe(415);
+  });
+
+  test("does not stand for what is read, deleted, cancelled, or answered at once", async () => {
+    const { ask } = await startDeferring("provider: { openai: {} }");
+    expect(await ask("/v1/batches/batch_1", { method: "GET", content: "" })).toBe(200);
+    expect(await ask("/v1/videos/video_1", { method: "DELETE", content: "" })).toBe(200);
     expect(await ask("/v1/batches/batch_1/cancel")).toBe(200);
+    expect(await ask("/v1/threads/t/runs/r/cancel")).toBe(200);
+    expect(await ask("/v1/responses/resp_1/cancel", { content: "" })).toBe(200);
+    expect(await ask("/v1beta/batches/b:cancel")).toBe(200);
     expect(await ask("/v1beta/models/gemini-x:batchEmbedContents")).toBe(200);
+    expect(await ask("/v1beta/tunedModels/mine:generateContent")).toBe(200);
+    expect(await ask(responses, { content: '{"background":false,"background":null,"deferred":false}' })).toBe(200);
+    expect(await ask("/v1/images/generations", { content: '{"background":"transparent"}' })).toBe(200);
+    expect(await ask("/v1/messages", { content: '{"background":true}', headers: ["prefer: wait"] })).toBe(200);
+  });
+
+  test("says why a response in the background is refused, and passes it where the Backend allows it", async () => {
+    const { send } = await start();
+    const { body: told } = await send(responses, '{"background":true}');
+    expect(told).toContain('"background" and "deferred" must be false or left out');
+    const allowing = await startDeferring("provider: { openai: {} }, deferredWork: Allow");
+    expect(await allowing.ask(responses, { content: '{"background":true}' })).toBe(200);
+    expect(await allowing.ask("/v1/threads/t/runs")).toBe(200);
   });
 });
 

@@ -115,7 +115,7 @@ const aiBackend = strictObject({
     .enum(["Refuse", "Allow"])
     .optional()
     .describe(
-      "Whether clients may ask for work whose tokens no answer tells, under a token limit or a `model`: batches, evaluations, fine-tuning, and sessions that go on without the gateway, such as OpenAI's realtime client secrets. Absent means Refuse.",
+      "Whether clients may ask for work whose tokens no answer tells, under a token limit or a `model`: batches, jobs, runs of assistants, responses in the background, evaluations, fine-tuning, videos, and sessions that go on without the gateway, such as OpenAI's realtime client secrets. Absent means Refuse.",
     ),
   tls: tls
     .optional()

@@ -12,6 +12,7 @@
  * The body is edited in place: all other bytes stay as the client sent them.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
+import { deferringMembers, takesDeferringMembers } from "./deferred-work.ts";
 import { mayBeCompletions } from "./provider-path.ts";
 import type { JsonMember, JsonObject, JsonReading, WantedNames } from "./request-json.ts";
 
@@ -25,7 +26,9 @@ export type Unedited =
   /** It names a member that is read or edited more often than is accepted. */
   | "repeated"
   /** It names alternatives to the model that the Backend prescribes. */
-  | "alternatives";
+  | "alternatives"
+  /** It asks for work that is done later, which the Backend does not allow. */
+  | "deferred";
 
 export interface AiRequest {
   /** What to send; the same object as was read when nothing had to be changed. */
@@ -37,9 +40,13 @@ export interface AiRequest {
   readonly asksUsage: boolean;
 }
 
-/** Whether the body must be read whole, without a content coding, before the request is sent. */
-export function needsBody(ai: AiBackend, path: string): boolean {
-  return ai.model !== undefined || mayBeCompletions(path);
+/**
+ * Whether the body must be read whole, without a content coding, before the request is sent.
+ *
+ * @param refusesDeferred whether a body that asks for deferred work is refused.
+ */
+export function needsBody(ai: AiBackend, path: string, refusesDeferred: boolean): boolean {
+  return ai.model !== undefined || mayBeCompletions(path) || (refusesDeferred && takesDeferringMembers(path));
 }
 
 /**
@@ -47,10 +54,17 @@ export function needsBody(ai: AiBackend, path: string): boolean {
  *
  * @param path as the backend will get it; a query does not matter
  * @param reading of the whole body, decoded, with `aiRequestNames`
+ * @param refusesDeferred whether a body that asks for deferred work is refused
  */
-export function prepareAiRequest(ai: AiBackend, path: string, reading: JsonReading): AiRequest | Unedited {
+export function prepareAiRequest(
+  ai: AiBackend,
+  path: string,
+  reading: JsonReading,
+  refusesDeferred: boolean,
+): AiRequest | Unedited {
   if (reading.kind !== "object") return reading.kind;
   const { body, object } = reading;
+  if (refusesDeferred && takesDeferringMembers(path) && asksForDeferred(body, object)) return "deferred";
   if (ai.model !== undefined && namesAlternatives(object)) return "alternatives";
   const modelEdits = ai.model === undefined ? [] : replaceModel(object, ai.model);
   const usageEdits = mayBeCompletions(path) ? askForUsage(body, object) : [];
@@ -68,7 +82,8 @@ export const aiRequestNames: WantedNames = {
   model: [],
   stream: [],
   stream_options: ["include_usage"],
-  ...Object.fromEntries(alternativeNames.map((name) => [name, []])),
+  ...Object.fromEntries([...alternativeNames, ...deferringMembers].map((name) => [name, []])),
+  extra_body: deferringMembers,
 };
 
 /** Puts `text` in the place of the bytes from `start` to `end`. */
@@ -80,6 +95,14 @@ interface Edit {
 
 function namesAlternatives(request: JsonObject): boolean {
   return alternativeNames.some((name) => membersOf(request, name).length > 0);
+}
+
+/** Each of several equal names counts, as servers differ in which one they take. */
+function asksForDeferred(body: Buffer, request: JsonObject): boolean {
+  const asks = (member: JsonMember): boolean => !isValue(body, member, "false") && !isValue(body, member, "null");
+  return [request, ...membersOf(request, "extra_body").map(({ object }) => object)].some(
+    (object) => object !== undefined && deferringMembers.some((name) => membersOf(object, name).some(asks)),
+  );
 }
 
 /** Every prescribed model replaces the client's; a name that is given twice is replaced twice. */

@@ -35,7 +35,9 @@ const freeEndpoint = new RegExp(
     // OpenAI: free of charge.
     "/moderations",
     // OpenAI: ends what was charged when it was made.
-    "/(?:responses|batches|jobs)/[\\w-]+/cancel",
+    "/(?:responses|batches|jobs|runs)/[\\w-]+/cancel",
+    // Gemini, Vertex, Fireworks.
+    "/(?:batches|\\w*Jobs)/[\\w-]+:cancel",
   ]
     .map((endpoint) => `${endpoint}$`)
     .join("|"),

@@ -16,25 +16,9 @@ const escape = /%([\da-f]{2})/gi;
  * @param path as the provider gets it; the query does not matter.
  */
 export function mayBeCompletions(path: string): boolean {
-  const { text, isDecoded } = decoded(pathnameOf(path));
+  const { text, isDecoded } = decodedPath(path);
   return !isDecoded || text.toLowerCase().includes("completion");
 }
-
-/**
- * Whether some server could route `path` to work that is done later, or elsewhere, so that no answer tells its tokens:
- * batches (OpenAI, Anthropic, Gemini, Mistral), evaluations and fine-tuning (OpenAI), embed jobs (Cohere), asynchronous
- * invocations (Bedrock); sessions and tokens with which clients go to the provider themselves (OpenAI's realtime and
- * ChatKit, Gemini's live API). Gemini's `:batchEmbedContents` answers at once and is none of these.
- *
- * @param path as the provider gets it; the query does not matter.
- */
-export function mayDeferWork(path: string): boolean {
-  const { text, isDecoded } = decoded(pathnameOf(path));
-  return !isDecoded || deferredWork.test(text);
-}
-
-const deferredWork =
-  /[/\\](?:batch|batches|evals|fine_tuning|fine-tunes|embed-jobs|async-invoke|realtime|chatkit|auth_tokens)(?:$|[/\\;])|:(?:async|batchGenerate)/i;
 
 /**
  * Whether the path or the query of a request names a model or a deployment other than `model`:
@@ -79,8 +63,23 @@ function pathnameOf(path: string): string {
   return query === -1 ? path : path.slice(0, query);
 }
 
+/** A path without its query and without escapes; `isDecoded` is false where there are more layers than are undone. */
+export function decodedPath(path: string): Decoded {
+  return decoded(pathnameOf(path));
+}
+
+/** The same of the query. */
+export function decodedQuery(path: string): Decoded {
+  return decoded(path.slice(pathnameOf(path).length + 1));
+}
+
+interface Decoded {
+  readonly text: string;
+  readonly isDecoded: boolean;
+}
+
 /** Undoes escapes until none is left, byte for byte; `isDecoded` is false where there are more layers than that. */
-function decoded(text: string): { readonly text: string; readonly isDecoded: boolean } {
+function decoded(text: string): Decoded {
   let now = text;
   for (let round = 0; round <= maxDecodings; round++) {
     if (!now.includes("%")) return { text: now, isDecoded: true };

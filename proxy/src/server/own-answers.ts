@@ -107,6 +107,9 @@ const unreadableBodies = {
   notObject: badBody("request body must be a JSON object"),
   repeated: badBody(`request body names a member such as "model" more than ${maxRepeats} times`),
   alternatives: badBody('request body must not name models beside "model": the backend prescribes one'),
+  deferred: badBody(
+    'this backend does not allow work whose tokens no answer tells: "background" and "deferred" must be false or left out',
+  ),
   twoModels: badBody("request body names two models"),
 };
 /** A policy computes what a request costs, and it would take too much work for this one. */
@@ -125,7 +128,7 @@ export const upgradeNotAllowed: OwnAnswer = {
 export const deferredWorkNotAllowed: OwnAnswer = {
   status: 400,
   reason: "BadRequest",
-  body: "this backend does not allow work whose tokens no answer tells, such as batches and realtime sessions",
+  body: "this backend does not allow work whose tokens no answer tells, such as batches, jobs, runs and sessions",
 };
 /** The path or the query names a model, and the Backend prescribes another. */
 export const otherModel: OwnAnswer = {

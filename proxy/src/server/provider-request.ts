@@ -8,10 +8,17 @@
  * An edited body is labelled as the JSON in UTF-8 that was read, so that no label gives it another meaning.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
-import { aiRequestNames, maxAiRequestBytes, needsBody, prepareAiRequest } from "../llm/ai-request.ts";
+import {
+  type AiRequest,
+  aiRequestNames,
+  maxAiRequestBytes,
+  needsBody,
+  prepareAiRequest,
+  type Unedited,
+} from "../llm/ai-request.ts";
 import { generatesNothing } from "../llm/charging.ts";
-import { mayBeCompletions, mayDeferWork, namesOtherModel } from "../llm/provider-path.ts";
-import type { JsonReading } from "../llm/request-json.ts";
+import { isDeferringField, mayDeferWork } from "../llm/deferred-work.ts";
+import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
 import { readBody } from "./body-reading.ts";
 import {
   bodyEncoded,
@@ -67,13 +74,14 @@ export function prepareProviderRequest(
     path: `${ai.pathPrefix ?? ""}${request.path}`,
     headers: withCredentials(ai, request.headers),
   };
-  if ((countsTokens || ai.model !== undefined) && defersWork(ai, addressed)) {
+  const refusesDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
+  if (refusesDeferred && defersWork(addressed)) {
     done({ kind: "refused", answer: deferredWorkNotAllowed });
     return;
   }
   const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
   if (body === undefined) pass();
-  else if (!needsBody(ai, addressed.path)) {
+  else if (!needsBody(ai, addressed.path, refusesDeferred)) {
     body.whenReady(request.headers, (isReady) => {
       if (isReady) pass();
       else done({ kind: "refused", answer: bodyMemoryFull });
@@ -87,14 +95,20 @@ export function prepareProviderRequest(
       else if (whole.length === 0 && !mayBeCompletions(addressed.path)) {
         done({ kind: "ready", request: { ...addressed, body: whole }, asksUsage: false });
       } else
-        readBody(body, whole, aiRequestNames, (reading) => done(withEditedBody(ai, { ...addressed, body }, reading)));
+        readBody(body, whole, aiRequestNames, (reading) => {
+          const prepared = prepareAiRequest(ai, addressed.path, reading, refusesDeferred);
+          done(withPreparedBody({ ...addressed, body }, prepared));
+        });
     });
   }
 }
 
-function defersWork(ai: AiBackend, request: OutgoingRequest): boolean {
-  if (ai.allowsDeferredWork === true || request.upgrade !== undefined || !mayGenerate(request)) return false;
-  return mayDeferWork(request.path) && !generatesNothing(request);
+function defersWork(request: OutgoingRequest): boolean {
+  const { path, headers, method, body, upgrade } = request;
+  if (upgrade !== undefined || !mayGenerate(request) || generatesNothing(request)) return false;
+  // What is deleted was charged, or refused, when it was made.
+  if (method === "DELETE" && body === undefined) return false;
+  return mayDeferWork(path) || someField(headers, isDeferringField);
 }
 
 /** Whether the request may ask a model for something, rather than for what is known of it. */
@@ -104,12 +118,10 @@ function mayGenerate({ method, body, upgrade }: OutgoingRequest): boolean {
   );
 }
 
-function withEditedBody(
-  ai: AiBackend,
+function withPreparedBody(
   request: OutgoingRequest & { readonly body: RequestBody },
-  reading: JsonReading,
+  prepared: AiRequest | Unedited,
 ): ProviderRequest {
-  const prepared = prepareAiRequest(ai, request.path, reading);
   if (typeof prepared === "string") return { kind: "refused", answer: uneditedAnswer(prepared) };
   const { body, asksUsage } = prepared;
   if (!request.body.replaceBy(body)) return { kind: "refused", answer: bodyMemoryFull };
@@ -148,14 +160,14 @@ function withCredentials(ai: AiBackend, headers: readonly string[]): readonly st
 const credentials: ReadonlySet<string> = new Set(["authorization", "x-api-key"]);
 
 function isEncoded(headers: readonly string[]): boolean {
-  return someField(headers, "content-encoding", (value) => value !== "identity");
+  return someField(
+    headers,
+    (name, value) => name.toLowerCase() === "content-encoding" && value.toLowerCase() !== "identity",
+  );
 }
 
-/** Whether one of the fields of that name `accepts`, which gets its value in lower case. */
-function someField(headers: readonly string[], name: string, accepts: (value: string) => boolean): boolean {
-  return headers.some(
-    (field, at) => at % 2 === 0 && field.toLowerCase() === name && accepts((headers[at + 1] ?? "").toLowerCase()),
-  );
+function someField(headers: readonly string[], accepts: (name: string, value: string) => boolean): boolean {
+  return headers.some((name, at) => at % 2 === 0 && accepts(name, headers[at + 1] ?? ""));
 }
 
 function without(headers: readonly string[], names: ReadonlySet<string>): string[] {

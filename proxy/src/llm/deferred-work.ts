@@ -1,0 +1,176 @@
+/**
+ * Recognizes requests for work that a provider does later or elsewhere: their responses do not report the tokens.
+ *
+ * The output of such work is read somewhere else, in several places, or never, so a token limit cannot charge it reliably.
+ * The table below is the only list of these endpoints. Paths are compared as the most tolerant server would read them
+ * (`provider-path.ts`): the answer errs on the side of the limit.
+ */
+import { decodedPath, decodedQuery } from "./provider-path.ts";
+
+/** One kind of endpoint. */
+export interface DeferringEndpoint {
+  /**
+   * A regular expression without flags. `segment`: one whole path segment, at any place. `last`: the last segment.
+   * `method`: the beginning of a custom method behind `:`, or of a method of gRPC.
+   */
+  readonly kind: "segment" | "last" | "method";
+  readonly pattern: string;
+  /** Whose API documents it. */
+  readonly source: string;
+  /** Paths as documented. */
+  readonly examples: readonly string[];
+}
+
+export const deferringEndpoints: readonly DeferringEndpoint[] = [
+  {
+    kind: "segment",
+    pattern: "batch(?:es)?",
+    source: "Batches: OpenAI, Azure, Groq, Together; Anthropic; Mistral; Gemini",
+    examples: ["/v1/batches", "/v1/messages/batches", "/v1/batch/jobs"],
+  },
+  {
+    kind: "segment",
+    pattern: "[^/\\\\:;]*jobs?",
+    source:
+      "Jobs. Vertex: batchPredictionJobs, tuningJobs. Fireworks: batchInferenceJobs, supervisedFineTuningJobs. Bedrock: model-invocation-job, model-customization-jobs. Cohere: embed-jobs. Azure: video/generations/jobs",
+    examples: [
+      "/v1/projects/p/locations/l/batchPredictionJobs",
+      "/v1/projects/p/locations/l/tuningJobs",
+      "/v1/accounts/a/batchInferenceJobs",
+      "/v1/accounts/a/supervisedFineTuningJobs",
+      "/model-invocation-job",
+      "/model-customization-jobs",
+      "/v1/embed-jobs",
+      "/openai/v1/video/generations/jobs",
+    ],
+  },
+  {
+    kind: "segment",
+    pattern: "fine[-_]?tun(?:es?|ing)",
+    source: "Fine-tuning. OpenAI: fine_tuning. Cohere: finetuning. Together: fine-tunes",
+    examples: ["/v1/fine_tuning/jobs", "/v1/finetuning/finetuned-models", "/v1/fine-tunes"],
+  },
+  { kind: "last", pattern: "tunedModels", source: "Fine-tuning: Gemini", examples: ["/v1beta/tunedModels"] },
+  {
+    kind: "segment",
+    pattern: "evals|evaluations?",
+    source: "Evaluations. OpenAI: evals. Together: evaluation",
+    examples: ["/v1/evals/e/runs", "/v1/evaluation"],
+  },
+  {
+    kind: "segment",
+    pattern: "runs",
+    source: "Runs of assistants: OpenAI, Azure; LangGraph",
+    examples: ["/openai/threads/t/runs?api-version=1", "/v1/threads/runs", "/v1/threads/t/runs/r/submit_tool_outputs"],
+  },
+  {
+    kind: "segment",
+    pattern: "(?:[^/\\\\:;]*[-_])?async(?:[-_][^/\\\\:;]*)?",
+    source:
+      "Asynchronous invocations. Bedrock: async-invoke. SageMaker: async-invocations. Perplexity, Zhipu: async/chat",
+    examples: ["/async-invoke", "/endpoints/e/async-invocations", "/async/chat/completions", "/v1/t2a_async_v2"],
+  },
+  {
+    kind: "method",
+    pattern: "async|batchGenerate|batchPredict",
+    source: "Batches: Gemini's batchGenerateContent and asyncBatchEmbedContent",
+    examples: ["/v1beta/models/m:batchGenerateContent", "/v1beta/models/m:asyncBatchEmbedContent"],
+  },
+  {
+    kind: "method",
+    pattern: "predictLongRunning|evaluateDataset|submit",
+    source:
+      "Long-running operations. Gemini, Vertex: predictLongRunning. Vertex: evaluateDataset. Azure: generations:submit",
+    examples: [
+      "/v1beta/models/veo:predictLongRunning",
+      "/v1/projects/p/locations/l:evaluateDataset",
+      "/openai/images/generations:submit",
+    ],
+  },
+  {
+    kind: "segment",
+    pattern: "videos?|video_generation",
+    source: "Videos. OpenAI, xAI: videos. Azure: video/generations. MiniMax: video_generation",
+    examples: ["/v1/videos", "/v1/videos/v/remix", "/v1/video_generation"],
+  },
+  {
+    kind: "last",
+    pattern: "predictions|tasks|executions",
+    source: "Replicate: predictions. Volcengine: contents/generations/tasks. Bedrock's flows: executions",
+    examples: ["/v1/models/o/m/predictions", "/api/v3/contents/generations/tasks", "/flows/f/aliases/a/executions"],
+  },
+  {
+    kind: "segment",
+    pattern: "sessions",
+    source: "Sessions of agents: Anthropic, OpenAI",
+    examples: ["/v1/sessions", "/v1/sessions/s/events"],
+  },
+  {
+    kind: "segment",
+    pattern: "realtime|chatkit|auth_tokens",
+    source: "Sessions of clients with the provider. OpenAI: realtime, chatkit. Gemini: auth_tokens",
+    examples: ["/v1/realtime/client_secrets", "/v1/chatkit/sessions", "/v1alpha/auth_tokens"],
+  },
+];
+
+const patternsOf = (kind: DeferringEndpoint["kind"]): string =>
+  deferringEndpoints
+    .filter((endpoint) => endpoint.kind === kind)
+    .map(({ pattern }) => pattern)
+    .join("|");
+
+const ofSegment = String.raw`[/\\](?:${patternsOf("segment")})(?![\w-])`;
+const ofMethod = String.raw`[:/\\](?:${patternsOf("method")})`;
+const ofLast = String.raw`[/\\](?:${patternsOf("last")})(?![\w-])`;
+/** Behind the last segment: parameters, slashes, `/.`. */
+const tail = String.raw`[^/\\]*(?:[/\\](?:[.;][^/\\]*)?)*$`;
+
+const deferringPath = new RegExp(`${ofSegment}|${ofMethod}|${ofLast}${tail}`, "i");
+
+/** With `..` in it, any segment may become the last one. */
+const upward = /[/\\]\.\./;
+const deferringUpward = new RegExp(ofLast, "i");
+
+/** Cloudflare's `?queueRequest=true`. */
+const deferringQuery = /(?:^|[&;?])\s*queueRequest/i;
+
+/**
+ * Whether some server could route `path` to work whose tokens its response does not report.
+ *
+ * @param path as the provider gets it, with the query.
+ */
+export function mayDeferWork(path: string): boolean {
+  const { text, isDecoded } = decodedPath(path);
+  if (!isDecoded || deferringPath.test(text) || (upward.test(text) && deferringUpward.test(text))) return true;
+  const query = decodedQuery(path);
+  return !query.isDecoded || deferringQuery.test(query.text);
+}
+
+/**
+ * Members of a JSON body with which a client asks for work that is done later, in lower case: `background` (OpenAI's
+ * responses, Gemini's interactions), `deferred` (xAI's chat completions). `false` and `null` do not ask.
+ */
+export const deferringMembers = ["background", "deferred"] as const;
+
+/**
+ * Whether a member of the body can defer the work at `path`. Not everywhere: `background` is the colour of an image at
+ * `/v1/images/generations`.
+ *
+ * @param path as the provider gets it; the query does not matter.
+ */
+export function takesDeferringMembers(path: string): boolean {
+  const { text, isDecoded } = decodedPath(path);
+  return !isDecoded || /response|completion|interaction/i.test(text);
+}
+
+/** Whether a header field asks for work that is done later: `Prefer: respond-async` (RFC 7240 §4.1), Alibaba's DashScope. */
+export function isDeferringField(name: string, value: string): boolean {
+  switch (name.toLowerCase()) {
+    case "prefer":
+      return /respond-async/i.test(value);
+    case "x-dashscope-async":
+      return !/^\s*(?:disable|false)?\s*$/i.test(value);
+    default:
+      return false;
+  }
+}
