@@ -143,7 +143,10 @@ spec:
   }
 
   test("a certificate serves on while its Secret is malformed, and goes with it", async () => {
-    expect(await commonName()).toBe("first");
+    await cluster.apply(certificate(first.cert, first.key));
+    // The controller must have read it as well as the proxy.
+    await listenerCondition("ResolvedRefs", "ResolvedRefs");
+    await eventually(commonName, (name) => name === "first");
     await cluster.apply(certificate(second.cert, first.key));
     expect(await listenerCondition("ResolvedRefs", "InvalidCertificateRef")).toMatch(
       /the certificate that it held before, valid until .*, stays in force where it is known/,
