@@ -283,3 +283,27 @@ stringData: {apiKey: k}
     });
   });
 });
+
+test("reads the references of a route once, however many Gateways it has", () => {
+  const names = Array.from({ length: 8 }, (_, index) => `g${index}`);
+  const route = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: r, namespace: infra}
+spec:
+  parentRefs: [${names.map((name) => `{name: ${name}}`).join(", ")}]
+  rules: [{backendRefs: [{group: gatewayproxy.dev, kind: Backend, name: b}]}]
+---`;
+  const readsWith = (gateways: readonly string[]): number => {
+    const resources = resourcesOf(gatewayClass, ...gateways.map((name) => gateway(name)), route);
+    let reads = 0;
+    const rules = resources.HTTPRoute.flatMap(({ spec }) => spec.rules);
+    for (const rule of rules) {
+      const { backendRefs } = rule;
+      Object.defineProperty(rule, "backendRefs", { get: () => (reads++, backendRefs), enumerable: true });
+    }
+    expect(plan(resources).provision.wanted.length).toBeGreaterThan(gateways.length);
+    return reads;
+  };
+  expect(readsWith(names)).toBe(readsWith(names.slice(0, 1)));
+});

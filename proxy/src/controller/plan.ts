@@ -102,6 +102,7 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
     });
   const addresses = new AddressGuard({ own: [], refusesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: judged, credentials } = translate(resources, {
+    onlyStatuses: true,
     refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
     environment: clusterEnvironment({ judgeParameters, limitedInfrastructure }),
     refusedPolicies: defaults.refusedPolicies,

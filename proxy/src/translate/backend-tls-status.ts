@@ -17,12 +17,16 @@ export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
 export function gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): GatewaysByService {
   const byService = new Map<string, Set<string>>();
   for (const { route, parents } of routes) {
-    const gateways = parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway)));
-    if (gateways.length === 0) continue;
+    const gateways = new Set(
+      parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway))),
+    );
+    if (gateways.size === 0) continue;
     for (const { group, kind, namespace, name } of permittedReferents(referencesOfRoute(route), isPermitted)) {
       if (group !== "" || kind !== "Service") continue;
       const service = `${namespace}/${name}`;
-      byService.set(service, new Set([...(byService.get(service) ?? []), ...gateways]));
+      const known = byService.get(service) ?? new Set();
+      for (const gateway of gateways) known.add(gateway);
+      byService.set(service, known);
     }
   }
   return byService;

@@ -8,6 +8,7 @@ import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import { backendJudge } from "./backend-resource.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import { memoised } from "./memoised.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
@@ -33,7 +34,9 @@ export function referenceResolver(
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
   const backends = indexByName(resources.Backend);
-  const judgeBackend = backendJudge(resources);
+  const judgeBackend = memoised(backendJudge(resources));
+  /** By service and port: many routes name the same. */
+  const resolvedPorts = new Map<string, Resolution>();
 
   /** The kinds of backend that we know; undefined for any other. */
   function resolveReference(namespace: string, { group, kind, name, port }: BackendReference): Resolution | undefined {
@@ -41,7 +44,12 @@ export function referenceResolver(
     if (group === "" && kind === "Service") {
       const service = services.get(key);
       if (service === undefined || port === undefined) return missing(`Service ${key}`);
-      return resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress);
+      const place = `${key}:${port}`;
+      const known = resolvedPorts.get(place);
+      if (known !== undefined) return known;
+      const resolution = resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress);
+      resolvedPorts.set(place, resolution);
+      return resolution;
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);

@@ -41,17 +41,16 @@ export function collectBackends(
   routes: readonly RouteState[],
   policies: readonly PolicyState[],
 ): Readonly<Record<string, Backend>> {
-  const targets = routes.flatMap(({ parents, rules }) => {
+  const byKey = new Map<string, Backend>();
+  const add = (backend: Backend) => byKey.set(backend.key, backend);
+  for (const { global } of policies) if (global?.service !== undefined) add(global.service);
+  for (const { parents, rules } of routes) {
     const attachments = parents.flatMap((parent) => parent.attachments);
     const callers = new Set(attachments.flatMap(({ listener }) => gateways.get(nameKey(listener.gateway)) ?? []));
-    const named = rules.flatMap((rule) => rule.backends);
-    return [...callers].flatMap((caller) => named.map((backend) => backendFor(caller, backend)));
-  });
-  const services = policies.flatMap(({ global }) => global?.service ?? []);
-  const backends = [...services, ...targets];
-  return Object.fromEntries(
-    backends.sort((a, b) => compareText(a.key, b.key)).map((backend) => [backend.key, backend]),
-  );
+    const named = new Map(rules.flatMap((rule) => rule.backends.map((backend) => [backend.key, backend])));
+    for (const caller of callers) for (const backend of named.values()) add(backendFor(caller, backend));
+  }
+  return Object.fromEntries([...byKey].sort(([a], [b]) => compareText(a, b)));
 }
 
 function buildListener(

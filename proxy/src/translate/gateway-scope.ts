@@ -10,6 +10,7 @@ import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Service } from "../api/service.ts";
+import { memoised } from "./memoised.ts";
 import { matchListeners, type OpenListener } from "./attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
 import { allowsSet } from "./listener-sets.ts";
@@ -47,6 +48,7 @@ export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) =>
     spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
   );
   const backends = indexByName(resources.Backend);
+  const referentsOf = memoised((route: HttpRoute) => permittedReferents(referencesOfRoute(route), isPermitted));
   const slices = groupByKeys(resources.EndpointSlice, ({ metadata }) => [
     `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
   ]);
@@ -60,14 +62,19 @@ export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) =>
     const parents = new Map(
       [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
     );
-    const routes = valuesOf(routesByParent, parents.keys()).flatMap((route) => acceptedBy(parents, route, labels));
+    const accepted = valuesOf(routesByParent, parents.keys()).flatMap((whole) =>
+      acceptedBy(parents, whole, labels).map((route) => ({ whole, route })),
+    );
+    const routes = accepted.map(({ route }) => route);
     const targets = new Set([
       `Gateway ${key}`,
       ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
     ]);
     const policies = valuesOf(policiesByTarget, targets).map((policy) => ofTargets(policy, targets));
-    const references = [...routes.flatMap(referencesOfRoute), ...policies.flatMap(referencesOfPolicy)];
-    const referents = permittedReferents(references, isPermitted);
+    const referents = [
+      ...accepted.flatMap(({ whole }) => referentsOf(whole)),
+      ...permittedReferents(policies.flatMap(referencesOfPolicy), isPermitted),
+    ];
     const namesOf = (group: string, kind: string) =>
       referents.filter((to) => to.group === group && to.kind === kind).map((to) => `${to.namespace}/${to.name}`);
     const own = ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? [];
@@ -121,12 +128,12 @@ function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): 
 }
 
 /** Parents of a route that may be ours, as `Gateway namespace/name`. */
-function parentsOf({ spec, metadata }: HttpRoute) {
+const parentsOf = memoised(({ spec, metadata }: HttpRoute) => {
   return spec.parentRefs.flatMap((ref) => {
     const { group, kind, namespace = metadata.namespace, name } = ref;
     return group === gatewayGroup ? [{ key: `${kind} ${namespace}/${name}`, ref }] : [];
   });
-}
+});
 
 function parentKey({ kind, metadata }: ListenerOwner): string {
   return `${kind} ${metadata.namespace}/${metadata.name}`;

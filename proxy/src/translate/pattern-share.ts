@@ -8,6 +8,7 @@ import type { Gateway } from "../api/gateway.ts";
 import type { Match } from "../ir/match.ts";
 import { patternSize } from "../regex/pattern.ts";
 import type { Finding } from "./finding.ts";
+import { memoised } from "./memoised.ts";
 import type { RouteState } from "./routes.ts";
 import type { RuleState } from "./rules.ts";
 
@@ -25,7 +26,10 @@ export function shareOutPatterns(
   routes: readonly RouteState[],
   placeOf: (gateway: Gateway) => string,
 ): readonly RouteState[] {
-  const views = routes.map((state) => viewsOf(state, placeOf));
+  // Most routes have none, and are the same everywhere.
+  const views = routes.map((state) =>
+    state.rules.some((rule) => patternsOf(rule).length > 0) ? viewsOf(state, placeOf) : [],
+  );
   const byPlace = Map.groupBy(views.flat(), ({ place }) => place);
   const shared = new Map<RouteState, RouteState>();
   for (const [, ofPlace] of byPlace) {
@@ -124,11 +128,11 @@ function isAttached({ parents }: RouteState): boolean {
   return parents.some(({ attachments }) => attachments.length > 0);
 }
 
-function patternsOf({ rule }: RuleState): readonly string[] {
-  return rule.matches.flatMap((match) =>
+const patternsOf = memoised(({ rule }: RuleState): readonly string[] =>
+  rule.matches.flatMap((match) =>
     conditionsOf(match).flatMap(({ kind, value }) => (kind === "RegularExpression" ? [value] : [])),
-  );
-}
+  ),
+);
 
 function conditionsOf({ path, headers, query }: Match) {
   return [path, ...headers, ...query];

@@ -12,6 +12,7 @@ import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import { objectName } from "../api/schema.ts";
 import { gatewayOwnership } from "./gateway-classes.ts";
 import { allowsSet } from "./listener-sets.ts";
+import { memoised } from "./memoised.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { indexByName } from "./object-names.ts";
 import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
@@ -22,15 +23,24 @@ export function permittedReferents(references: readonly Reference[], isPermitted
   return references.flatMap(({ from, to }) => (isPermitted(from, to) ? [to] : []));
 }
 
-/** Every backend that a route names, those of mirrors included. */
-export function referencesOfRoute({ kind, metadata, spec }: HttpRoute): readonly Reference[] {
+/**
+ * Every backend that a route names, those of mirrors included, each once. Routes are asked about once for each of their
+ * Gateways.
+ */
+export const referencesOfRoute = memoised(({ kind, metadata, spec }: HttpRoute): readonly Reference[] => {
   const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  return spec.rules.flatMap(({ backendRefs, filters }): readonly Reference[] => {
+  const distinct = new Map<string, Reference>();
+  for (const { backendRefs, filters } of spec.rules) {
     const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
     const mirrors = all.flatMap((filter) => (filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : []));
-    return [...backendRefs, ...mirrors].map((ref) => reference(from, ref));
-  });
-}
+    for (const each of [...backendRefs, ...mirrors]) {
+      const found = reference(from, each);
+      const { group, kind: of, namespace, name } = found.to;
+      distinct.set(`${group} ${of} ${namespace}/${name}`, found);
+    }
+  }
+  return [...distinct.values()];
+});
 
 /** The rate limit service that a policy names. */
 export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): readonly Reference[] {

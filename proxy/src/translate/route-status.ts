@@ -15,10 +15,11 @@ export function routeStatuses(states: readonly RouteState[]): RouteStatus[] {
 }
 
 function parentStatuses(state: RouteState): RouteStatus["parents"] {
+  const resolved = resolvedCondition(state);
   return state.parents.map((parent) => ({
     parentRef: parent.parentRef,
     controllerName,
-    conditions: routeConditions(state, parent),
+    conditions: routeConditions(state, parent, resolved),
   }));
 }
 
@@ -28,19 +29,24 @@ function acceptanceFindings(state: RouteState, parent: ParentState): readonly Fi
   return state.isServed ? [] : state.rules.flatMap(({ invalid }) => invalid);
 }
 
-function routeConditions(state: RouteState, parent: ParentState): readonly RouteCondition[] {
+/** The same for all parents: a route has up to 256 references. */
+function resolvedCondition({ route, rules }: RouteState): RouteCondition {
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return conditionFrom(
+    resolved,
+    rules.flatMap(({ unresolved }) => unresolved),
+    route.metadata.generation,
+  );
+}
+
+function routeConditions(state: RouteState, parent: ParentState, resolved: RouteCondition): readonly RouteCondition[] {
   const { generation } = state.route.metadata;
   const findings = acceptanceFindings(state, parent);
   const unserved = state.rules.flatMap((rule) => rule.unserved);
   const message = joinMessages([...servingMessage(parent), ...unserved]);
-  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   const conditions: RouteCondition[] = [
     conditionFrom({ type: "Accepted", reason: "Accepted", message }, findings, generation),
-    conditionFrom(
-      resolved,
-      state.rules.flatMap(({ unresolved }) => unresolved),
-      generation,
-    ),
+    resolved,
   ];
   const invalidRules = state.rules.flatMap(({ invalid }, index) => (invalid.length === 0 ? [] : [{ invalid, index }]));
   if (findings.length === 0 && invalidRules.length > 0) {

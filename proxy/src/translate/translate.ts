@@ -46,6 +46,8 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
 }
 
 export interface TranslateOptions {
+  /** Leaves binds, backends and problems empty, for who serves nothing. Default: false. */
+  readonly onlyStatuses?: boolean;
   /** Default: Closed. */
   readonly refusedPolicies?: RefusedPolicies;
   /** Replicas of the proxy, this one included; they share the limits that say so. Default 1. */
@@ -79,11 +81,12 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
   const users = gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
   const backends = resources.Backend.map(backendJudge(resources));
   const attached = routesByListener(routes);
+  const isServing = options.onlyStatuses !== true;
   const gatewayStates = [...gateways.ours.values()];
 
   return {
-    binds: buildBinds(gatewayStates, attached, limits),
-    backends: collectBackends(gateways.ours, routes, policies),
+    binds: isServing ? buildBinds(gatewayStates, attached, limits) : [],
+    backends: isServing ? collectBackends(gateways.ours, routes, policies) : {},
     statuses: {
       gatewayClasses: gatewayClassStatuses(resources.GatewayClass, environment),
       gateways: gatewayStates.map((state) => gatewayStatus(state, attached)),
@@ -95,16 +98,18 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
       proxyPolicies: policies.map(policyStatus).sort(byName),
       backends: backends.map(backendStatus).sort(byName),
     },
-    problems: [
-      ...classProblems(resources, environment),
-      ...gateways.problems,
-      ...gatewayStates.flatMap(gatewayProblems),
-      ...judged.problems,
-      ...routeProblems(routes),
-      ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
-      ...policies.flatMap(policyProblems),
-      ...backends.flatMap(backendProblems),
-    ],
+    problems: isServing
+      ? [
+          ...classProblems(resources, environment),
+          ...gateways.problems,
+          ...gatewayStates.flatMap(gatewayProblems),
+          ...judged.problems,
+          ...routeProblems(routes),
+          ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
+          ...policies.flatMap(policyProblems),
+          ...backends.flatMap(backendProblems),
+        ]
+      : [],
     credentials: credentials.sound,
   };
 }
