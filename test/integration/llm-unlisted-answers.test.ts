@@ -7,6 +7,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
+import { zstdFrame } from "../support/zstd-frame.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 
 const tokenLimit = 1_000_000;
@@ -133,6 +134,8 @@ describe("what is estimated, with the input", () => {
     ["plain text that begins like an event", 100 + 50, { type: "text/plain", body: `d${"y".repeat(199)}` }],
     ["gzip", 100 + 52, { encoding: "gzip", body: gzipSync(JSON.stringify({ whatever: [words] })) }],
     ["zstd", 100 + 52, { encoding: "zstd", body: zstdCompressSync(JSON.stringify({ whatever: [words] })) }],
+    ["zstd with a window of 8 MiB", 100 + 52, { encoding: "zstd", body: zstdFrame(23, `{"whatever":["${words}"]}`) }],
+    ["zstd with a window of 128 MiB", 100 + 57, { encoding: "zstd", body: zstdFrame(27, `{"whatever":["${words}"]}`) }],
     ["a coding of nobody", 100 + 50, { encoding: "x", body: words }],
     ["two codings", 100 + 50, { encoding: "gzip, gzip", body: words }],
     ["a coding that it does not have", 100 + 50, { encoding: "gzip", body: words }],

@@ -3,6 +3,9 @@
  *
  * The decoder runs beside the stream and never holds it back, so it may fall behind; the bytes that wait for it are
  * bounded, and what it decodes is not kept. A body that breaks off is decoded as far as it goes.
+ *
+ * A few kilobytes can make a decoder fill a window of many megabytes, so windows are bounded, and so is the memory of all
+ * decoders of a worker. A body beyond these bounds fails, as one does that is not of its coding.
  */
 import {
   type BrotliDecompress,
@@ -25,15 +28,88 @@ type Decoder = Gunzip | Inflate | InflateRaw | BrotliDecompress | ZstdDecompress
 
 const zlibFlush = { finishFlush: constants.Z_SYNC_FLUSH };
 
-/** By `content-encoding` (RFC 9110 §8.4.1, RFC 8878). Each sees the first chunk before it is made. */
-const decoders = new Map<string, (firstChunk: Buffer) => Decoder>([
-  ["gzip", () => createGunzip(zlibFlush)],
-  ["x-gzip", () => createGunzip(zlibFlush)],
-  // Some servers send the bare stream where the RFC wants it in a zlib wrapper, whose first byte ends in 8.
-  ["deflate", (first) => ((first[0] ?? 0) % 16 === 8 ? createInflate(zlibFlush) : createInflateRaw(zlibFlush))],
-  ["br", () => createBrotliDecompress({ finishFlush: constants.BROTLI_OPERATION_FLUSH })],
-  ["zstd", () => createZstdDecompress({ finishFlush: constants.ZSTD_e_flush })],
+/** The most that the decoders of a worker may hold together. */
+const maxDecoderBytes = 256 * 1024 * 1024;
+
+/** RFC 9659 §3: 8 MiB, which every decoder of the content coding accepts. */
+const zstdWindowLog = 23;
+
+/** A content coding. */
+interface Coding {
+  /** Gets the first chunk, which it does not consume. */
+  readonly open: (firstChunk: Buffer) => Decoder;
+  /** The most bytes of output that a decoder looks back at, and keeps. */
+  readonly windowBytes: number;
+  /** What a decoder holds beside the window: its tables, a block, and a chunk of output. */
+  readonly fixedBytes: number;
+}
+
+const kib = 1024;
+const inflating = { windowBytes: 32 * kib, fixedBytes: 32 * kib };
+
+/** By `content-encoding` (RFC 9110 §8.4.1, RFC 8878). */
+const codings = new Map<string, Coding>([
+  ["gzip", { ...inflating, open: () => createGunzip(zlibFlush) }],
+  ["x-gzip", { ...inflating, open: () => createGunzip(zlibFlush) }],
+  [
+    "deflate",
+    {
+      ...inflating,
+      // Some servers send the bare stream where the RFC wants it in a zlib wrapper, whose first byte ends in 8.
+      open: (first) => ((first[0] ?? 0) % 16 === 8 ? createInflate(zlibFlush) : createInflateRaw(zlibFlush)),
+    },
+  ],
+  [
+    "br",
+    {
+      // RFC 7932 §9.1; the tables of its prefix codes can take more than the window of a short body.
+      windowBytes: 16 * kib * kib,
+      fixedBytes: kib * kib,
+      open: () =>
+        createBrotliDecompress({
+          finishFlush: constants.BROTLI_OPERATION_FLUSH,
+          params: { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 0 },
+        }),
+    },
+  ],
+  [
+    "zstd",
+    {
+      windowBytes: 2 ** zstdWindowLog,
+      fixedBytes: 256 * kib,
+      open: () =>
+        createZstdDecompress({
+          finishFlush: constants.ZSTD_e_flush,
+          params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLog },
+        }),
+    },
+  ],
 ]);
+
+/** The memory of several decoders, in bytes. */
+export class DecoderMemory {
+  readonly #max: number;
+  #held = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Exchanges what one decoder holds for what it needs. @returns false, and changes nothing, where that is too much. */
+  exchange(held: number, needed: number): boolean {
+    const sum = this.#held - held + needed;
+    if (sum > this.#max && needed > held) return false;
+    this.#held = sum;
+    return true;
+  }
+}
+
+/** Of this worker. */
+const workerMemory = new DecoderMemory(maxDecoderBytes);
 
 /** Whether a `content-encoding` leaves the bytes as they are. */
 export function isIdentity(encoding: string): boolean {
@@ -41,27 +117,36 @@ export function isIdentity(encoding: string): boolean {
 }
 
 export class ContentDecoder {
-  readonly #create: ((firstChunk: Buffer) => Decoder) | undefined;
+  readonly #coding: Coding | undefined;
   readonly #onBytes: (bytes: Buffer) => void;
+  readonly #memory: DecoderMemory;
   #stream: Decoder | undefined;
   #failed: boolean;
+  #decodedBytes = 0;
+  /** As known to `#memory`. */
+  #heldBytes = 0;
 
   /**
    * @param encoding the value of `content-encoding`: `gzip`, `x-gzip`, `deflate` (wrapped or bare), `br` or `zstd`; any
    *   other, and a list of several, fails
    * @param onBytes gets the decoded bytes in order, between a push and the end
+   * @param memory that is shared with other decoders; where it is full, the decoding fails
    */
-  constructor(encoding: string, onBytes: (bytes: Buffer) => void) {
-    this.#create = decoders.get(encoding.trim().toLowerCase());
-    this.#failed = this.#create === undefined;
+  constructor(encoding: string, onBytes: (bytes: Buffer) => void, memory: DecoderMemory = workerMemory) {
+    this.#coding = codings.get(encoding.trim().toLowerCase());
+    this.#failed = this.#coding === undefined;
     this.#onBytes = onBytes;
+    this.#memory = memory;
   }
 
   /** Reads on. Refers to `chunk` until it is decoded, so its bytes must not change. */
   push(chunk: Buffer): void {
-    if (this.#failed || chunk.length === 0) return;
-    this.#stream ??= this.#open(chunk);
-    if (this.#stream === undefined) return;
+    if (this.#failed || chunk.length === 0 || this.#coding === undefined) return;
+    if (!this.#mayHold(this.#coding, chunk.length)) {
+      this.#fail();
+      return;
+    }
+    this.#stream ??= this.#open(this.#coding, chunk);
     this.#stream.write(chunk);
     if (this.#stream.writableLength > maxWaitingBytes) this.#fail();
   }
@@ -76,11 +161,29 @@ export class ContentDecoder {
     this.#stream.end();
   }
 
-  #open(firstChunk: Buffer): Decoder | undefined {
-    const stream = this.#create?.(firstChunk);
-    stream?.on("data", this.#onBytes);
-    stream?.on("error", () => this.#fail());
+  #open(coding: Coding, firstChunk: Buffer): Decoder {
+    const stream = coding.open(firstChunk);
+    stream.on("data", (bytes: Buffer) => {
+      this.#decodedBytes += bytes.length;
+      if (!this.#failed && this.#mayHold(coding, 0)) this.#onBytes(bytes);
+      else this.#fail();
+    });
+    stream.on("error", () => this.#fail());
+    // Not before: a decoder that is destroyed at work is freed afterwards.
+    stream.once("close", () => this.#hold(0));
     return stream;
+  }
+
+  /** @param nextBytes that are about to wait. */
+  #mayHold({ windowBytes, fixedBytes }: Coding, nextBytes: number): boolean {
+    const waiting = (this.#stream?.writableLength ?? 0) + nextBytes;
+    return this.#hold(fixedBytes + Math.min(windowBytes, this.#decodedBytes) + waiting);
+  }
+
+  #hold(bytes: number): boolean {
+    if (!this.#memory.exchange(this.#heldBytes, bytes)) return false;
+    this.#heldBytes = bytes;
+    return true;
   }
 
   #fail(): void {
