@@ -37,6 +37,31 @@ test("a key that costs too much for a request has no value there, and the limit 
   expect(statuses).toEqual([200, 200, 429, 429]);
 });
 
+test("keys that cost too much together have no value beyond what a request may cost, and their limits hold", async () => {
+  const backend = await startBackend(answering(200, "here"));
+  const entry = (at: number) =>
+    `{ requests: 2, unit: Hours, key: 'request.headers["x"].split("").map(x, x + "${at}").join(",")' }`;
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", backend.port),
+      routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+      ...[0, 16, 32].map((first) =>
+        policyManifest(
+          `p${first}`,
+          "kind: HTTPRoute, name: r",
+          Array.from({ length: 16 }, (_, at) => entry(first + at)),
+        ),
+      ),
+    ),
+  );
+  const statusOf = async (x: string) => (await fetch(gateway.url(), { headers: { x } })).status;
+  // Each of these keys has a value while a request has few characters, and clients have a budget each.
+  expect([await statusOf("a"), await statusOf("b"), await statusOf("c")]).toEqual([200, 200, 200]);
+  const long = (letter: string) => statusOf(letter.repeat(200));
+  expect([await long("d"), await long("e"), await long("f")]).toEqual([200, 200, 429]);
+});
+
 test.each([
   ["Requests", 'size(request.path.replace("", request.path).replace("", request.path)) > 9 ? 10 : 5'],
   ["Tokens", 'llm.totalTokens + size(request.query["x"].split("").map(c, c + "x").map(c, c + "y").map(c, c + "z"))'],

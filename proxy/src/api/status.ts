@@ -105,7 +105,7 @@ export type BackendTlsCondition = ConditionsOf<{
 
 export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
-  Attached: "Attached" | "TargetNotFound" | "Pending";
+  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits";
 }>;
 
 export type BackendCondition = ConditionsOf<{

@@ -12,6 +12,7 @@ import { costOfReading, evaluationBudget, maxEvaluationUnits, unitsPerNode } fro
 import { environment } from "./environment.ts";
 import { callsAny, countNodes, instrument } from "./instrument.ts";
 import type { RequestView } from "./request-view.ts";
+import type { Allowance } from "./request-work.ts";
 import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 
 /** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */
@@ -35,6 +36,12 @@ const asKey: Use = { phase: "head", gives: "text" };
 /** In place of a value: the expression went wrong for this request. */
 export const failed = Symbol("the expression failed");
 
+/** In place of a value: the evaluation takes more work than it may. */
+const tooCostly = Symbol("the expression costs too much");
+
+type Evaluate<Value> = (view: RequestView, allowance?: Allowance) => Value;
+type Outcome = string | undefined | typeof failed | typeof tooCostly;
+
 export interface Expression {
   /** As it was written. */
   readonly source: string;
@@ -44,15 +51,17 @@ export interface Expression {
   /**
    * The expression's value for one request as text; numbers and booleans as CEL's `string()` writes them. Undefined
    * when it has none: a header that is absent, or any other error. Never throws.
+   *
+   * All three take their work from the allowance, too, where one is given.
    */
-  readonly evaluate: (view: RequestView) => string | undefined;
+  readonly evaluate: Evaluate<string | undefined>;
   /**
    * The same, with the two reasons for having no value apart: undefined when the request lacks a header, a parameter or a
    * claim that it reads, `failed` when anything else went wrong. Never throws.
    */
-  readonly tryEvaluate: (view: RequestView) => string | undefined | typeof failed;
+  readonly tryEvaluate: Evaluate<string | undefined | typeof failed>;
   /** Whether an evaluation for the request would take more work than it may, which is for a client to choose. */
-  readonly exceedsBudget: (view: RequestView) => boolean;
+  readonly exceedsBudget: Evaluate<boolean>;
 }
 
 /**
@@ -104,19 +113,23 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
   if (checked.type !== undefined && !typesOf[gives].includes(checked.type.name)) {
     return refuse(`expression gives a ${checked.type.name}, accepted ${acceptedTypes(typesOf[gives])}`);
   }
-  const direct = directRead(expr, checked);
-  const tryEvaluate = direct ?? evaluation(expr, checked.variables);
-  const exceedsBudget = (view: RequestView): boolean => {
-    return direct === undefined && tryEvaluate(view) === failed && evaluationBudget.isExceeded;
+  const latestPhase = latestOf(checked.variables);
+  const outcomeOf =
+    directRead(expr, checked) ??
+    remembering({ source, readsLlm: latestPhase !== "head" }, evaluation(expr, checked.variables));
+  const tryEvaluate: Expression["tryEvaluate"] = (view, allowance) => {
+    const outcome = outcomeOf(view, allowance);
+    return outcome === tooCostly ? failed : outcome;
   };
-  const evaluate = (view: RequestView): string | undefined => {
-    const value = tryEvaluate(view);
+  const exceedsBudget: Expression["exceedsBudget"] = (view, allowance) => outcomeOf(view, allowance) === tooCostly;
+  const evaluate: Expression["evaluate"] = (view, allowance) => {
+    const value = tryEvaluate(view, allowance);
     return value === failed ? undefined : value;
   };
   const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
   return {
     ok: true,
-    value: { source, phase: latestOf(checked.variables), target, evaluate, tryEvaluate, exceedsBudget },
+    value: { source, phase: latestPhase, target, evaluate, tryEvaluate, exceedsBudget },
   };
 }
 
@@ -177,7 +190,7 @@ const typesOf: Readonly<Record<Use["gives"], readonly string[]>> = {
  * The commonest expressions are a lookup and need no evaluator, which would copy all headers into a map first: a
  * constant, a plain variable, one header. Undefined for all others.
  */
-function directRead(expr: Expr, checked: Checked): Expression["tryEvaluate"] | undefined {
+function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined {
   const constant = textConstant(expr);
   if (constant !== undefined) return () => constant;
   const [variable] = checked.variables;
@@ -201,12 +214,27 @@ function headerName(expr: Expr): string | undefined {
   return map?.exprKind.case === "selectExpr" && key !== undefined ? textConstant(key) : undefined;
 }
 
+/** Evaluates once per allowance; an expression that reads the LLM request, once for each state of what is known of it. */
+function remembering(
+  { source, readsLlm }: { readonly source: string; readonly readsLlm: boolean },
+  evaluate: Evaluate<Outcome>,
+): Evaluate<Outcome> {
+  return (view, allowance) => {
+    const known = allowance?.recall(source);
+    // What is remembered for a source comes from here.
+    if (known !== undefined && (!readsLlm || known.llm === view.llm)) return known.value as Outcome;
+    const value = evaluate(view, allowance);
+    allowance?.remember(source, { llm: view.llm, value });
+    return value;
+  };
+}
+
 /** Runs the planned expression over the variables that it reads, within the budget of one evaluation. */
-function evaluation(expr: Expr, used: readonly Variable[]): Expression["tryEvaluate"] {
+function evaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outcome> {
   const run = plan(environment, instrument(expr));
   loadLocales(expr);
   const ownUnits = unitsPerNode * countNodes(expr);
-  const evaluate = (view: RequestView): string | undefined | typeof failed => {
+  const evaluate = (view: RequestView): Outcome => {
     const bindings: Record<string, CelInput> = {};
     for (const variable of used) {
       evaluationBudget.spend(costOfReading(variable, view));
@@ -214,22 +242,26 @@ function evaluation(expr: Expr, used: readonly Variable[]): Expression["tryEvalu
       if (value !== undefined) bindings[variable.name] = value;
     }
     const value = run(bindings);
-    if (evaluationBudget.isExceeded) return failed;
+    if (evaluationBudget.isExceeded) return tooCostly;
     if (isCelError(value)) return isAbsence(value.message) ? undefined : failed;
     return asText(value) ?? failed;
   };
-  return (view) => {
-    evaluationBudget.left = maxEvaluationUnits - ownUnits;
+  return (view, allowance) => {
+    const units = Math.min(maxEvaluationUnits, allowance?.left ?? maxEvaluationUnits);
+    evaluationBudget.left = units - ownUnits;
+    if (evaluationBudget.isExceeded) return tooCostly;
     // An expression may come upon an error in each round of a macro, and nobody reads where.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     try {
       return evaluate(view);
     } catch (error) {
-      if (error instanceof BudgetExceeded) return failed;
+      if (error instanceof BudgetExceeded) return tooCostly;
       throw error;
     } finally {
       Error.stackTraceLimit = stackTraceLimit;
+      // What would have gone beyond was not begun.
+      if (allowance !== undefined) allowance.left -= units - Math.max(0, evaluationBudget.left);
     }
   };
 }

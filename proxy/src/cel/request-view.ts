@@ -3,6 +3,8 @@
  * request under no expression pays nothing for it.
  */
 
+import type { RequestWork } from "./request-work.ts";
+
 export interface RequestView {
   readonly method: string;
   /** As received: path and query. */
@@ -23,6 +25,8 @@ export interface RequestView {
   readonly gateway: string;
   /** What is known of an LLM request by now; absent until its body has been read. */
   readonly llm?: LlmView;
+  /** What the expressions of the request's limits have cost by now; absent where only single evaluations are bounded. */
+  readonly work?: RequestWork;
 }
 
 /** Each field is undefined until it is known, and where the request or its response does not say. */

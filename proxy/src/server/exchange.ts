@@ -8,6 +8,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import { shownText } from "@gatewayproxy/runtime/redaction";
 import type { RequestView } from "../cel/request-view.ts";
+import { RequestWork } from "../cel/request-work.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
 import { forwardRequestHeaders } from "../filters/forwarded.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
@@ -339,6 +340,7 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
       ipv6PrefixLength: this.#services.ipv6PrefixLength,
       route: rule?.route ?? "",
       gateway: rule?.gateway ?? "",
+      work: new RequestWork(),
     };
   }
 

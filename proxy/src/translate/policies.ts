@@ -17,6 +17,12 @@ import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
  */
 export type RefusedPolicies = "Closed" | "Open";
 
+/**
+ * Local entries, and global descriptors, of all policies on one target. Each costs every request there a counter or a part
+ * of a call. The policies that go beyond it, youngest first, are refused there.
+ */
+export const maxLimitsPerTarget = 64;
+
 /** A policy at one of its targets. */
 export interface TargetState {
   readonly targetRef: PolicyTargetRef;
@@ -25,7 +31,7 @@ export interface TargetState {
 }
 
 export interface Unattached {
-  readonly reason: "TargetNotFound" | "Pending";
+  readonly reason: "TargetNotFound" | "Pending" | "TooManyLimits";
   readonly message: string;
 }
 
@@ -81,11 +87,18 @@ export function attachPolicies(
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const { local, global: globals, refused: others } = limits.get(target) ?? noLimits;
       const own = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
-      limits.set(target, {
+      const together: Limits = {
         local: [...local, ...localLimits(policy, target)],
         global: own === undefined ? globals : [...globals, own],
         refused: [...others, ...refused],
-      });
+      };
+      const excess = excessOf(together);
+      if (excess !== undefined) {
+        const closes = refusedPolicies === "Closed" && isEnforced(policy);
+        limits.set(target, { local, global: globals, refused: closes ? [...others, nameKey(policy)] : others });
+        return { targetRef, unattached: tooMany(target, excess, closes) };
+      }
+      limits.set(target, together);
       const unattached =
         targetRef.kind === "Gateway"
           ? judgeGatewayTarget(name, targetRef, gateways)
@@ -95,6 +108,28 @@ export function attachPolicies(
     return { policy, targets, global, refusedPolicies };
   });
   return { policies: states, limits };
+}
+
+/** What there is too much of on one target, in words. */
+function excessOf({ local, global }: Limits): string | undefined {
+  const descriptors = global.reduce((sum, limit) => sum + limit.descriptors.length, 0);
+  const fallbacks = global.reduce((sum, limit) => sum + limit.fallback.length, 0);
+  if (local.length > maxLimitsPerTarget) return `${local.length} local entries`;
+  if (descriptors > maxLimitsPerTarget) return `${descriptors} global descriptors`;
+  return fallbacks > maxLimitsPerTarget ? `${fallbacks} fallback entries` : undefined;
+}
+
+/** Whether anything of a policy refuses requests; in mode Shadow it only watches. */
+function isEnforced({ spec }: ProxyPolicy): boolean {
+  const { local, global } = spec.traffic.rateLimit;
+  return global?.mode === "Enforce" || local.some(({ mode }) => mode === "Enforce");
+}
+
+function tooMany(target: string, excess: string, closes: boolean): Unattached {
+  const message =
+    `with this policy ${target} has ${excess}, accepted are at most ${maxLimitsPerTarget} of all policies together; ` +
+    (closes ? "it answers 503 (--refused-policies)" : "it is served without this policy");
+  return { reason: "TooManyLimits", message };
 }
 
 /** Of a place that no policy names. */

@@ -66,7 +66,9 @@ function compile({ binds }: Pick<ReturnType<typeof translate>, "binds">): void {
     const index = compileRoutes(bind, (_listener, _route, rule) => {
       compileFilters(rule.filters);
       compileLimits(rule.limits, counters);
-      for (const { descriptors } of rule.globalLimits ?? []) descriptors.map(compileDescriptor);
+      for (const { descriptors, target } of rule.globalLimits ?? []) {
+        for (const descriptor of descriptors) compileDescriptor(descriptor, target);
+      }
     });
     index.find({ method: "GET", path: "/a?b=c", authority: "a.example", rawHeaders: ["a", "b"] });
   }

@@ -170,7 +170,7 @@ export class LimitSet {
   /** What each entry's counter stood at in the decision just made about `view`; to be asked before the next one. */
   figures(view: RequestView): readonly EntryFigures[] {
     return this.#entries.map(({ limit, key, budget: { capacity }, used, admits }) => {
-      return { limit, key: key?.evaluate(view), capacity, used, admits };
+      return { limit, key: key?.evaluate(view, view.work?.allowanceOf(limit.target)), capacity, used, admits };
     });
   }
 
@@ -192,7 +192,7 @@ export class LimitSet {
   #locate(view: RequestView): Counters {
     const ids: CounterId[] = [];
     for (const entry of this.#entries) {
-      const key = entry.key?.evaluate(view);
+      const key = entry.key?.evaluate(view, view.work?.allowanceOf(entry.limit.target));
       ids.push(key === undefined ? entry.shared : this.#table.counterId(entry.id, key));
     }
     return countersOf(ids);

@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { compileDescriptor, keyOf, type RequestDescriptor } from "./descriptors.ts";
 
-const compiled = compileDescriptor({ index: 0, counts: "requests", entries: [{ key: "a", expression: '"x"' }] });
+const compiled = compileDescriptor(
+  { index: 0, counts: "requests", entries: [{ key: "a", expression: '"x"' }] },
+  "HTTPRoute/n/r",
+);
 
 function of(...entries: readonly (readonly [string, string])[]): RequestDescriptor {
   return { compiled, entries: entries.map(([key, value]) => ({ key, value })), hits: 1 };

@@ -15,6 +15,8 @@ import type { DescriptorEntry } from "./messages.ts";
 
 export interface CompiledDescriptor {
   readonly descriptor: GlobalDescriptor;
+  /** Of its policy. */
+  readonly target: string;
   readonly entries: readonly {
     readonly key: string;
     readonly expression: Expression;
@@ -34,7 +36,7 @@ export interface RequestDescriptor {
 }
 
 /** Throws when an expression does not parse, which the configuration's own check has ruled out. */
-export function compileDescriptor(descriptor: GlobalDescriptor): CompiledDescriptor {
+export function compileDescriptor(descriptor: GlobalDescriptor, target: string): CompiledDescriptor {
   const entries = descriptor.entries.map(({ key, expression, skipsAbsent = false }) => {
     return { key, expression: compile(expression, { phase: "body", gives: "text" }), skipsAbsent };
   });
@@ -44,7 +46,7 @@ export function compileDescriptor(descriptor: GlobalDescriptor): CompiledDescrip
   const needsBody = [...entries.map(({ expression }) => expression), cost].some(
     (expression) => expression !== undefined && expression.phase !== "head",
   );
-  return { descriptor, entries, cost, needsBody };
+  return { descriptor, target, entries, cost, needsBody };
 }
 
 function compile(source: string, use: Use): Expression {
@@ -58,20 +60,22 @@ export const noValue = "-";
 
 /** The descriptor of a request; undefined where it is not for requests without what it reads. */
 export function describeRequest(compiled: CompiledDescriptor, view: RequestView): RequestDescriptor | undefined {
+  const allowance = view.work?.allowanceOf(compiled.target);
   const entries: DescriptorEntry[] = [];
   for (const { key, expression, skipsAbsent } of compiled.entries) {
-    const value = expression.tryEvaluate(view);
+    const value = expression.tryEvaluate(view, allowance);
     if (value === undefined && skipsAbsent) return undefined;
     entries.push({ key, value: value === undefined || value === failed || value === "" ? noValue : value });
   }
-  const hits = compiled.descriptor.counts === "tokens" ? 0 : (costOf(compiled.cost, view) ?? 1);
+  const hits = compiled.descriptor.counts === "tokens" ? 0 : (costOf(compiled, view) ?? 1);
   return { compiled, entries, hits };
 }
 
 /** Whether the cost of a request, or of its response as far as the request decides it, takes too much work to compute. */
-export function costsTooMuch({ cost, descriptor }: CompiledDescriptor, view: RequestView): boolean {
+export function costsTooMuch({ cost, descriptor, target }: CompiledDescriptor, view: RequestView): boolean {
   if (cost === undefined) return false;
-  return cost.exceedsBudget(descriptor.counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view);
+  const asked = descriptor.counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view;
+  return cost.exceedsBudget(asked, view.work?.allowanceOf(target));
 }
 
 /** In the place of what a response will tell. */
@@ -83,13 +87,13 @@ const anyUsage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, responseMode
  * @param view with what the response told.
  * @param totalTokens of the response.
  */
-export function chargeOf({ cost }: CompiledDescriptor, view: RequestView, totalTokens: number): number {
-  return costOf(cost, view) ?? totalTokens;
+export function chargeOf(compiled: CompiledDescriptor, view: RequestView, totalTokens: number): number {
+  return costOf(compiled, view) ?? totalTokens;
 }
 
 /** A whole number from 0 on, a fraction rounded up; undefined for anything else, so that no expression can corrupt a budget. */
-function costOf(cost: Expression | undefined, view: RequestView): number | undefined {
-  const value = cost?.tryEvaluate(view);
+function costOf({ cost, target }: CompiledDescriptor, view: RequestView): number | undefined {
+  const value = cost?.tryEvaluate(view, view.work?.allowanceOf(target));
   const units = typeof value === "string" ? Math.ceil(Number(value)) : Number.NaN;
   return Number.isSafeInteger(units) && units >= 0 ? units : undefined;
 }

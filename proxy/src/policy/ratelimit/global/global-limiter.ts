@@ -4,6 +4,7 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../../cel/request-view.ts";
+import { RequestWork } from "../../../cel/request-work.ts";
 import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { RefundCause } from "../../../ir/limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
@@ -285,7 +286,8 @@ export class GlobalPass {
     if (this.#passes.length === 0) return;
     const { input: inputTokens, output: outputTokens, total: totalTokens, model: responseModel } = usage;
     const llm = { ...this.#view.llm, inputTokens, outputTokens, totalTokens, responseModel };
-    const view = { ...this.#view, llm };
+    // What the costs may take was checked before the request was sent; its other expressions take nothing now.
+    const view = { ...this.#view, llm, work: new RequestWork() };
     for (const { gate, verdict } of this.#passes) gate.charge(verdict, view, usage);
   }
 

@@ -95,7 +95,7 @@ export class LimitGate {
     this.limit = limit;
     this.#client = client;
     this.#services = services;
-    this.#descriptors = limit.descriptors.map(compileDescriptor);
+    this.#descriptors = limit.descriptors.map((descriptor) => compileDescriptor(descriptor, limit.target));
     this.#fallback = compileLimits(limit.fallback, services.counters);
     this.needsBody = this.#descriptors.some(({ needsBody }) => needsBody);
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
