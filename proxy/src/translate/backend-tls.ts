@@ -7,6 +7,7 @@ import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from
 import type { Service } from "../api/service.ts";
 import type { BackendTlsRefusal, BackendTlsUnresolved } from "../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../ir/snapshot.ts";
+import { AuthorityBudget } from "./certificates.ts";
 import { noValidAuthority } from "./credentials.ts";
 import type { Finding } from "./finding.ts";
 import { namedConfigMaps, type ReadableResources } from "./named-objects.ts";
@@ -141,7 +142,14 @@ function authoritiesOf(
     const path = [...validationPath, "wellKnownCACertificates"];
     return { refusals: [{ reason: "Invalid", message, path }], unresolved: [] };
   }
-  const read = caCertificateRefs.map((ref) => readReference(ref, namespace));
+  const budget = new AuthorityBudget();
+  const read = caCertificateRefs.map((ref): ReferredAuthorities => {
+    const referred = readReference(ref, namespace);
+    const refusal = referred.pem === undefined ? undefined : budget.refusal(referred.pem);
+    if (refusal === undefined) return referred;
+    const message = `ConfigMap ${namespace}/${ref.name} ${refusal}`;
+    return { fault: { reason: "InvalidCACertificateRef", message } };
+  });
   const pems = read.flatMap(({ pem }) => pem ?? []);
   const unresolved = read.flatMap(({ fault }, index) =>
     fault === undefined ? [] : [{ ...fault, path: [...validationPath, "caCertificateRefs", index] }],

@@ -5,7 +5,8 @@ import { expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import { parseResource } from "../api/parse-resource.ts";
 import { secretValue } from "../api/secret.ts";
-import { readAuthorities, readKeyPair } from "./certificates.ts";
+import { AuthorityBudget, readAuthorities, readKeyPair } from "./certificates.ts";
+import { nameConstraintsIn } from "./name-constraints.ts";
 
 const path = join(import.meta.dirname, "testdata", "listener-tls.in.yaml");
 const { resources } = parseManifests([{ path, text: readFileSync(path, "utf8") }]);
@@ -51,9 +52,44 @@ test.each([
 
 test("more than 300 certificates are refused", () => {
   expect(readAuthorities(configMap(cert.repeat(300)))).toMatchObject({ kind: "read" });
-  const fault = "of 301 certificates, accepted are at most 300";
-  expect(readAuthorities(configMap(cert.repeat(301)))).toEqual({ kind: "malformed", fault: `has a ca.crt ${fault}` });
-  expect(readKeyPair(secret(cert.repeat(301)))).toEqual({ kind: "malformed", fault: `has a tls.crt ${fault}` });
+  const fault = "has a ca.crt of 301 certificates, accepted are at most 300";
+  expect(readAuthorities(configMap(cert.repeat(301)))).toEqual({ kind: "malformed", fault });
+});
+
+test("a chain of more than 10 certificates is refused", () => {
+  expect(readKeyPair(secret(cert.repeat(10)))).toMatchObject({ kind: "read" });
+  const fault = "has a tls.crt of 11 certificates, accepted are at most 10";
+  expect(readKeyPair(secret(cert.repeat(11)))).toEqual({ kind: "malformed", fault });
+});
+
+test("the authorities of several objects are bounded together", () => {
+  const budget = new AuthorityBudget();
+  expect([150, 150, 1].map((count) => budget.refusal(cert.repeat(count)) === undefined)).toEqual([true, true, false]);
+  const byLength = new AuthorityBudget();
+  const half = cert + "\n".repeat(300 * 1024);
+  expect([half, half].map((text) => byLength.refusal(text) === undefined)).toEqual([true, false]);
+});
+
+/** A DER element; contents of up to 65,535 bytes. */
+function der(tag: number, ...contents: readonly Uint8Array[]): Buffer {
+  const content = Buffer.concat(contents);
+  return Buffer.concat([Buffer.from([tag, 0x82, content.length >> 8, content.length & 255]), content]);
+}
+
+function constraints(permitted: number, excluded: number): Buffer {
+  const subtrees = (count: number) => Array.from({ length: count }, () => der(0x30, der(0x82, Buffer.from("a.test"))));
+  const value = der(0x30, der(0xa0, ...subtrees(permitted)), der(0xa1, ...subtrees(excluded)));
+  const extension = Buffer.concat([Buffer.from("0603551d1e0101ff", "hex"), der(0x04, value)]);
+  return der(0x30, Buffer.from("before"), extension, Buffer.from("behind"));
+}
+
+test("name constraints are counted, and those that are not DER are too many", () => {
+  expect(nameConstraintsIn(constraints(3, 4))).toBe(7);
+  expect(nameConstraintsIn(constraints(0, 0))).toBe(0);
+  expect(nameConstraintsIn(Buffer.from("nothing"))).toBe(0);
+  expect(nameConstraintsIn(Buffer.concat([constraints(60, 0), constraints(0, 60)]))).toBe(120);
+  const indefinite = Buffer.from("0603551d1e04083080a00030000000", "hex");
+  expect(nameConstraintsIn(indefinite)).toBe(Infinity);
 });
 
 test("an RSA key of more than 4,096 bits is refused, since each handshake would take long", () => {

@@ -3,11 +3,12 @@
  * providers. What is taken here is what OpenSSL takes when it is served, so that a bad one is told in a condition and
  * harms nobody else. Whether one has expired is not asked: that depends on the time, and a client sees it anyway.
  */
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import type { ConfigMap } from "../api/config-map.ts";
 import { type Secret, secretValue } from "../api/secret.ts";
 import type { Certificate, ClientCertificate } from "../ir/snapshot.ts";
+import { nameConstraintsIn } from "./name-constraints.ts";
 import { nameKey } from "./object-names.ts";
 
 /** A value, or what is wrong with the object that should hold it, to follow its name in a sentence. */
@@ -23,8 +24,16 @@ const authoritiesField = "ca.crt";
 /** Of a Secret that holds an LLM provider's API key. */
 const apiKeyField = "apiKey";
 
-/** Certificates of one object: bundles of all public authorities have some 150. */
-const maxCertificates = 300;
+/** Certificates that are trusted in one place, of all objects together: bundles of all public authorities have some 150. */
+const maxAuthorities = 300;
+/** Length of their PEM texts together; that of such a bundle is 220 KiB. */
+const maxAuthoritiesLength = 512 * 1024;
+/** Certificates that are sent in a handshake: chains have two to four. */
+const maxChain = 10;
+/** Of one certificate in DER: those with a hundred names have some 4 KiB. */
+const maxCertificateBytes = 16 * 1024;
+/** Subtrees of name constraints, and names of an authority: a handshake compares each of the ones with each name. */
+const maxConstraints = 100;
 
 /** The longest RSA key. A handshake takes the proxy time with the cube of its length: 8 ms here, 300 ms for 16,384 bits. */
 const maxRsaBits = 4_096;
@@ -53,8 +62,12 @@ export function readKeyPair(secret: Secret): Read<ClientCertificate> {
   if (modulusLength > maxRsaBits) {
     return malformed(`has a ${keyField} of ${modulusLength} bits, accepted for RSA are at most ${maxRsaBits}`);
   }
-  const { length } = certificatesOf(chain);
-  if (length > maxCertificates) return malformed(`has a ${chainField} of ${tooMany(length)}`);
+  const blocks = certificatesOf(chain);
+  if (blocks.length > maxChain) return malformed(`has a ${chainField} of ${tooMany(blocks.length, maxChain)}`);
+  const costly = blocks.slice(0, 1).flatMap((block) => sizeFault(certificateIn(block)) ?? []);
+  const costlyRest = blocks.slice(1).flatMap((block) => authorityFault(certificateIn(block)) ?? []);
+  const [fault] = [...costly, ...costlyRest];
+  if (fault !== undefined) return malformed(`has a ${chainField} with a certificate ${fault}`);
   if (!certificate.checkPrivateKey(privateKey)) {
     return malformed(`has a ${keyField} that does not belong to the first certificate of its ${chainField}`);
   }
@@ -71,15 +84,42 @@ export function readAuthorities(object: ConfigMap | Secret): Read<string> {
   const text = object.kind === "Secret" ? secretValue(object, authoritiesField) : configMapValue(object);
   if (text === undefined) return malformed(`has no ${authoritiesField}`);
   const blocks = certificatesOf(text);
-  if (blocks.length > maxCertificates) return malformed(`has a ${authoritiesField} of ${tooMany(blocks.length)}`);
-  const isValid = attempt(() => {
-    for (const block of blocks) new X509Certificate(block);
-    return blocks.length > 0;
-  });
-  if (isValid !== true) return malformed(`has a ${authoritiesField} that is no PEM certificate`);
+  if (blocks.length > maxAuthorities) {
+    return malformed(`has a ${authoritiesField} of ${tooMany(blocks.length, maxAuthorities)}`);
+  }
+  if (text.length > maxAuthoritiesLength) {
+    return malformed(
+      `has a ${authoritiesField} of ${text.length} characters, accepted are at most ${maxAuthoritiesLength}`,
+    );
+  }
+  if (blocks.length === 0) return malformed(`has a ${authoritiesField} that is no PEM certificate`);
+  for (const block of blocks) {
+    const certificate = certificateIn(block);
+    if (certificate === undefined) return malformed(`has a ${authoritiesField} that is no PEM certificate`);
+    const fault = authorityFault(certificate);
+    if (fault !== undefined) return malformed(`has a ${authoritiesField} with a certificate ${fault}`);
+  }
   // OpenSSL would take those before the break and say nothing.
   if (!isWhole(text)) return malformed(`has a ${authoritiesField} that breaks off`);
   return { kind: "read", value: text };
+}
+
+/** Bounds the authorities of several objects that are trusted in one place. */
+export class AuthorityBudget {
+  #certificates = 0;
+  #length = 0;
+
+  /** Why these are too many beside those before, to follow the name of their object; undefined where they are counted. */
+  refusal(pem: string): string | undefined {
+    const certificates = this.#certificates + certificatesOf(pem).length;
+    const length = this.#length + pem.length;
+    if (certificates > maxAuthorities || length > maxAuthoritiesLength) {
+      return `is not used: with those before it makes ${certificates} certificates of ${length} characters, accepted are at most ${maxAuthorities} of ${maxAuthoritiesLength}`;
+    }
+    this.#certificates = certificates;
+    this.#length = length;
+    return undefined;
+  }
 }
 
 /** Reads what is sent to an LLM provider. */
@@ -99,8 +139,44 @@ function configMapValue({ data }: ConfigMap): string | undefined {
   return Object.hasOwn(data, authoritiesField) ? data[authoritiesField]?.trim() : undefined;
 }
 
-function tooMany(found: number): string {
-  return `${found} certificates, accepted are at most ${maxCertificates}`;
+function tooMany(found: number, accepted: number): string {
+  return `${found} certificates, accepted are at most ${accepted}`;
+}
+
+/** Certificates as they were read, by the hash of their text: many objects hold the same, and are read often. */
+const known = new Map<string, { readonly size: string | undefined; readonly authority: string | undefined }>();
+const maxKnown = 4_096;
+
+/** What is wrong with a certificate, as one of ours and as that of an authority; undefined for no certificate. */
+function certificateIn(block: string): ReturnType<typeof known.get> {
+  const key = createHash("sha256").update(block).digest("base64");
+  const before = known.get(key);
+  if (before !== undefined) return before;
+  const certificate = attempt(() => new X509Certificate(block));
+  if (certificate === undefined) return undefined;
+  const size = sizeFaultOf(certificate);
+  const faults = { size, authority: size ?? constraintsFaultOf(certificate) };
+  if (known.size >= maxKnown) known.clear();
+  known.set(key, faults);
+  return faults;
+}
+
+const sizeFault = (certificate: ReturnType<typeof certificateIn>) => certificate?.size;
+const authorityFault = (certificate: ReturnType<typeof certificateIn>) => certificate?.authority;
+
+function sizeFaultOf({ raw }: X509Certificate): string | undefined {
+  if (raw.length > maxCertificateBytes) {
+    return `of ${raw.length} bytes, accepted are at most ${maxCertificateBytes}`;
+  }
+  return undefined;
+}
+
+function constraintsFaultOf({ raw, subjectAltName = "" }: X509Certificate): string | undefined {
+  const names = subjectAltName === "" ? 0 : subjectAltName.split(", ").length;
+  const constraints = nameConstraintsIn(raw);
+  if (names <= maxConstraints && constraints <= maxConstraints) return undefined;
+  const found = constraints === Infinity ? "name constraints that cannot be read" : `${constraints} name constraints`;
+  return `with ${names} names and ${found}, accepted are at most ${maxConstraints} of each`;
 }
 
 const [begin, end] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];

@@ -10,6 +10,7 @@ import type { Listener, SecretReference } from "../api/listener.ts";
 import { gatewayGroup } from "../api/names.ts";
 import type { ListenerUnresolved } from "../api/status.ts";
 import type { Certificate, ClientValidation, ListenerTls } from "../ir/snapshot.ts";
+import { AuthorityBudget } from "./certificates.ts";
 import { type Held, noValidAuthority } from "./credentials.ts";
 import type { Finding } from "./finding.ts";
 import { nameKey } from "./object-names.ts";
@@ -47,7 +48,15 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
     const validation = validationOf(gateway, listener.port);
     // A ListenerSet's status tells of its Gateway's faults, but they stand in another manifest.
     const validationPath = owner === gateway ? validation?.path : undefined;
-    const authorities = resolveAll(validation?.refs ?? [], validationPath, (ref) => authoritiesOf(gateway, ref), path);
+    const budget = new AuthorityBudget();
+    const withinBudget = (ref: ValidationRef): ResolvedAuthorities => {
+      const found = authoritiesOf(gateway, ref);
+      const refusal = found.kind === "unresolved" ? undefined : budget.refusal(found.value);
+      if (refusal === undefined) return found;
+      const message = `ConfigMap ${ref.namespace ?? gateway.metadata.namespace}/${ref.name} ${refusal}`;
+      return { kind: "unresolved", reason: "InvalidCACertificateRef", message };
+    };
+    const authorities = resolveAll(validation?.refs ?? [], validationPath, withinBudget, path);
     const refusals: JudgedTls["refusals"][number][] = [...options.refusals];
     const canValidate = validation === undefined || authorities.values.length > 0;
     if (validation !== undefined && authorities.unresolved.length === validation.refs.length) {

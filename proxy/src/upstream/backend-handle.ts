@@ -32,6 +32,12 @@ interface Member {
 export class BackendHandle implements PoolOwner {
   readonly #options: BackendOptions;
   #backend: Backend;
+  /** Its TLS settings, the same object for as long as they are the same: contexts and endpoints are kept by it. */
+  #tls: UpstreamTls | undefined;
+  /** By host name: the settings where they name none. */
+  #tlsByHost = new Map<string, UpstreamTls>();
+  #tlsText = "";
+  #tlsVersion = 0;
   /** By endpoint, address and TLS settings. */
   #members = new Map<string, Member>();
   /** By host name. */
@@ -60,6 +66,7 @@ export class BackendHandle implements PoolOwner {
   /** Opens what is new, keeps what stays; what is gone finishes its calls and closes. */
   update(backend: Backend): void {
     this.#backend = backend;
+    this.#takeTls(backend.tls);
     const hosts = new Set(backend.endpoints.map(({ host }) => host).filter((host) => isIP(host) === 0));
     for (const [host, name] of this.#names) {
       if (hosts.has(host)) continue;
@@ -72,6 +79,26 @@ export class BackendHandle implements PoolOwner {
       this.#names.set(host, new NameWatch({ host, clock, resolve, onChange: () => this.#rebuild() }));
     }
     this.#rebuild();
+  }
+
+  #takeTls(tls: UpstreamTls | undefined): void {
+    const text = JSON.stringify(tls ?? null);
+    if (text === this.#tlsText) return;
+    this.#tls = tls;
+    this.#tlsByHost.clear();
+    this.#tlsText = text;
+    this.#tlsVersion++;
+  }
+
+  /** A certificate is for the name, whatever its address. */
+  #tlsFor(host: string): UpstreamTls | undefined {
+    const tls = this.#tls;
+    if (tls?.hostname !== undefined || tls === undefined) return tls;
+    const known = this.#tlsByHost.get(host);
+    if (known !== undefined) return known;
+    const own = { ...tls, hostname: host };
+    this.#tlsByHost.set(host, own);
+    return own;
   }
 
   /**
@@ -158,7 +185,8 @@ export class BackendHandle implements PoolOwner {
   #rebuild(): void {
     const kept = new Map<string, Member>();
     for (const target of this.#backend.endpoints.flatMap((endpoint) => this.#targetsOf(endpoint))) {
-      const key = JSON.stringify(target);
+      const { endpoint, protocol, tls } = target;
+      const key = JSON.stringify([endpoint, protocol, tls?.hostname, this.#tlsVersion]);
       if (!kept.has(key)) kept.set(key, this.#members.get(key) ?? this.#newMember(target));
     }
     for (const [key, member] of this.#members) if (!kept.has(key)) closeMember(member);
@@ -182,13 +210,14 @@ export class BackendHandle implements PoolOwner {
    * the first call has it resolved on its own, as it connects.
    */
   #targetsOf(endpoint: Endpoint): readonly ConnectionTarget[] {
-    const { tls, protocol } = this.#backend;
+    const { protocol } = this.#backend;
+    const tls = this.#tlsFor(endpoint.host);
     const guard = this.#options.addresses;
     const resolved = this.#names.get(endpoint.host)?.addresses ?? [];
     const permitted = resolved.filter((address) => guard.refusal(address, endpoint.port) === undefined);
     const addresses = permitted.length === 0 ? resolved : permitted;
     const shared = {
-      ...(tls !== undefined && { tls: withHostname(tls, endpoint.host) }),
+      ...(tls !== undefined && { tls }),
       ...(protocol && { protocol }),
     };
     if (addresses.length === 0) return [{ endpoint, ...shared }];
@@ -206,11 +235,6 @@ function closeMember({ pool, checks, ejection }: Member): void {
   ejection?.timer.cancel();
   checks?.close();
   pool.close();
-}
-
-/** A certificate is for the name, whatever its address. */
-function withHostname(tls: UpstreamTls, host: string): UpstreamTls {
-  return tls.hostname === undefined ? { ...tls, hostname: host } : tls;
 }
 
 function untried(pools: readonly EndpointPool[], tried: readonly EndpointPool[]): readonly EndpointPool[] {

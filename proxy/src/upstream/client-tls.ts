@@ -1,24 +1,43 @@
 /** TLS towards a server: whom to ask for, whom to trust and to take it for, and what to show of ourselves. */
 import { isIP } from "node:net";
-import type { ConnectionOptions } from "node:tls";
+import { type ConnectionOptions, createSecureContext, type SecureContext } from "node:tls";
 import type { UpstreamTls } from "../ir/snapshot.ts";
 import { identityCheck } from "./server-identity.ts";
 
-export interface ClientTls extends Pick<ConnectionOptions, "checkServerIdentity" | "ca" | "cert" | "key"> {
+export interface ClientTls extends Pick<ConnectionOptions, "checkServerIdentity" | "secureContext"> {
   /** Empty where the server is known by an address, which cannot be asked for (RFC 6066 §3). */
   readonly servername: string;
 }
 
-/** As node:tls names it; what is absent has Node's default. @param host of the endpoint, as it is connected to. */
+/** Reading the authorities takes up to some 10 ms, so connections with the same settings share what came of it. */
+const contexts = new WeakMap<UpstreamTls, SecureContext>();
+
+/**
+ * As node:tls names it; what is absent has Node's default.
+ *
+ * @param host of the endpoint, as it is connected to.
+ * @param tls the same object for connections that are to share a context.
+ * @throws where OpenSSL refuses the authorities or the certificate.
+ */
 export function clientTls(host: string, tls: UpstreamTls): ClientTls {
-  const { authorities, clientCertificate, subjectAltNames } = tls;
   const name = serverName(host, tls);
   return {
     servername: isIP(name) === 0 ? name : "",
-    checkServerIdentity: identityCheck(name, subjectAltNames),
+    checkServerIdentity: identityCheck(name, tls.subjectAltNames),
+    secureContext: contextOf(tls),
+  };
+}
+
+function contextOf(tls: UpstreamTls): SecureContext {
+  const known = contexts.get(tls);
+  if (known !== undefined) return known;
+  const { authorities, clientCertificate } = tls;
+  const context = createSecureContext({
     ...(authorities !== undefined && { ca: authorities }),
     ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
-  };
+  });
+  contexts.set(tls, context);
+  return context;
 }
 
 /** The name that a server's certificate must be for, unless others stand in its place. */
