@@ -202,6 +202,95 @@ describe("behind a request whose answer says close", () => {
     expect(asked()).toEqual(["GET /hold", "GET /sentinel"]);
   });
 
+  const websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n";
+  const declined: readonly (readonly [string, string])[] = [
+    ["another protocol", request("GET", "/own", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n")],
+    ["a protocol among several", request("GET", "/own", "Connection: upgrade\r\nUpgrade: h2c, TLS/1.3\r\n")],
+    ["a switch behind a body", request("POST", "/own", `${websocket}Content-Length: 3\r\n`, "abc")],
+    [
+      "a switch behind chunks",
+      request("POST", "/own", `${websocket}Transfer-Encoding: chunked\r\n`, "1\r\na\r\n0\r\n\r\n"),
+    ],
+    ["a switch in two lines", request("GET", "/own", "Connection: close-not\r\nConnection: UPGRADE\r\nUpgrade: x\r\n")],
+    [
+      "a switch behind an expectation",
+      request("POST", "/own", `${websocket}Expect: 100-continue\r\nContent-Length: 1\r\n`, "a"),
+    ],
+    ["a switch by HEAD", request("HEAD", "/own", "Connection: Upgrade\r\nUpgrade: h2c\r\n")],
+  ];
+  const hiddenBody = request("GET", "/hidden");
+  const hiddenHead = request("POST", "/hidden-too", `Content-Length: ${hiddenBody.length}\r\n`);
+
+  describe.each(declined)("for %s, which is answered without switching", (_case, first) => {
+    test.each([
+      ["in the same write", [first + hiddenBody]],
+      ["in the next write", [first, hiddenBody]],
+      ["with its head in the same write and a request in its body", [first + hiddenHead, hiddenBody]],
+      ["with the end of the first request", [first.slice(0, -2), first.slice(-2) + hiddenHead, hiddenBody]],
+    ])("nothing is processed that comes %s", async (_where, writes) => {
+      const { gateway, asked } = await start();
+      await fetch(`${gateway.url()}/warm`);
+      const { socket, text } = openSocket(gateway);
+      for (const write of writes) {
+        socket.write(write);
+        for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      }
+      await ended(socket);
+      await fetch(`${gateway.url()}/sentinel`);
+      expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
+      expect(statuses(text()).filter((status) => status !== "100")).toEqual(["200"]);
+      expect(text()).toMatch(/^connection: close\r$/im);
+    });
+
+    test("nothing is processed either where it waits its turn", async () => {
+      const { gateway, held, asked } = await start();
+      const { socket, text } = openSocket(gateway);
+      socket.write(request("GET", "/hold") + first + hiddenHead);
+      await expect.poll(() => held.length).toBe(1);
+      socket.write(hiddenBody);
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      held[0]?.();
+      await ended(socket);
+      await fetch(`${gateway.url()}/sentinel`);
+      expect(asked().map((line) => line.split(" ")[1])).toEqual(["/hold", "/own", "/sentinel"]);
+      expect(text().match(/^connection: close\r$/gim)).toHaveLength(1);
+    });
+  });
+
+  test("nothing is processed behind a switch that waits its turn and is therefore not made", async () => {
+    const { gateway, held, asked } = await start();
+    const { socket, text } = openSocket(gateway);
+    socket.write(request("GET", "/hold") + request("GET", "/own", websocket) + hiddenHead);
+    await expect.poll(() => held.length).toBe(1);
+    socket.write(hiddenBody);
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    held[0]?.();
+    await ended(socket);
+    await fetch(`${gateway.url()}/sentinel`);
+    expect(asked()).toEqual(["GET /hold", "GET /own", "GET /sentinel"]);
+    expect(statuses(text())).toEqual(["200", "200"]);
+  });
+
+  test("a CONNECT is the last request of its connection", async () => {
+    const { gateway, asked } = await start();
+    const { socket, text } = openSocket(gateway);
+    socket.write(`CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n${hiddenHead}`);
+    await new Promise((resolve) => setImmediate(resolve));
+    socket.write(hiddenBody);
+    await ended(socket);
+    await fetch(`${gateway.url()}/sentinel`);
+    expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
+    expect(text()).toMatch(/^connection: close\r$/im);
+  });
+
+  test("a request that names a protocol without Connection: upgrade asks for nothing, and others follow it", async () => {
+    const { gateway, asked } = await start();
+    const { socket, text } = openSocket(gateway);
+    socket.write(request("GET", "/own", "Upgrade: h2c\r\n") + request("GET", "/next"));
+    await expect.poll(() => bodies(text())).toEqual(["GET /own", "GET /next"]);
+    expect(asked()).toEqual(["GET /own", "GET /next"]);
+  });
+
   test("no switch of protocols is made either, nor a CONNECT", async () => {
     const { gateway, asked } = await start();
     const bad = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";

@@ -24,7 +24,7 @@ export class Http1Pipeline {
   #waitingLength = 0;
   #isBusy = false;
   #isClosed = false;
-  /** More has come than may wait, and was dropped. */
+  /** Nothing more is taken: more has come than may wait, or what comes cannot be read as requests. */
   #isCut = false;
 
   /** Whether a request is under way, or none may follow. */
@@ -75,6 +75,11 @@ export class Http1Pipeline {
     this.#waitingLength -= next.length;
     this.#isBusy = true;
     next.begin();
+  }
+
+  /** Drops the requests to come; those that have come are answered, the last one with close. */
+  cut(): void {
+    this.#isCut = true;
   }
 
   /** Drops the requests that wait, and those to come. */

@@ -22,6 +22,15 @@ export interface Http1ServerOptions extends RequestReceiver {
 export function createHttp1Server(options: Http1ServerOptions): Server {
   const upgradeOf = (request: IncomingMessage): string | undefined =>
     requestedUpgrade(request, options.upgradeProtocols);
+  // Asked to switch, Node's parser stops behind the request, and what came with the request and behind it is lost when
+  // we decline. The next read may then begin in the middle of a request: so such a request is the last.
+  let declined: IncomingMessage | undefined;
+  const accepts = (request: IncomingMessage): boolean => {
+    const isAccepted = upgradeOf(request) !== undefined && !isInUse(request);
+    // Node emits the request in the same turn, before it asks about another one.
+    declined = isAccepted ? undefined : request;
+    return isAccepted;
+  };
   const isInUse = ({ socket }: IncomingMessage): boolean => options.connectionOf(socket)?.pipeline.isBusy ?? true;
   const server = createServer({
     // A request without a body is not given the machinery for one.
@@ -34,7 +43,7 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     requestTimeout: 0,
     maxHeaderSize: 64 * 1024,
     // Asked ahead of an answer that is still to come it is served without switching, for the socket is in use.
-    shouldUpgradeCallback: (request) => upgradeOf(request) !== undefined && !isInUse(request),
+    shouldUpgradeCallback: accepts,
     // Told by us, so that the log and the metrics hear of it too.
     requireHostHeader: false,
   });
@@ -44,11 +53,16 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     const connection = options.connectionOf(request.socket);
     // Closed in the same turn in which its last request was read.
     if (connection === undefined) return;
-    if (connection.pipeline.tryBegin()) serveRequest(options, connection, request, response, kind);
-    else {
+    const { pipeline } = connection;
+    const isLast = request === declined || request.method === "CONNECT";
+    if (pipeline.tryBegin()) {
+      if (isLast) pipeline.cut();
+      serveRequest(options, connection, request, response, kind);
+    } else {
       boundChunks(request);
-      wait(connection.pipeline, request, () => serveRequest(options, connection, request, response, kind));
+      wait(pipeline, request, isLast, () => serveRequest(options, connection, request, response, kind));
     }
+    declined = undefined;
   };
   server.on("request", (request, response) => serve(request, response, plain));
   server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));
@@ -96,12 +110,18 @@ interface RequestKind {
 const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 
 /** Puts a request in line that came ahead of an answer. Node has parsed it already, with all others of the same read. */
-function wait(pipeline: Http1Pipeline, { socket, url = "", rawHeaders }: IncomingMessage, begin: () => void): void {
+function wait(
+  pipeline: Http1Pipeline,
+  { socket, url = "", rawHeaders }: IncomingMessage,
+  isLast: boolean,
+  begin: () => void,
+): void {
   const length = rawHeaders.reduce((sum, text) => sum + text.length, url.length);
   pipeline.wait(() => {
     if (!pipeline.isFull) socket.resume();
     begin();
   }, length);
+  if (isLast) pipeline.cut();
   // Node resumes the socket at the end of each request that it parses, so not before all of the read is parsed.
   if (pipeline.isFull) process.nextTick(pauseWhileFull, pipeline, socket);
 }
