@@ -78,12 +78,15 @@ const labels = new Set([
   "signature",
 ]);
 
+/** Without recursion: a provider may nest as deep as a line is long. */
 function textBytes(value: unknown): number {
-  if (typeof value === "string") return Buffer.byteLength(value);
-  if (typeof value !== "object" || value === null) return 0;
+  const open = [value];
   let bytes = 0;
-  for (const [name, member] of Object.entries(value)) {
-    if (!labels.has(name)) bytes += textBytes(member);
+  while (open.length > 0) {
+    const next = open.pop();
+    if (typeof next === "string") bytes += Buffer.byteLength(next);
+    if (typeof next !== "object" || next === null) continue;
+    for (const [name, member] of Object.entries(next)) if (!labels.has(name)) open.push(member);
   }
   return bytes;
 }

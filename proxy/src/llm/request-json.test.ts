@@ -166,3 +166,23 @@ describe("members that are asked for", () => {
     );
   });
 });
+
+describe("blanks", () => {
+  test.each([
+    ["before the object", (blanks: string) => `${blanks}{"model":"x"}`],
+    ["in the object", (blanks: string) => `{${blanks}"model":"x"}`],
+    ["behind the object", (blanks: string) => `{"model":"x"}${blanks}`],
+  ])("%s are read in slices too", (_where, textWith) => {
+    const body = Buffer.from(textWith(" \n\r\t".repeat(25_000)));
+    const reader = new RequestJsonReader(body, { model: [] });
+    let slices = 1;
+    let reading = reader.read(1_000);
+    for (; reading === undefined; slices++) reading = reader.read(1_000);
+    expect(reading.kind).toBe("object");
+    expect(slices).toBeGreaterThanOrEqual(100);
+  });
+
+  test.each(["", "  ", "\ufeff  ", "  []", '  "x"', "  1"])("without an object: %j", (text) => {
+    expect(readJson(Buffer.from(text), { model: [] }).kind).toBe("notObject");
+  });
+});

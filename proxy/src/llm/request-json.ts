@@ -164,8 +164,7 @@ export class RequestJsonReader {
     const body = this.#body;
     const hasMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
     this.#at = hasMark ? 3 : 0;
-    while (isBlank[body[this.#at] ?? 0] === 1) this.#at++;
-    return body[this.#at] === openBrace && isUtf8(body);
+    return isUtf8(body);
   }
 
   /** @returns where to go on, at `limit` or a little behind it, or `invalid`. */
@@ -189,6 +188,7 @@ export class RequestJsonReader {
           at = byte === closeBracket ? this.#close(byte, at) : this.#readValue(byte, at, limit);
           break;
         case "value":
+          if (this.#depth === 0 && byte !== openBrace) return invalid;
           at = this.#readValue(byte, at, limit);
           break;
         case "nameOrEnd":

@@ -145,7 +145,10 @@ interface Cut {
  */
 function commonCut(text: string, at: number): Cut | undefined {
   if (!text.startsWith(nullMember, at) || text[at - 1] !== ",") return undefined;
-  const brace = text.indexOf("}", at);
+  const end = endOfLine(text, at);
+  // Within the line: a search that ran on would read the rest of the chunk for each line without a brace.
+  const brace = text.slice(at, end).indexOf("}") + at;
+  if (brace < at) return undefined;
   const isLast = text[brace + 1] === "\n" || (text[brace + 1] === "\r" && text[brace + 2] === "\n");
   return isLast ? { isEvent: false, start: at - 1, end: at + nullMember.length } : undefined;
 }

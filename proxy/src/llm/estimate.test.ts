@@ -1,0 +1,22 @@
+import { Worker } from "node:worker_threads";
+import { expect, test } from "vitest";
+import { streamedText } from "./estimate.ts";
+
+test("reads the text of nested arrays and objects, without labels", () => {
+  const event = { delta: [{ type: "text", text: "abc", parts: [["de"], { role: "x", content: "f" }] }], other: "gh" };
+  expect(streamedText(Buffer.from(`data: ${JSON.stringify(event)}\n`))).toEqual({ ofModels: 6, ofAll: 8 });
+});
+
+test("reads an event that is nested as deep as a line is long, on a small stack", async () => {
+  const source = `
+    const { workerData, parentPort } = require("node:worker_threads");
+    import(workerData.module).then(({ streamedText }) => {
+      const deep = "[".repeat(16_000) + '"abc"' + "]".repeat(16_000);
+      parentPort.postMessage(streamedText(Buffer.from('data:{"delta":' + deep + "}\\n")));
+    });`;
+  const module = new URL("./estimate.ts", import.meta.url).href;
+  const worker = new Worker(source, { eval: true, workerData: { module }, resourceLimits: { stackSizeMb: 0.5 } });
+  const read = await new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject));
+  expect(read).toEqual({ ofModels: 3, ofAll: 3 });
+  await worker.terminate();
+});
