@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { readSettings, type SettingSources, type SettingValues } from "@gatewayproxy/runtime/settings";
 import type { RuntimeDirectory } from "./config/runtime-directory.ts";
+import type { CallBounds } from "./limiter/call-bounds.ts";
 import type { HeaderStyle } from "./limiter/headers.ts";
 import { configSettings } from "./settings/config-settings.ts";
 import { limitSettings } from "./settings/limit-settings.ts";
@@ -29,6 +30,7 @@ export interface ServiceSettings {
   /** What several settings say together. */
   readonly store: StoreSettings;
   readonly headers: HeaderStyle;
+  readonly bounds: CallBounds;
   readonly runtime: RuntimeDirectory;
   /** Sentences about variables without effect, for the log. */
   readonly notices: readonly string[];
@@ -52,6 +54,11 @@ export function readServiceSettings(sources: SettingSources): ReadServiceSetting
     values,
     store: store.settings,
     headers: headerStyleOf(values),
+    bounds: {
+      maxDescriptors: values.maxCallDescriptors,
+      maxEntries: values.maxDescriptorEntries,
+      maxTextLength: values.maxTextLength,
+    },
     runtime: runtimeDirectoryOf(values),
     notices: noticesOf(sources.env),
   };

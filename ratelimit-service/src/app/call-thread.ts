@@ -111,6 +111,7 @@ export class CallThread {
     this.#tls = this.#openTls();
     this.#grpc = new GrpcServer({
       methods: this.#methods(),
+      maxMessageBytes: settings.values.maxCallBytes,
       clock,
       random,
       onFault: (error) => this.#log.error({ err: error }, "a call failed inside the service"),
@@ -175,7 +176,7 @@ export class CallThread {
 
   #methods(): Map<string, GrpcMethod> {
     const { settings, clock } = this.#options;
-    const [path, method] = rateLimitMethod(this.service);
+    const [path, method] = rateLimitMethod(this.service, settings.bounds);
     const timed = timedMethod(method, clock, (milliseconds) => this.#callTimes.observe(milliseconds));
     return new Map<string, GrpcMethod>([
       [path, settings.values.disableStats ? method : timed],

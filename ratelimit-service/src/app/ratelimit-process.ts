@@ -113,8 +113,8 @@ export class RateLimitProcess {
     this.#undo.push({ name: "close calls", run: () => this.#closeCalls() });
     await this.#startConfig();
     const grpc = await this.#listen();
-    const { values } = this.#options.settings;
-    const routes = serviceRoutes(this.#calls.service, this.#calls.status);
+    const { values, bounds } = this.#options.settings;
+    const routes = serviceRoutes(this.#calls.service, this.#calls.status, bounds);
     const http = await this.#openHttp("PORT", values.host, values.port, routes);
     const debug = await this.#startTelling();
     this.#addresses = { grpc, http, debug };
@@ -221,6 +221,7 @@ export class RateLimitProcess {
     const server = new HttpServer({
       routes: new Map(routes),
       clock,
+      maxBodyBytes: this.#options.settings.values.maxCallBytes,
       ...(guard && { guard }),
       onFault: (error) => log.error({ err: error }, "a request failed inside the service"),
     });

@@ -1,6 +1,7 @@
 /** How calls are counted and answered, and where the counters are. */
 import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
+import { defaultCallBounds, defaultMaxCallBytes } from "../limiter/call-bounds.ts";
 import { decimal, flag, word } from "./kinds.ts";
 
 const headerName = text("NAME", "a header name");
@@ -106,5 +107,29 @@ export const limitSettings = {
     env: "LIMIT_RESET_HEADER",
     default: "RateLimit-Reset",
     help: "The reference's header for the seconds to the reset.",
+  },
+  maxCallBytes: {
+    kind: integer(1_024, 67_108_864),
+    env: "MAX_CALL_BYTES",
+    default: String(defaultMaxCallBytes),
+    help: "Longest call: bytes of a gRPC message, compressed and not (beyond: RESOURCE_EXHAUSTED), and of a body of /json (413). The reference takes 4 MiB.",
+  },
+  maxCallDescriptors: {
+    kind: integer(1, 65_536),
+    env: "MAX_CALL_DESCRIPTORS",
+    default: String(defaultCallBounds.maxDescriptors),
+    help: "Descriptors in a call; more are INVALID_ARGUMENT, at /json 400. A call is decided without a pause, so this bounds how long others wait. The reference has no bound.",
+  },
+  maxDescriptorEntries: {
+    kind: integer(1, 65_536),
+    env: "MAX_DESCRIPTOR_ENTRIES",
+    default: String(defaultCallBounds.maxEntries),
+    help: "Entries in a descriptor of a call; more are INVALID_ARGUMENT. The reference has no bound.",
+  },
+  maxTextLength: {
+    kind: integer(256, 67_108_864),
+    env: "MAX_TEXT_LENGTH",
+    default: String(defaultCallBounds.maxTextLength),
+    help: "Characters in a domain, a key or a value of a call; more are INVALID_ARGUMENT. The reference has no bound.",
   },
 } as const satisfies Settings;

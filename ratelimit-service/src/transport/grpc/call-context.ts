@@ -1,6 +1,7 @@
 /** What the calls of one server share. */
 import type { Deadlines } from "./deadlines.ts";
 import type { MessageBounds } from "./message-framing.ts";
+import { Turns } from "./turns.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 
 export interface CallContextOptions {
@@ -15,6 +16,7 @@ export interface CallContextOptions {
 export class CallContext {
   readonly deadlines: Deadlines;
   readonly bounds: MessageBounds;
+  readonly turns = new Turns();
   readonly #maxCalls: number;
   readonly #onFault: (error: unknown) => void;
   #calls = 0;

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { gzipSync } from "node:zlib";
 import { connect as connectHttp2 } from "node:http2";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,6 +22,7 @@ import { GrpcServer, type GrpcServerOptions } from "./grpc-server.ts";
 import { healthMethods } from "./health-service.ts";
 import { frameMessage } from "./message-framing.ts";
 import type { GrpcMethod } from "./method.ts";
+import { encodeRateLimitResponse } from "./rate-limit-codec.ts";
 import { rateLimitMethod } from "./rate-limit-method.ts";
 import { HealthClient, RateLimitClient } from "./testing/grpc-clients.ts";
 import { GrpcError } from "./status.ts";
@@ -155,14 +157,17 @@ describe("a unary call", () => {
     expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, index) => `d${index}`));
   });
 
-  test.each([1_000, 70_000, 1_000_000, 4_000_000])(
-    "takes a message of %i bytes and answers with one",
+  test.each([1_000, 70_000, 262_144, 4_000_000])(
+    "takes a message of %i bytes, if it may be so long, and answers with one",
     async (bytes) => {
-      const { port } = await serveRequests((request) => ({ ...okAnswer, rawBody: Buffer.from(request.domain) }));
+      const options = bytes > 262_144 ? { maxMessageBytes: bytes } : {};
+      const echo = (rawBody: Buffer) => encodeRateLimitResponse({ ...okAnswer, rawBody: Buffer.from(rawBody) });
+      const { port } = await serve(echo, options);
       const limits = { "grpc.max_receive_message_length": -1 };
-      const { answer } = await ask(client(port, limits), { domain: "a".repeat(bytes) });
+      // The field's tag and length are part of the message.
+      const { answer } = await ask(client(port, limits), { domain: "a".repeat(bytes - 5) });
 
-      expect((answer as { rawBody: Buffer }).rawBody).toHaveLength(bytes);
+      expect((answer as { rawBody: Buffer }).rawBody.length).toBeGreaterThan(bytes - 5);
     },
   );
 
@@ -247,7 +252,7 @@ describe("a call that is wrong", () => {
     ["a compressed message without encoding", withFlag(1), {}, status.INTERNAL, "no grpc-encoding"],
     ["a compressed flag of 2", withFlag(2), {}, status.INTERNAL, "compressed flag 2"],
     ["a message that is not gzip", withFlag(1), { "grpc-encoding": "gzip" }, status.INTERNAL, "is not gzip"],
-    ["a message beyond the bound", Buffer.from([0, 0, 0x40, 0, 1]), {}, status.RESOURCE_EXHAUSTED, "4194305 bytes"],
+    ["a message beyond the bound", Buffer.from([0, 0, 4, 0, 1]), {}, status.RESOURCE_EXHAUSTED, "262145 bytes"],
     ["a message that is no protobuf", frameMessage(Buffer.from("garbage")), {}, status.INTERNAL, "RateLimitRequest"],
   ])("is told why: %s", async (_, body, fields, code, message) => {
     const { port } = await serveRequests(() => okAnswer);
@@ -266,7 +271,6 @@ describe("a call that is wrong", () => {
   });
 
   test("that decompresses beyond the bound is refused before it does", async () => {
-    const { gzipSync } = await import("node:zlib");
     const { port } = await serve((message) => message, { maxMessageBytes: 100_000 });
     const bomb = frameMessage(gzipSync(Buffer.alloc(50_000_000)));
     bomb[0] = 1;
@@ -291,6 +295,104 @@ describe("a call that is wrong", () => {
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/grpc" });
     stream.on("error", () => undefined);
     stream.write(half);
+    const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
+
+    expect(headers).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
+    expect((await ask(client(port), {})).error).toBeUndefined();
+  });
+});
+
+describe("a call that is large", () => {
+  /** A RateLimitRequest with one descriptor so many times, and its gzip with the prefix. */
+  const manyDescriptors = (count: number) => {
+    const entry = [0x0a, 14, ...Buffer.from("remote_address"), 0x12, 1, 0x31];
+    const descriptor = Buffer.from([0x12, entry.length + 2, 0x0a, entry.length, ...entry]);
+    return Buffer.concat([Buffer.from([0x0a, 1, 0x64]), Buffer.alloc(descriptor.length * count, descriptor)]);
+  };
+  const zipped = (message: Buffer) => {
+    const framed = frameMessage(gzipSync(message));
+    framed[0] = 1;
+    return framed;
+  };
+
+  test("is refused before it reaches the service, compressed or not", async () => {
+    let calls = 0;
+    const { port } = await serveRequests(() => {
+      calls++;
+      return okAnswer;
+    });
+    const gzip = { "grpc-encoding": "gzip" };
+    const tooMany = { "grpc-status": String(status.INVALID_ARGUMENT) };
+    const attack = zipped(manyDescriptors(180_000));
+
+    expect(attack.length).toBeLessThan(20_000);
+    expect(await rawCall(port, attack, gzip)).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
+    expect(await rawCall(port, zipped(manyDescriptors(257)), gzip)).toMatchObject(tooMany);
+    const answer = await rawCall(port, frameMessage(manyDescriptors(257)));
+    expect(answer).toMatchObject(tooMany);
+    expect(decodeURIComponent(String((answer as Record<string, unknown>)["grpc-message"]))).toBe(
+      "the call has more than 256 descriptors",
+    );
+    expect(calls).toBe(0);
+    expect(await rawCall(port, zipped(manyDescriptors(256)), gzip)).toMatchObject({ "grpc-status": "0" });
+    expect(calls).toBe(1);
+  });
+
+  test("has a turn of the event loop for itself if it is compressed", async () => {
+    let turn = 0;
+    let isOver = false;
+    const count = (): void => {
+      turn++;
+      if (!isOver) setImmediate(count);
+    };
+    const turns: number[] = [];
+    const { port } = await serve(() => {
+      turns.push(turn);
+      return Buffer.alloc(0);
+    });
+    const session = connectHttp2(`http://127.0.0.1:${port}`);
+    closers.push(() => session.destroy());
+    const ended: Promise<unknown>[] = [];
+    count();
+    for (let i = 0; i < 30; i++) {
+      const fields = { ":method": "POST", ":path": path, "content-type": "application/grpc", "grpc-encoding": "gzip" };
+      const stream = session.request(fields).resume();
+      ended.push(once(stream, "close"));
+      stream.end(zipped(manyDescriptors(250)));
+    }
+    await Promise.all(ended);
+    isOver = true;
+
+    expect(turns).toHaveLength(30);
+    expect(new Set(turns).size).toBe(30);
+  });
+
+  test("is answered once if it ends while it waits for its turn", async () => {
+    const { port, faults } = await serveRequests(() => okAnswer);
+    const session = connectHttp2(`http://127.0.0.1:${port}`);
+    closers.push(() => session.destroy());
+    const ended: Promise<unknown>[] = [];
+    for (let i = 0; i < 30; i++) {
+      const fields = { ":method": "POST", ":path": path, "content-type": "application/grpc", "grpc-encoding": "gzip" };
+      const stream = session.request(fields).resume();
+      stream.on("error", () => undefined);
+      ended.push(once(stream, "close"));
+      stream.end(zipped(manyDescriptors(250)));
+      if (i % 2 === 0) stream.close(8);
+    }
+    await Promise.all(ended);
+
+    expect((await ask(client(port), {})).error).toBeUndefined();
+    expect(faults).toEqual([]);
+  });
+
+  test("is charged while a complete message waits for the end of its call", async () => {
+    const { port } = await serveRequests(() => okAnswer, { maxPartialBytes: 10_000 });
+    const session = connectHttp2(`http://127.0.0.1:${port}`);
+    closers.push(() => session.destroy());
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/grpc" });
+    stream.on("error", () => undefined);
+    stream.write(frameMessage(Buffer.alloc(15_000)));
     const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
 
     expect(headers).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });

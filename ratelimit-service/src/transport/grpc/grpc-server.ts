@@ -12,6 +12,7 @@ import { defaultHttp2Limits, type Http2Limits } from "../http2/limits.ts";
 import type { RequestHead } from "../http2/request-head.ts";
 import type { RequestHandler } from "../http2/request-streams.ts";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
+import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { CallContext } from "./call-context.ts";
 import { type CallHead, readCallHead } from "./call-head.ts";
 import { Deadlines } from "./deadlines.ts";
@@ -29,9 +30,9 @@ export interface GrpcServerOptions {
   readonly tls?: ServerTls;
   /** See `defaultHttp2Limits`. */
   readonly limits?: Http2Limits;
-  /** Largest message accepted; the default is 4 MiB, as everywhere in gRPC. */
+  /** Largest message accepted, compressed or not; the default is 256 KiB. */
   readonly maxMessageBytes?: number;
-  /** Bytes of incomplete messages held for all clients together; the default is 32 MiB. */
+  /** Memory of messages that wait for the rest of their call, of all clients together; the default is 32 MiB. */
   readonly maxPartialBytes?: number;
   /** Calls at work at one time; the default is 10,000, and more are answered UNAVAILABLE. */
   readonly maxCalls?: number;
@@ -81,7 +82,7 @@ export class GrpcServer {
     const context = new CallContext({
       deadlines: this.#deadlines,
       bounds: {
-        maxMessageBytes: options.maxMessageBytes ?? 4_194_304,
+        maxMessageBytes: options.maxMessageBytes ?? defaultMaxCallBytes,
         partialBytes: new PartialBytes(options.maxPartialBytes ?? 33_554_432),
       },
       maxCalls: options.maxCalls ?? 10_000,

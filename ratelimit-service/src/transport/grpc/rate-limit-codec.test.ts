@@ -11,6 +11,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
+import { CallTooLargeError } from "../../limiter/call-bounds.ts";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 
 const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
@@ -154,6 +155,66 @@ describe("decodeRateLimitRequest", () => {
     ["a lone surrogate in text", "0a03eda080"],
   ])("refuses %s", (_, hex) => {
     expect(() => decodeRateLimitRequest(Buffer.from(hex, "hex"))).toThrow(WireError);
+  });
+
+  test.each<[string, object, string]>([
+    ["descriptors", { descriptors: Array.from({ length: 4 }, () => ({})) }, "the call has more than 3 descriptors"],
+    [
+      "entries",
+      { descriptors: [{}, { entries: [{ key: "a" }, { key: "b" }, { key: "c" }] }] },
+      "descriptor 1 has more than 2 entries",
+    ],
+    ["a domain", { domain: "123456" }, "the domain has 6 characters, at most 5 are accepted"],
+    [
+      "a key",
+      { descriptors: [{ entries: [{ key: "123456" }] }] },
+      "the key of entry 0 of descriptor 0 has 6 characters, at most 5 are accepted",
+    ],
+    [
+      "a value",
+      { descriptors: [{}, { entries: [{ key: "a" }, { key: "a", value: "1234567" }] }] },
+      "the value of entry 1 of descriptor 1 has 7 characters, at most 5 are accepted",
+    ],
+  ])("refuses %s beyond the bounds", (_, asked, message) => {
+    const bounds = { maxDescriptors: 3, maxEntries: 2, maxTextLength: 5 };
+    expect(() => decodeRateLimitRequest(requestMessage.serialize(asked), bounds)).toThrow(
+      new CallTooLargeError(message),
+    );
+  });
+
+  test("takes what is at the bounds", () => {
+    const entries = [
+      { key: "12345", value: "12345" },
+      { key: "ü2345", value: "" },
+    ];
+    const asked = { domain: "12345", descriptors: Array.from({ length: 3 }, () => ({ entries })) };
+    const bounds = { maxDescriptors: 3, maxEntries: 2, maxTextLength: 5 };
+    expect(decodeRateLimitRequest(requestMessage.serialize(asked), bounds)).toEqual({ ...asked, hitsAddend: 0 });
+  });
+
+  test("makes no more objects than the bounds allow, whatever it is sent", () => {
+    const field = fc
+      .tuple(fc.constantFrom(0x0a, 0x12, 0x18, 0x22, 0x7a), fc.uint8Array({ maxLength: 12 }))
+      .map(([tag, bytes]) => (tag === 0x18 ? Buffer.from([tag, 1]) : Buffer.from([tag, bytes.length, ...bytes])));
+    const nested = fc.array(field, { maxLength: 12 }).map((fields) => {
+      const content = Buffer.concat(fields).subarray(0, 120);
+      return Buffer.concat([Buffer.from([0x12, content.length]), content]);
+    });
+    const bounds = { maxDescriptors: 3, maxEntries: 2, maxTextLength: 5 };
+    fc.assert(
+      fc.property(fc.array(fc.oneof(field, nested), { maxLength: 12 }), (parts) => {
+        try {
+          const { domain, descriptors } = decodeRateLimitRequest(Buffer.concat(parts), bounds);
+          const texts = [domain, ...descriptors.flatMap(({ entries }) => entries.flatMap((e) => [e.key, e.value]))];
+          expect(descriptors.length).toBeLessThanOrEqual(3);
+          expect(Math.max(0, ...descriptors.map(({ entries }) => entries.length))).toBeLessThanOrEqual(2);
+          expect(Math.max(...texts.map((text) => text.length))).toBeLessThanOrEqual(5);
+        } catch (error) {
+          if (!(error instanceof CallTooLargeError)) expect(error).toBeInstanceOf(WireError);
+        }
+      }),
+      { numRuns: 1_000 },
+    );
   });
 
   test("survives every mutation of a message: a request or a WireError, nothing else", () => {

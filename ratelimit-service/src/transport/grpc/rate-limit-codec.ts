@@ -15,6 +15,7 @@ import type {
   RateLimitRequest,
   RateLimitResponse,
 } from "../../limiter/rate-limit.ts";
+import { type CallBounds, CallTooLargeError, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 
@@ -32,8 +33,12 @@ const varintTag = (field: number): number => (field << 3) | WireType.Varint;
 /** Mutable, since a field may come in any order and twice: scalars are replaced then, messages merged. */
 type Draft<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The request in `message`. Unknown fields are passed over. Throws `WireError` when the bytes are not a message. */
-export function decodeRateLimitRequest(message: Buffer): RateLimitRequest {
+/**
+ * The request in `message`. Unknown fields are passed over.
+ * @throws WireError when the bytes are not a message
+ * @throws CallTooLargeError at the first descriptor, entry or text beyond `bounds`
+ */
+export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = defaultCallBounds): RateLimitRequest {
   const reader = new WireReader(message);
   const end = message.length;
   const descriptors: Descriptor[] = [];
@@ -42,26 +47,47 @@ export function decodeRateLimitRequest(message: Buffer): RateLimitRequest {
   while (reader.position < end) {
     const tag = reader.readTag(end);
     if (tag === bytesTag(1)) domain = reader.readString(end);
-    else if (tag === bytesTag(2)) descriptors.push(readDescriptor(reader, reader.readEnd(end)));
-    else if (tag === varintTag(3)) hitsAddend = reader.readUint32(end);
+    else if (tag === bytesTag(2)) {
+      const index = descriptors.length;
+      if (index === bounds.maxDescriptors) throw new CallTooLargeError(moreThan("the call", index, "descriptors"));
+      descriptors.push(readDescriptor(reader, reader.readEnd(end), index, bounds));
+    } else if (tag === varintTag(3)) hitsAddend = reader.readUint32(end);
     else skipUnknown(reader, tag, end, 3);
+  }
+  if (domain.length > bounds.maxTextLength) {
+    throw new CallTooLargeError(tooLong("the domain", domain.length, bounds.maxTextLength));
   }
   return { domain, descriptors, hitsAddend };
 }
 
-function readDescriptor(reader: WireReader, end: number): Descriptor {
+function readDescriptor(reader: WireReader, end: number, index: number, bounds: CallBounds): Descriptor {
   const entries: DescriptorEntry[] = [];
   const descriptor: Draft<Descriptor> = { entries };
   while (reader.position < end) {
     const tag = reader.readTag(end);
-    if (tag === bytesTag(1)) entries.push(readEntry(reader, reader.readEnd(end)));
-    else if (tag === bytesTag(2)) descriptor.limit = readOverride(reader, reader.readEnd(end), descriptor.limit);
+    if (tag === bytesTag(1)) {
+      if (entries.length === bounds.maxEntries) {
+        throw new CallTooLargeError(moreThan(`descriptor ${index}`, bounds.maxEntries, "entries"));
+      }
+      entries.push(readEntry(reader, reader.readEnd(end)));
+    } else if (tag === bytesTag(2)) descriptor.limit = readOverride(reader, reader.readEnd(end), descriptor.limit);
     else if (tag === bytesTag(3)) {
       descriptor.hitsAddend = readWrapper(reader, reader.readEnd(end), descriptor.hitsAddend, readUint64);
     } else if (tag === varintTag(4)) descriptor.isNegativeHits = reader.readVarint(end) !== 0;
     else skipUnknown(reader, tag, end, 4);
   }
+  for (let at = 0; at < entries.length; at++) checkTexts(entries[at], at, index, bounds.maxTextLength);
   return descriptor;
+}
+
+function checkTexts(entry: DescriptorEntry | undefined, at: number, descriptor: number, maxLength: number): void {
+  if (entry === undefined) return;
+  const { key, value } = entry;
+  if (key.length <= maxLength && value.length <= maxLength) return;
+  const [name, text] = key.length > maxLength ? ["key", key] : ["value", value];
+  throw new CallTooLargeError(
+    tooLong(`the ${name} of entry ${at} of descriptor ${descriptor}`, text.length, maxLength),
+  );
 }
 
 function readEntry(reader: WireReader, end: number): DescriptorEntry {

@@ -1,4 +1,5 @@
 /** envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit as a method of the gRPC server. */
+import { type CallBounds, CallTooLargeError, defaultCallBounds } from "../../limiter/call-bounds.ts";
 import { RateLimitError, type RateLimitErrorCode, type RateLimitService } from "../../service.ts";
 import type { UnaryMethod } from "./method.ts";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
@@ -14,13 +15,16 @@ const statusCodes: Readonly<Record<RateLimitErrorCode, StatusCode>> = {
   InvalidArgument: StatusCode.InvalidArgument,
 };
 
-/** The method by its path. */
-export function rateLimitMethod(service: RateLimitService): [path: string, method: UnaryMethod] {
+/** The method by its path. A call beyond `bounds` is answered with INVALID_ARGUMENT and counts nothing. */
+export function rateLimitMethod(
+  service: RateLimitService,
+  bounds: CallBounds = defaultCallBounds,
+): [path: string, method: UnaryMethod] {
   return ["/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", { kind: "unary", call }];
 
   function call(message: Buffer): Uint8Array | Promise<Uint8Array> {
     try {
-      const answer = service.shouldRateLimit(decodeRateLimitRequest(message));
+      const answer = service.shouldRateLimit(decodeRateLimitRequest(message, bounds));
       return answer instanceof Promise ? answer.then(encodeRateLimitResponse, fail) : encodeRateLimitResponse(answer);
     } catch (error) {
       return fail(error);
@@ -31,6 +35,9 @@ export function rateLimitMethod(service: RateLimitService): [path: string, metho
 function fail(error: unknown): never {
   if (error instanceof RateLimitError) {
     throw new GrpcError(statusCodes[error.code], error.message, { cause: error });
+  }
+  if (error instanceof CallTooLargeError) {
+    throw new GrpcError(StatusCode.InvalidArgument, error.message, { cause: error });
   }
   if (error instanceof WireError) {
     throw new GrpcError(StatusCode.Internal, `reading a RateLimitRequest: ${error.message}`, { cause: error });

@@ -3,13 +3,19 @@ import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { MessageEncoding } from "./call-head.ts";
-import { frameMessage, MessageReader } from "./message-framing.ts";
+import { decompressMessage, frameMessage, MessageReader } from "./message-framing.ts";
 import type { MessageReceiver, MessageSink, StreamingMethod } from "./method.ts";
 import { errorResponse, errorTrailers, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
+
+/** Requests of reflection and health checks are names. */
+const maxDecompressedBytes = 16_384;
+/** Answers that may wait to be sent before the next message is read. */
+const maxUnsentBytes = 1_048_576;
 
 export class StreamingCall implements StreamReceiver, MessageSink {
   readonly #stream: ServerStream;
   readonly #context: CallContext;
+  readonly #encoding: MessageEncoding;
   readonly #reader: MessageReader;
   readonly #receiver: MessageReceiver;
   readonly #onEnd: (call: StreamingCall) => void;
@@ -25,9 +31,10 @@ export class StreamingCall implements StreamReceiver, MessageSink {
     onEnd: (call: StreamingCall) => void,
   ) {
     this.#stream = stream;
+    this.#encoding = encoding;
     this.#context = context;
     this.#onEnd = onEnd;
-    this.#reader = new MessageReader(encoding, context.bounds);
+    this.#reader = new MessageReader(context.bounds);
     this.#receiver = method.open(this);
   }
 
@@ -36,9 +43,10 @@ export class StreamingCall implements StreamReceiver, MessageSink {
       return;
     }
     try {
-      this.#reader.read(chunk, (message) => {
+      this.#reader.read(chunk, (message, isCompressed) => {
         if (!this.#isOver) {
-          this.#receiver.message(message);
+          this.#receiver.message(isCompressed ? this.#decompress(message) : message);
+          this.#boundAnswers();
         }
       });
       if (isLast) {
@@ -85,6 +93,21 @@ export class StreamingCall implements StreamReceiver, MessageSink {
       this.#stream.finish(errorTrailers(error));
     } else {
       this.#stream.respondHeadersOnly(errorResponse(error));
+    }
+  }
+
+  #decompress(message: Buffer): Buffer {
+    return decompressMessage(
+      message,
+      this.#encoding,
+      Math.min(maxDecompressedBytes, this.#context.bounds.maxMessageBytes),
+    );
+  }
+
+  /** A short message may ask for a long answer, and one chunk of a socket holds a thousand. */
+  #boundAnswers(): void {
+    if (this.#stream.unsentBytes > maxUnsentBytes) {
+      throw new GrpcError(StatusCode.ResourceExhausted, "too many messages were sent ahead of their answers");
     }
   }
 

@@ -4,20 +4,26 @@ import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { CallHead } from "./call-head.ts";
 import type { Expirable } from "./deadlines.ts";
-import { frameMessage, MessageReader, prefixBytes } from "./message-framing.ts";
+import { decompressMessage, frameMessage, memoryOf, MessageReader, noRoom, prefixBytes } from "./message-framing.ts";
 import type { UnaryMethod } from "./method.ts";
+import type { Turn } from "./turns.ts";
 import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
 
 /** Time for a request that does not come in one piece. */
 const incompleteRequestMs = 30_000;
 
-export class UnaryCall implements StreamReceiver, Expirable {
+export class UnaryCall implements StreamReceiver, Expirable, Turn {
   readonly #stream: ServerStream;
   readonly #method: UnaryMethod;
   readonly #head: CallHead & { readonly kind: "call" };
   readonly #context: CallContext;
   #reader: MessageReader | undefined;
   #message: Buffer | undefined;
+  #isCompressed = false;
+  /** What of the message is charged to `partialBytes`. */
+  #chargedBytes = 0;
+  /** Waits for its turn to be decompressed. */
+  #isQueued = false;
   #isRunning = false;
   isDone = false;
 
@@ -50,8 +56,8 @@ export class UnaryCall implements StreamReceiver, Expirable {
 
   cancel(): void {
     this.isDone = true;
-    this.#reader?.release();
-    if (!this.#isRunning) {
+    this.#release();
+    if (!this.#isRunning && !this.#isQueued) {
       this.#stream.reset(ErrorCode.Cancel);
     }
   }
@@ -63,14 +69,15 @@ export class UnaryCall implements StreamReceiver, Expirable {
   /** The long way, for a message in pieces, compressed or wrong. */
   #gather(chunk: Buffer, isLast: boolean): void {
     if (this.#reader === undefined) {
-      this.#reader = new MessageReader(this.#head.encoding, this.#context.bounds);
+      this.#reader = new MessageReader(this.#context.bounds);
       this.#context.deadlines.watch(this, Math.min(this.#head.timeoutMs ?? Infinity, incompleteRequestMs));
     }
-    this.#reader.read(chunk, (message) => {
+    this.#reader.read(chunk, (message, isCompressed) => {
       if (this.#message !== undefined) {
         throw new GrpcError(StatusCode.Internal, "a unary call has one message, this one sent more");
       }
-      this.#message = isLast ? message : Buffer.from(message);
+      this.#isCompressed = isCompressed;
+      this.#message = isLast && !isCompressed ? message : this.#copyOf(message);
     });
     if (!isLast) {
       return;
@@ -78,7 +85,52 @@ export class UnaryCall implements StreamReceiver, Expirable {
     if (this.#message === undefined || this.#reader.isWithinMessage) {
       throw new GrpcError(StatusCode.Internal, "the call ended before its message was complete");
     }
-    this.#run(this.#message);
+    if (this.#isCompressed) {
+      this.#isQueued = true;
+      this.#context.turns.add(this);
+    } else {
+      const message = this.#message;
+      this.#release();
+      this.#run(message);
+    }
+  }
+
+  /**
+   * Decompresses and runs, in a turn of its own: compressed, the largest message takes some dozen bytes, and one chunk of a
+   * socket would be work for a second.
+   */
+  takeTurn(): void {
+    this.#isQueued = false;
+    const message = this.#message;
+    this.#release();
+    if (this.isDone || message === undefined) {
+      // Cancelled or expired meanwhile.
+      this.#stream.reset(ErrorCode.Cancel);
+      return;
+    }
+    try {
+      this.#run(decompressMessage(message, this.#head.encoding, this.#context.bounds.maxMessageBytes));
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** A complete message that has to wait for the end of the call or for its turn. */
+  #copyOf(message: Buffer): Buffer {
+    const bytes = memoryOf(message.length);
+    if (!this.#context.bounds.partialBytes.take(bytes)) throw noRoom();
+    this.#chargedBytes = bytes;
+    const copy = Buffer.allocUnsafeSlow(message.length);
+    message.copy(copy);
+    return copy;
+  }
+
+  /** Holds nothing of the request any more. */
+  #release(): void {
+    this.#reader?.release();
+    this.#message = undefined;
+    this.#context.bounds.partialBytes.give(this.#chargedBytes);
+    this.#chargedBytes = 0;
   }
 
   #run(message: Buffer): void {
@@ -125,7 +177,7 @@ export class UnaryCall implements StreamReceiver, Expirable {
 
   #fail(error: unknown): void {
     this.isDone = true;
-    this.#reader?.release();
+    this.#release();
     this.#stream.respondHeadersOnly(errorResponse(this.#context.statusOf(error)));
   }
 }

@@ -7,6 +7,8 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
+import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -35,8 +37,10 @@ export interface HttpServerOptions {
   readonly guard?: (headers: IncomingHttpHeaders) => HttpAnswer | undefined;
   /** An error that a route should not throw. */
   readonly onFault: (error: unknown) => void;
-  /** Longest body taken; the default is 4 MiB, as for gRPC. */
+  /** Longest body taken; the default is 256 KiB. A longer one is 413. */
   readonly maxBodyBytes?: number;
+  /** Memory of the bodies that are being received, of all clients together; the default is 32 MiB. Beyond it 503. */
+  readonly maxBodyMemoryBytes?: number;
 }
 
 /** Plain text, ended by a line break. */
@@ -52,10 +56,20 @@ export function jsonAnswer(status: number, value: unknown): HttpAnswer {
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #server: Server;
+  readonly #maxBodyBytes: number;
+  readonly #maxBodyMemoryBytes: number;
+  #bodyMemoryBytes = 0;
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
+    this.#maxBodyBytes = options.maxBodyBytes ?? defaultMaxCallBytes;
+    this.#maxBodyMemoryBytes = options.maxBodyMemoryBytes ?? 33_554_432;
     this.#server = createServer({ requestTimeout: 60_000 }, (req, res) => void this.#serve(req, res));
+  }
+
+  /** Memory of the bodies that are being received. */
+  get bodyMemoryBytes(): number {
+    return this.#bodyMemoryBytes;
   }
 
   /** Resolves with the port in use (0 asks for any free one); rejects when it cannot be had. */
@@ -92,7 +106,7 @@ export class HttpServer {
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<HttpAnswer> {
     const refusal = this.#options.guard?.(req.headers);
-    if (refusal !== undefined) return { ...refusal, headers: { connection: "close" } };
+    if (refusal !== undefined) return last(refusal);
     const url = new URL(req.url ?? "/", "http://service");
     const route = this.#options.routes.get(url.pathname);
     if (route === undefined) {
@@ -100,9 +114,7 @@ export class HttpServer {
       return textAnswer(404, `nothing is at ${url.pathname}; there are ${paths}\n`);
     }
     const body = await this.#readBody(req);
-    if (body === undefined) {
-      return { ...textAnswer(413, "the body is too large\n"), headers: { connection: "close" } };
-    }
+    if (!Buffer.isBuffer(body)) return body;
     const gone = new AbortController();
     res.on("close", () => gone.abort());
     return route({
@@ -114,17 +126,36 @@ export class HttpServer {
     });
   }
 
-  /** The whole body; `undefined` when it is longer than allowed. */
-  async #readBody(req: IncomingMessage): Promise<Buffer | undefined> {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of req as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > (this.#options.maxBodyBytes ?? 4_194_304)) return undefined;
-      chunks.push(chunk);
+  /** The whole body, or the answer to one that is too long or finds no room. */
+  async #readBody(req: IncomingMessage): Promise<Buffer | HttpAnswer> {
+    if (Number(req.headers["content-length"] ?? 0) > this.#maxBodyBytes) return this.#tooLarge();
+    const kept = new KeptBytes();
+    let charged = 0;
+    try {
+      // The socket stays open for the answer.
+      for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+        if (kept.length + chunk.length > this.#maxBodyBytes) return this.#tooLarge();
+        kept.push(chunk);
+        this.#bodyMemoryBytes += kept.memoryBytes - charged;
+        charged = kept.memoryBytes;
+        if (this.#bodyMemoryBytes > this.#maxBodyMemoryBytes) {
+          return last(textAnswer(503, "too many bodies are being received\n"));
+        }
+      }
+      return kept.take() ?? Buffer.alloc(0);
+    } finally {
+      this.#bodyMemoryBytes -= charged;
     }
-    return Buffer.concat(chunks);
   }
+
+  #tooLarge(): HttpAnswer {
+    return last(textAnswer(413, `the body is too large: at most ${this.#maxBodyBytes} bytes are accepted\n`));
+  }
+}
+
+/** The connection ends with this answer. */
+function last(answer: HttpAnswer): HttpAnswer {
+  return { ...answer, headers: { ...answer.headers, connection: "close" } };
 }
 
 function write(res: ServerResponse, answer: HttpAnswer, isHead: boolean): void {

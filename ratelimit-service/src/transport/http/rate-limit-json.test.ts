@@ -49,14 +49,14 @@ describe("parseRateLimitJson", () => {
   test.each([
     ["", "not JSON: Unexpected end of JSON input", undefined],
     ["}", /^not JSON: Unexpected token/, undefined],
-    ["[]", "[] is not an object", "body"],
+    ["[]", "a list is not an object", "body"],
     ['{"domian": "a"}', "unknown field, accepted are domain, descriptors, hitsAddend", "domian"],
     ['{"domain": 1}', "1 is not a string", "domain"],
     ['{"hitsAddend": -1}', "-1 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 1.5}', "1.5 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 4294967296}', "4294967296 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 1, "hits_addend": 1}', "the field is there twice", "hits_addend"],
-    ['{"descriptors": {}}', "{} is not a list", "descriptors"],
+    ['{"descriptors": {}}', "an object is not a list", "descriptors"],
     [
       '{"descriptors": [{"entries": [{}, {"val": ""}]}]}',
       "unknown field, accepted are key, value",

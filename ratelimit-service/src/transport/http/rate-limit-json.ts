@@ -1,9 +1,10 @@
 /**
  * The rate limit messages in proto3 JSON (protobuf.dev, "JSON Mapping") for the `/json` door. Requests are read as
- * strictly as the reference does: field names in camelCase or as in the .proto file, unknown ones refused; but all that
- * is wrong is told, with its place. In answers fields at their default are left out.
+ * strictly as the reference does: field names in camelCase or as in the .proto file, unknown ones refused. Problems are
+ * reported with their places, up to `maxProblems`. In answers fields at their default are left out.
  */
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import { type CallBounds, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
 import type {
   CurrentLimit,
   Descriptor,
@@ -14,8 +15,14 @@ import type {
   RateLimitResponse,
 } from "../../limiter/rate-limit.ts";
 
-/** Reads a request; every problem carries the path of its field, as `descriptors[0].entries[1].key`. */
-export function parseRateLimitJson(text: string): Result<RateLimitRequest> {
+/** Reading stops at this many problems: a client corrects a few at a time, and each costs its path and message. */
+const maxProblems = 20;
+
+/**
+ * Reads a request within `bounds`; every problem carries the path of its field, as `descriptors[0].entries[1].key`. There
+ * are at most `maxProblems`.
+ */
+export function parseRateLimitJson(text: string, bounds: CallBounds = defaultCallBounds): Result<RateLimitRequest> {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -25,10 +32,30 @@ export function parseRateLimitJson(text: string): Result<RateLimitRequest> {
       problems: [{ message: `not JSON: ${error instanceof Error ? error.message : String(error)}` }],
     };
   }
-  const reader = new JsonMessageReader();
-  const request = reader.request(value);
-  return reader.problems.length === 0 ? { ok: true, value: request } : { ok: false, problems: reader.problems };
+  const reader = new JsonMessageReader(bounds);
+  try {
+    const request = reader.request(value);
+    if (reader.problems.length === 0) return { ok: true, value: request };
+  } catch (error) {
+    if (!(error instanceof TooManyProblems)) throw error;
+  }
+  return { ok: false, problems: reader.problems };
 }
+
+/** Ends the reading of a request that has `maxProblems`. */
+class TooManyProblems extends Error {}
+
+/** The fields of a message by the names under which they may come, camelCase and snake_case, to their camelCase names. */
+type FieldNames = ReadonlyMap<string, string>;
+
+function fieldNames(...names: readonly string[]): FieldNames {
+  return new Map(names.flatMap((name) => [[name, name] as const, [snakeCase(name), name] as const]));
+}
+
+const requestFields = fieldNames("domain", "descriptors", "hitsAddend");
+const descriptorFields = fieldNames("entries", "limit", "hitsAddend", "isNegativeHits");
+const entryFields = fieldNames("key", "value");
+const overrideFields = fieldNames("requestsPerUnit", "unit", "unitMultiplier");
 
 /** Fields of a message as they came, by their camelCase names; absent and `null` ones are not there. */
 type Fields = ReadonlyMap<string, unknown>;
@@ -37,22 +64,28 @@ const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "Y
 
 class JsonMessageReader {
   readonly problems: Problem[] = [];
+  readonly #bounds: CallBounds;
+
+  constructor(bounds: CallBounds) {
+    this.#bounds = bounds;
+  }
 
   request(value: unknown): RateLimitRequest {
-    const fields = this.#fields(value, "", ["domain", "descriptors", "hitsAddend"]);
+    const fields = this.#fields(value, "", requestFields);
+    const { maxDescriptors } = this.#bounds;
     return {
       domain: this.#string(fields, "domain", ""),
-      descriptors: this.#list(fields, "descriptors", "", (each, path) => this.#descriptor(each, path)),
+      descriptors: this.#list(fields, "descriptors", "", maxDescriptors, (each, path) => this.#descriptor(each, path)),
       hitsAddend: this.#uint(fields, "hitsAddend", "", 32) ?? 0,
     };
   }
 
   #descriptor(value: unknown, path: string): Descriptor {
-    const fields = this.#fields(value, path, ["entries", "limit", "hitsAddend", "isNegativeHits"]);
+    const fields = this.#fields(value, path, descriptorFields);
     const hitsAddend = this.#uint(fields, "hitsAddend", path, 53);
     const isNegativeHits = this.#boolean(fields, "isNegativeHits", path);
     return {
-      entries: this.#list(fields, "entries", path, (each, at) => this.#entry(each, at)),
+      entries: this.#list(fields, "entries", path, this.#bounds.maxEntries, (each, at) => this.#entry(each, at)),
       ...(fields.has("limit") ? { limit: this.#override(fields.get("limit"), join(path, "limit")) } : {}),
       ...(hitsAddend === undefined ? {} : { hitsAddend }),
       ...(isNegativeHits === true ? { isNegativeHits } : {}),
@@ -60,12 +93,12 @@ class JsonMessageReader {
   }
 
   #entry(value: unknown, path: string): DescriptorEntry {
-    const fields = this.#fields(value, path, ["key", "value"]);
+    const fields = this.#fields(value, path, entryFields);
     return { key: this.#string(fields, "key", path), value: this.#string(fields, "value", path) };
   }
 
   #override(value: unknown, path: string): LimitOverride {
-    const fields = this.#fields(value, path, ["requestsPerUnit", "unit", "unitMultiplier"]);
+    const fields = this.#fields(value, path, overrideFields);
     const unitMultiplier = this.#uint(fields, "unitMultiplier", path, 32);
     return {
       requestsPerUnit: this.#uint(fields, "requestsPerUnit", path, 32) ?? 0,
@@ -83,16 +116,17 @@ class JsonMessageReader {
     return "UNKNOWN";
   }
 
-  #fields(value: unknown, path: string, names: readonly string[]): Fields {
+  #fields(value: unknown, path: string, names: FieldNames): Fields {
     const fields = new Map<string, unknown>();
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
       this.#report(path, `${shown(value)} is not an object`);
       return fields;
     }
     for (const [given, content] of Object.entries(value)) {
-      const name = names.find((each) => each === given || snakeCase(each) === given);
+      const name = names.get(given);
       if (name === undefined) {
-        this.#report(join(path, given), `unknown field, accepted are ${names.join(", ")}`);
+        const accepted = [...new Set(names.values())].join(", ");
+        this.#report(join(path, shortened(given)), `unknown field, accepted are ${accepted}`);
       } else if (fields.has(name)) {
         this.#report(join(path, given), "the field is there twice");
       } else if (content !== null) {
@@ -102,17 +136,28 @@ class JsonMessageReader {
     return fields;
   }
 
-  #list<T>(fields: Fields, name: string, path: string, read: (value: unknown, path: string) => T): readonly T[] {
+  #list<T>(
+    fields: Fields,
+    name: "descriptors" | "entries",
+    path: string,
+    max: number,
+    read: (value: unknown, path: string) => T,
+  ): readonly T[] {
     const value = fields.get(name) ?? [];
-    if (Array.isArray(value)) return value.map((each, index) => read(each, `${join(path, name)}[${index}]`));
-    this.#report(join(path, name), `${shown(value)} is not a list`);
+    const at = join(path, name);
+    if (!Array.isArray(value)) this.#report(at, `${shown(value)} is not a list`);
+    else if (value.length > max) this.#report(at, moreThan(path === "" ? "the call" : "the descriptor", max, name));
+    else return value.map((each, index) => read(each, `${at}[${index}]`));
     return [];
   }
 
   #string(fields: Fields, name: string, path: string): string {
     const value = fields.get(name) ?? "";
-    if (typeof value === "string") return value;
-    this.#report(join(path, name), `${shown(value)} is not a string`);
+    const { maxTextLength } = this.#bounds;
+    if (typeof value !== "string") this.#report(join(path, name), `${shown(value)} is not a string`);
+    else if (value.length > maxTextLength) {
+      this.#report(join(path, name), tooLong(`the ${name}`, value.length, maxTextLength));
+    } else return value;
     return "";
   }
 
@@ -135,6 +180,7 @@ class JsonMessageReader {
 
   #report(path: string, message: string): void {
     this.problems.push({ path: path === "" ? "body" : path, message });
+    if (this.problems.length === maxProblems) throw new TooManyProblems();
   }
 }
 
@@ -146,9 +192,14 @@ function snakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** A value in a message: short, and never the whole of a long one. */
+/** A value in a message, in short: of lists and objects only that, since they may be large and deep. */
 function shown(value: unknown): string {
-  const text = JSON.stringify(value);
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "an object";
+  return JSON.stringify(typeof value === "string" ? shortened(value) : value);
+}
+
+function shortened(text: string): string {
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 

@@ -1,9 +1,10 @@
+import { connect } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterEach, describe, expect, test } from "vitest";
 import type { RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
 import { RateLimitError } from "../../service.ts";
 import { ServingStatus } from "../serving-status.ts";
-import { HttpServer } from "./http-server.ts";
+import { HttpServer, type HttpServerOptions } from "./http-server.ts";
 import { serviceRoutes } from "./service-routes.ts";
 
 const closers: (() => Promise<void>)[] = [];
@@ -13,15 +14,20 @@ afterEach(async () => {
 
 type Answer = (request: RateLimitRequest) => RateLimitResponse | Promise<RateLimitResponse>;
 
-async function start(answer: Answer, status = new ServingStatus(true)): Promise<{ url: string; faults: unknown[] }> {
+async function start(
+  answer: Answer,
+  status = new ServingStatus(true),
+  options: Partial<HttpServerOptions> = {},
+): Promise<{ url: string; faults: unknown[]; server: HttpServer }> {
   const faults: unknown[] = [];
   const server = new HttpServer({
     routes: new Map(serviceRoutes({ shouldRateLimit: answer }, status)),
     clock: systemClock,
     onFault: (error) => faults.push(error),
+    ...options,
   });
   closers.push(() => server.close(0));
-  return { faults, url: `http://127.0.0.1:${await server.listen("127.0.0.1", 0)}` };
+  return { faults, server, url: `http://127.0.0.1:${await server.listen("127.0.0.1", 0)}` };
 }
 
 const answerOf = (overallCode: RateLimitResponse["overallCode"]): RateLimitResponse => ({
@@ -102,14 +108,62 @@ describe("/json", () => {
     expect(faults).toEqual([new TypeError("secret")]);
   });
 
-  test("refuses a body beyond its bound and lives on", async () => {
+  test.each([
+    ["with its length", (body: string) => body],
+    ["in chunks", (body: string) => new Blob([body]).stream()],
+  ])("refuses a body beyond its bound, sent %s, and lives on", async (_, bodyOf) => {
     const { url } = await start(() => answerOf("OK"));
-    const status = await post(url, " ".repeat(5_000_000)).then(
-      (response) => response.status,
-      () => "cut off",
-    );
+    const init = { method: "POST", duplex: "half" } as const;
+    const response = await fetch(`${url}/json`, { ...init, body: bodyOf(" ".repeat(262_145)) });
 
-    expect([413, "cut off"]).toContain(status);
+    expect([response.status, await response.text()]).toEqual([
+      413,
+      "the body is too large: at most 262144 bytes are accepted\n",
+    ]);
+    expect((await post(url, `{}${" ".repeat(262_142)}`)).status).toBe(200);
+  });
+
+  test("stops reading at twenty problems, and tells ten", async () => {
+    const { url } = await start(() => answerOf("OK"));
+    const fields = Array.from({ length: 15_000 }, (_, index) => `"k${index}":1`);
+    const response = await post(url, `{${fields.join(",")}}`);
+
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("; and 10 more")]);
+  });
+
+  test.each([
+    ["descriptors", { domain: "d", descriptors: Array.from({ length: 257 }, () => ({})) }],
+    ["entries", { domain: "d", descriptors: [{ entries: Array.from({ length: 33 }, () => ({ key: "a" })) }] }],
+    ["characters", { domain: "d", descriptors: [{ entries: [{ key: "a", value: "x".repeat(65_537) }] }] }],
+  ])("refuses a call with too many %s", async (what, call) => {
+    const { url } = await start(() => answerOf("OK"));
+    const response = await post(url, JSON.stringify(call));
+
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining(what)]);
+  });
+
+  test("refuses what is deep in the place of a text", async () => {
+    const { url, faults } = await start(() => answerOf("OK"));
+    const response = await post(url, `{"domain": ${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
+
+    expect(response.status).toBe(400);
+    expect(faults).toEqual([]);
+  });
+
+  test("refuses bodies for which there is no memory, whose number of chunks does not matter", async () => {
+    const { url, server } = await start(() => answerOf("OK"), undefined, { maxBodyMemoryBytes: 40_000 });
+    const port = Number(new URL(url).port);
+    const head = "POST /json HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    const sockets = [1, 2].map(() => connect(port, "127.0.0.1"));
+    for (const socket of sockets) socket.write(head + "1\r\n \r\n".repeat(10_000));
+    // A slab for each, and no more than a first chunk besides.
+    await expect.poll(() => server.bodyMemoryBytes).toBeGreaterThanOrEqual(32_768);
+    expect(server.bodyMemoryBytes).toBeLessThan(33_000);
+    const response = await post(url, " ".repeat(17_000));
+
+    expect([response.status, await response.text()]).toEqual([503, "too many bodies are being received\n"]);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(() => server.bodyMemoryBytes).toBe(0);
     expect((await post(url, "{}")).status).toBe(200);
   });
 });

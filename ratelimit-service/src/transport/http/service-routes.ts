@@ -1,6 +1,7 @@
 /** The routes of the HTTP port: `/json`, the rate limit call for clients without gRPC, and `/healthcheck`. */
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { anySite } from "@gatewayproxy/runtime/web-guard";
+import { type CallBounds, defaultCallBounds } from "../../limiter/call-bounds.ts";
 import type { Code } from "../../limiter/rate-limit.ts";
 import { RateLimitError, type RateLimitService } from "../../service.ts";
 import type { ServingStatus } from "../serving-status.ts";
@@ -9,20 +10,24 @@ import { parseRateLimitJson, renderRateLimitJson } from "./rate-limit-json.ts";
 
 const statusOfCode: Readonly<Record<Code, number>> = { OK: 200, OVER_LIMIT: 429, UNKNOWN: 500 };
 
-/** Both routes, by path; as the reference they take any method. */
-export function serviceRoutes(service: RateLimitService, status: ServingStatus): [path: string, route: HttpRoute][] {
+/** Both routes, by path; as the reference they take any method. A call beyond `bounds` is 400. */
+export function serviceRoutes(
+  service: RateLimitService,
+  status: ServingStatus,
+  bounds: CallBounds = defaultCallBounds,
+): [path: string, route: HttpRoute][] {
   return [
-    ["/json", (request) => answerJson(service, request)],
+    ["/json", (request) => answerJson(service, bounds, request)],
     ["/healthcheck", () => (status.isServing ? textAnswer(200, "OK") : textAnswer(500, ""))],
   ];
 }
 
-async function answerJson(service: RateLimitService, request: HttpRequest): Promise<HttpAnswer> {
+async function answerJson(service: RateLimitService, bounds: CallBounds, request: HttpRequest): Promise<HttpAnswer> {
   // Its calls count, and a browser adds a form's cross-site POST without asking. Content types say nothing: curl and the
   // reference's clients send any.
   const site = anySite(request.headers);
   if (site !== undefined) return textAnswer(403, `web pages (${site}) may not ask\n`);
-  const parsed = parseRateLimitJson(request.body.toString("utf8"));
+  const parsed = parseRateLimitJson(request.body.toString("utf8"), bounds);
   if (!parsed.ok) return badRequest(parsed.problems);
   try {
     const answer = await service.shouldRateLimit(parsed.value);

@@ -239,6 +239,15 @@ describe("a client that breaks the protocol", () => {
     ["settings", Array.from({ length: 1_200 }, () => rawFrame(FrameType.Settings, 0, 0))],
     ["priorities", Array.from({ length: 1_200 }, () => rawFrame(FrameType.Priority, 0, 1, "12345"))],
     ["empty data", [open(1), ...Array.from({ length: 1_200 }, () => data(1, ""))]],
+    ["data of one byte", [open(1), ...Array.from({ length: 1_200 }, () => data(1, "x"))]],
+    [
+      "data of one byte on a request that was reset",
+      [open(1), whole(1, "UPPER", "x"), ...Array.from({ length: 1_200 }, () => data(1, "x"))],
+    ],
+    [
+      "trailers on a request that was reset",
+      [open(1), whole(1, "UPPER", "x"), ...Array.from({ length: 1_200 }, () => whole(1))],
+    ],
     ["window updates", Array.from({ length: 1_200 }, () => rawFrame(FrameType.WindowUpdate, 0, 0, uint32(1)))],
     [
       "requests begun and cancelled",
@@ -288,6 +297,18 @@ describe("a client that breaks the protocol", () => {
     await raw.frame(FrameType.Data, 5_999);
 
     expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
+  });
+
+  test("may send each request in some small frames, a thousand requests at a time", async () => {
+    const { port } = await startServer();
+    const raw = client(port);
+    const ids = Array.from({ length: 1_000 }, (_, index) => index * 2 + 1);
+    for (const id of ids) raw.send(open(id), ...Array.from({ length: 8 }, () => data(id, "x")));
+    for (const id of ids) raw.send(data(id, "x", Flag.EndStream));
+    await raw.until(() => raw.frames.find((frame) => frame.streamId === 1_999 && (frame.flags & Flag.EndStream) !== 0));
+
+    expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
+    expect(raw.frames.filter(({ type }) => type === FrameType.Data)).toHaveLength(1_000);
   });
 
   test("that reads no answers is sent away when too many wait", async () => {

@@ -46,6 +46,11 @@ const rememberedResets = 1_024;
 /** Frames that move no request, for each answer: PING and WINDOW_UPDATE come with it, RST_STREAM may cross it. */
 const idleFramesPerAnswer = 8;
 
+/** A DATA frame with fewer bytes that does not end its request may be one of a flood. */
+const smallDataBytes = 256;
+/** Clients send a message's prefix, or the end of a message, in a frame of its own. */
+const freeSmallFrames = 8;
+
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
 const noBytes = Buffer.alloc(0);
 
@@ -185,6 +190,7 @@ export class RequestStreams<Head> implements StreamHost {
     const stream = this.#streams.get(id);
     if (stream === undefined) {
       this.#demandReset(id);
+      this.#options.idleFrames.count();
     } else if (stream.isRequestComplete) {
       this.#resetStream(stream, ErrorCode.StreamClosed);
     } else if (!endStream || fault !== undefined) {
@@ -203,10 +209,10 @@ export class RequestStreams<Head> implements StreamHost {
     const dataStart = (flags & Flag.Padded) === 0 ? start : start + 1;
     const dataEnd = (flags & Flag.Padded) === 0 ? end : end - paddingBytes(buffer, start, end);
     const isLast = (flags & Flag.EndStream) !== 0;
-    if (dataStart === dataEnd && !isLast) {
-      this.#options.idleFrames.count();
-    }
     const stream = this.#streams.get(id);
+    if (!isLast && dataEnd - dataStart < smallDataBytes) {
+      this.#boundSmallFrames(stream, dataEnd - dataStart);
+    }
     if (stream === undefined) {
       this.#demandReset(id);
     } else if (stream.isRequestComplete) {
@@ -220,6 +226,12 @@ export class RequestStreams<Head> implements StreamHost {
       }
     }
     this.#refillWindows(stream);
+  }
+
+  /** Frames that carry next to nothing cost as much as large ones; a stream may have some before they count. */
+  #boundSmallFrames(stream: ServerStream | undefined, bytes: number): void {
+    if (bytes > 0 && stream !== undefined && stream.smallFrames < freeSmallFrames) stream.smallFrames++;
+    else this.#options.idleFrames.count();
   }
 
   /** Passes body bytes on, unless they are not what content-length promised (§8.1.1). */

@@ -43,6 +43,8 @@ export class ServerStream {
   receiveWindowBytes: number;
   /** Body bytes that the request still owes by its content-length; absent when it said none. */
   owedBytes: number | undefined;
+  /** DATA frames with few bytes so far. */
+  smallFrames = 0;
   /** Takes the body; set by the connection once the request is open. */
   receiver: StreamReceiver | undefined;
   /** The peer has sent its last byte. */
@@ -64,6 +66,11 @@ export class ServerStream {
   /** Bytes that wait for the peer's window. */
   get waitingBytes(): number {
     return (this.#waiting ?? []).reduce((sum, { bytes, start }) => sum + bytes.length - start, 0);
+  }
+
+  /** Bytes of answers that have not left yet: of this stream, and of the connection where they are ready to go. */
+  get unsentBytes(): number {
+    return this.waitingBytes + this.#host.writer.waitingBytes;
   }
 
   /** A whole answer. The blocks are encoded header blocks; `body` is copied, or kept unchanged until it is sent. */

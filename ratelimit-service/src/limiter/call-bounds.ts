@@ -1,0 +1,36 @@
+/**
+ * How large a call may be. One call is decided without a pause, so its size bounds how long all others wait. Envoy sends a
+ * few descriptors with a few entries each, and values no longer than a request's headers (60 KiB by default).
+ */
+
+export interface CallBounds {
+  /** Descriptors in a call. */
+  readonly maxDescriptors: number;
+  /** Entries in a descriptor. */
+  readonly maxEntries: number;
+  /** Characters (UTF-16 units) of a domain, a key or a value. */
+  readonly maxTextLength: number;
+}
+
+export const defaultCallBounds: CallBounds = { maxDescriptors: 256, maxEntries: 32, maxTextLength: 65_536 };
+
+/** Bytes of a gRPC message, compressed or not, and of a JSON body, unless a setting says otherwise. */
+export const defaultMaxCallBytes = 262_144;
+
+/** Thrown for a call beyond its bounds; the message is for the client. */
+export class CallTooLargeError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "CallTooLargeError";
+  }
+}
+
+/** @param what has too many: "the call", "descriptor 3" */
+export function moreThan(what: string, max: number, parts: "descriptors" | "entries"): string {
+  return `${what} has more than ${max} ${parts}`;
+}
+
+/** @param what is too long: "the domain", "the value of entry 1 of descriptor 3" */
+export function tooLong(what: string, length: number, max: number): string {
+  return `${what} has ${length} characters, at most ${max} are accepted`;
+}
