@@ -8,7 +8,18 @@ const machine = (): readonly string[] => ["127.0.0.1", "10.1.2.3", "fd12::3"];
 test("its own addresses are refused in every spelling, also where they are allowed", () => {
   const guard = new AddressGuard({ own: [admin, stats], refusesSpecial: false, allowed: [admin, stats] }, machine);
   for (const { port } of [admin, stats]) {
-    const local = ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1", "::ffff:0:0", "10.1.2.3"];
+    const local = [
+      "127.0.0.1",
+      "127.9.9.9",
+      "0.0.0.0",
+      "::",
+      "::1",
+      "::ffff:127.0.0.1",
+      "::ffff:0:0",
+      "10.1.2.3",
+      "64:ff9b::10.1.2.3",
+      "2002:a01:203::1",
+    ];
     for (const address of [...local, "::ffff:10.1.2.3", "fd12:0::3"]) {
       expect(guard.refusal(address, port), `${address} ${port}`).toMatch(/serves its operator/);
       expect(guard.refusal(address, port + 1)).toBeUndefined();
@@ -34,6 +45,8 @@ test("special addresses are refused but for the very address and port that is al
   expect(guard.refusal("127.0.0.2", 8_081)).toBeDefined();
   expect(guard.refusal("::1", 8_081)).toBeDefined();
   expect(guard.refusal("169.254.169.254", 80)).toMatch(/a link-local address/);
+  expect(guard.refusal("fec0::1", 80)).toMatch(/a link-local address/);
+  for (const reserved of ["240.0.0.1", "100::1"]) expect(guard.refusal(reserved, 80)).toMatch(/a reserved address/);
   expect(guard.refusal("10.0.0.1", 80)).toBeUndefined();
 });
 

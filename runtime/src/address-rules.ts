@@ -4,7 +4,7 @@
  * operator allows the very address and port.
  */
 import { networkInterfaces } from "node:os";
-import { canonicalAddress, literalAddress, specialKind } from "./ip-address.ts";
+import { addressesWithin, canonicalAddress, literalAddress, specialKind } from "./ip-address.ts";
 import type { SocketAddress } from "./setting-kinds.ts";
 
 /** Plain data: it crosses threads. */
@@ -59,9 +59,8 @@ export class AddressGuard {
   #reaches(address: string, listening: string): boolean {
     const kind = specialKind(address);
     if (kind === "a loopback" || kind === "an unspecified") return true;
-    const canonical = canonicalAddress(address);
-    if (canonical === canonicalAddress(listening)) return true;
-    return this.#machineAddresses().some((own) => canonicalAddress(own) === canonical);
+    const reached = addressesWithin(address);
+    return [listening, ...this.#machineAddresses()].some((own) => reached.includes(canonicalAddress(own) ?? own));
   }
 }
 

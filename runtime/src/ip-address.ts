@@ -10,13 +10,14 @@ export type SpecialKind =
   | "a link-local"
   | "a cloud metadata"
   | "a multicast"
-  | "a broadcast";
+  | "a broadcast"
+  | "a reserved";
 
 /** Checked in this order. */
 const specialRanges: readonly (readonly [SpecialKind, ...ranges: readonly string[]])[] = [
   ["an unspecified", "0.0.0.0/8", "::/128"],
   ["a loopback", "127.0.0.0/8", "::1/128"],
-  ["a link-local", "169.254.0.0/16", "fe80::/10"],
+  ["a link-local", "169.254.0.0/16", "fe80::/10", "fec0::/10"],
   // Instance metadata outside of the link-local range: Amazon EC2, Google Cloud, Alibaba Cloud, Azure, Oracle Cloud.
   [
     "a cloud metadata",
@@ -24,6 +25,8 @@ const specialRanges: readonly (readonly [SpecialKind, ...ranges: readonly string
   ],
   ["a multicast", "224.0.0.0/4", "ff00::/8"],
   ["a broadcast", "255.255.255.255/32"],
+  // For future use (RFC 1112 §4), and to be discarded (RFC 6666).
+  ["a reserved", "240.0.0.0/4", "100::/64"],
 ];
 
 const special = specialRanges.map(([kind, ...ranges]) => {
@@ -94,6 +97,13 @@ export function specialKind(text: string): SpecialKind | undefined {
     if (kind !== undefined) return kind;
   }
   return undefined;
+}
+
+/** An address as `canonicalAddress` has it, and the IPv4 addresses that a translator or a tunnel would take out of it. */
+export function addressesWithin(text: string): readonly string[] {
+  const canonical = canonicalAddress(text);
+  const groups = ipv6Groups(text);
+  return [...(canonical === undefined ? [] : [canonical]), ...(groups === undefined ? [] : embeddedAddresses(groups))];
 }
 
 /**

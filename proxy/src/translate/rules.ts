@@ -59,7 +59,7 @@ export function translateRule(
     backends: isServed ? parts.flatMap(({ backends }) => backends) : [],
     invalid,
     unresolved: parts.flatMap(({ unresolved }) => unresolved),
-    unserved: unservedFields(rule, path),
+    unserved: [...unservedFields(rule, path), ...refs.flatMap(({ unserved }) => unserved ?? [])],
   };
 }
 
@@ -73,6 +73,7 @@ interface RefInRule {
 
 interface TranslatedRef extends Pick<RuleState, "backends" | "invalid" | "unresolved"> {
   readonly ref: BackendRef;
+  readonly unserved?: Finding<"Unserved">;
 }
 
 function translateRef({ route, rule, ref, path, resolve }: RefInRule): TranslatedRef {
@@ -90,8 +91,9 @@ function translateRef({ route, rule, ref, path, resolve }: RefInRule): Translate
     const refused: BackendRef = { kind: "invalid", weight, reason: resolution.message };
     return { ref: refused, backends: translated.backends, invalid, unresolved: translated.unresolved };
   }
-  const { backend } = resolution;
+  const { backend, unserved } = resolution;
   return {
+    ...(unserved !== undefined && { unserved: { reason: "Unserved", message: unserved, path } }),
     ref: { kind: "backend", weight, backend: backend.key, filters },
     backends: [backend, ...translated.backends],
     invalid,

@@ -17,7 +17,10 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
     metadata: { name: "b-1", labels: { "kubernetes.io/service-name": "b" } },
     addressType: "IPv4",
     ports: [{ name: "", port: 8080, protocol: "TCP" }],
-    endpoints: endpoints.map((conditions, index) => ({ addresses: [`10.0.0.${index + 1}`], conditions })),
+    endpoints: endpoints.map((conditions, index) => ({
+      addresses: [`10.0.${index >> 8}.${(index + 1) & 255}`],
+      conditions,
+    })),
   };
   const service = { apiVersion: "v1", kind: "Service", metadata: { name: "b" }, spec: { ports: [{ port: 80 }] } };
   const resources = [service, slice].map((object) => {
@@ -45,6 +48,10 @@ describe("of the endpoints of a Service", () => {
 
   test("those that serve while they end are used where none is ready", () => {
     expect(used(ended, ending)).toEqual(["10.0.0.2"]);
+  });
+
+  test("a thousand are used, however many there are", () => {
+    expect(used(...Array.from({ length: 1_500 }, () => ready))).toHaveLength(1_000);
   });
 
   test("none is used that serves no more", () => {

@@ -9,7 +9,12 @@ import { compareText, nameKey, sortByName } from "./object-names.ts";
 
 /** A backend, or why there is none. */
 export type Resolution =
-  | { readonly kind: "resolved"; readonly backend: Backend }
+  | {
+      readonly kind: "resolved";
+      readonly backend: Backend;
+      /** What of it is not called; absent where all is. */
+      readonly unserved?: string;
+    }
   /** The reference is sound, but the backend must not be called. */
   | { readonly kind: "refused"; readonly message: string }
   | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
@@ -44,7 +49,8 @@ export function resolveService(
   const key = `Service/${namespace}/${serviceName}:${port}`;
   const tls = tlsOf(service, servicePort.name);
   if (tls.kind === "refused") return tls;
-  const found = usableEndpoints(servicePort, slices);
+  const all = usableEndpoints(servicePort, slices);
+  const found = all.slice(0, maxEndpoints);
   // Whoever may write an EndpointSlice may write any address into it (CVE-2021-25740).
   const endpoints = found.filter(({ host, port: at }) => refuseAddress(host, at) === undefined);
   const [forbidden] = found;
@@ -56,6 +62,9 @@ export function resolveService(
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
+    ...(all.length > maxEndpoints && {
+      unserved: `${name} has more than ${maxEndpoints} ready endpoints, of which ${maxEndpoints} are called`,
+    }),
     backend: {
       key,
       kind: "Service",
@@ -83,6 +92,12 @@ export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<strin
   }
   return byService;
 }
+
+/**
+ * Endpoints of one backend: each has state of its own in every worker, and any number can be written. Those of the first
+ * slices by name are called.
+ */
+export const maxEndpoints = 1_000;
 
 /**
  * Those that are ready. Where none is, those that still serve while they end (`serving`, KEP-1672): the last pods of a
@@ -118,7 +133,7 @@ function endpointsThat(
     for (const { addresses, targetRef } of endpoints.filter(accepts)) {
       // All addresses of an endpoint are the same pod, says the API: the first one does.
       const [host] = addresses;
-      if (host === undefined) continue;
+      if (host === undefined || byAddress.size > maxEndpoints) continue;
       const key = `${host} ${port}`;
       if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
     }
