@@ -5,7 +5,7 @@ import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { defaultClientLimits } from "./client-limits.ts";
 import { answered, clientOf, data, headers, lastHeaders, ok, path, settings } from "./testing/calls.ts";
 import { framed, okTrailers, RawService, responseHead } from "./testing/raw-service.ts";
@@ -243,6 +243,60 @@ describe("an answer", () => {
     expect((await peer.until(FrameType.RstStream)).payload).toEqual(uint32(ErrorCode.Cancel));
   });
 
+  test("that says at its beginning that it is longer than a mebibyte is cut off at once", async () => {
+    const service = await RawService.start();
+    const { call } = clientOf([service.port]);
+    const outcome = call();
+    const peer = await service.peer();
+    await peer.until(FrameType.Data);
+    peer.send(headers(1, responseHead), data(1, Buffer.concat([Buffer.from([0]), uint32(1_048_572)])));
+    expect(await outcome).toMatchObject({ kind: "failed", cause: "garbage" });
+    expect((await peer.until(FrameType.RstStream)).payload).toEqual(uint32(ErrorCode.Cancel));
+  });
+
+  test("in thousands of pieces is joined once", async () => {
+    const service = await RawService.start();
+    const { call } = clientOf([service.port], { clock: new FakeClock() });
+    const outcome = call();
+    const peer = await service.peer();
+    await peer.until(FrameType.Data);
+    const message = Buffer.alloc(100_000, "x");
+    const whole = framed(message);
+    const pieces = split(whole, [...Array.from({ length: 6 }, (_, i) => (i + 1) * 16_000), ...count(4_000, 96_001)]);
+    const frames = Buffer.concat([
+      headers(1, responseHead),
+      ...pieces.map((piece) => data(1, piece)),
+      lastHeaders(1, okTrailers),
+    ]);
+    let joinedBytes = 0;
+    const concat = Buffer.concat.bind(Buffer);
+    const spy = vi.spyOn(Buffer, "concat").mockImplementation((list, length) => {
+      const joined = concat(list, length);
+      // What is read of the socket is joined with the unfinished frame before it.
+      joinedBytes += joined.length;
+      return joined;
+    });
+    onTestFinished(() => spy.mockRestore());
+    peer.send(frames);
+    expect(await outcome).toEqual({ kind: "answered", message });
+    expect(joinedBytes).toBeLessThan(10 * frames.length);
+  });
+
+  test.each([
+    ["pieces of a byte", data(1, Buffer.from("x"))],
+    ["interim answers", headers(1, status("103"))],
+  ])("in %s without end ends the connection", async (what, frame) => {
+    const service = await RawService.start();
+    const { call } = clientOf([service.port], { clock: new FakeClock() });
+    const outcome = call();
+    const peer = await service.peer();
+    await peer.until(FrameType.Data);
+    if (what === "pieces of a byte") peer.send(headers(1, responseHead), data(1, framed(ok).subarray(0, 4)));
+    peer.send(Buffer.concat(new Array<Buffer>(10_100).fill(frame)));
+    expect(await outcome).toMatchObject({ kind: "failed", cause: "unavailable" });
+    expect((await peer.until(FrameType.GoAway)).payload.readUInt32BE(4)).toBe(ErrorCode.EnhanceYourCalm);
+  });
+
   test("may be preceded by interim answers", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
@@ -254,6 +308,10 @@ describe("an answer", () => {
     expect(await outcome).toEqual(answered);
   });
 });
+
+function count(length: number, from: number): number[] {
+  return Array.from({ length }, (_, i) => from + i);
+}
 
 /** The bytes in parts that end at the cuts; no part where a cut is beyond the end. */
 function split(bytes: Buffer, cuts: readonly number[]): Buffer[] {

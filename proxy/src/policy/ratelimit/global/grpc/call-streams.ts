@@ -39,6 +39,8 @@ export interface CallStreamsOptions {
 
 /** Frames that move no call, for each call: PING and WINDOW_UPDATE come with it, a late answer after it. */
 const idleFramesPerCall = 8;
+/** DATA frames below this cost more than they bring. */
+const smallPieceBytes = 256;
 
 export class CallStreams implements CallHost {
   readonly #options: CallStreamsOptions;
@@ -180,8 +182,10 @@ export class CallStreams implements CallHost {
     } else if (endStream || isTrailers || block.httpStatus >= 200) {
       call.readFields(block);
       if (endStream) this.#conclude(call);
+    } else {
+      // An interim answer (1xx): the answer follows.
+      this.#options.idleFrames.count();
     }
-    // Else it is an interim answer (1xx), and the answer follows.
   }
 
   data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
@@ -206,7 +210,8 @@ export class CallStreams implements CallHost {
       call.spoil("an answer beyond its window");
       return;
     }
-    if (start === end && !isLast) this.#options.idleFrames.count();
+    // Only the first piece of an answer, and the last, may be as small as the answer is.
+    if (!isLast && end - start < (call.hasData ? smallPieceBytes : 1)) this.#options.idleFrames.count();
     if (!call.hasHead) this.#spoil(call, "an answer that begins without headers");
     else if (!call.readData(buffer, start, end)) {
       this.#reset(call, ErrorCode.Cancel);

@@ -1,6 +1,7 @@
 /** One unary call: what is asked, how far it has got on its stream, and how it ends, which it does exactly once. */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { concludeCall, frameMessage } from "./grpc-message.ts";
+import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
+import { announcedBytes, concludeCall, frameMessage } from "./grpc-message.ts";
 import type { AnswerFields } from "./response-block.ts";
 import { type CallFailure, type CallOutcome, callFailure } from "./unary-client.ts";
 
@@ -43,7 +44,10 @@ export class Call {
   #httpStatus = 0;
   #grpcStatus: string | undefined;
   #grpcMessage: string | undefined;
+  /** The first piece, which is nearly always the whole answer. */
   #answer: Buffer = nothing;
+  /** All pieces, once there are several: they are joined once, since a join for each costs the square of their number. */
+  #pieces: KeptBytes | undefined;
 
   /** @param onEnd hears of the end before the sender of the call does. */
   constructor(pending: PendingCall, clock: Clock, onEnd: (call: Call, ending: Ending) => void) {
@@ -67,16 +71,34 @@ export class Call {
     this.#grpcMessage = grpcMessage ?? this.#grpcMessage;
   }
 
-  /** Takes a piece of the answer, valid during this call only; false when there is more of it than any answer has. */
+  /** Some of the answer has come. */
+  get hasData(): boolean {
+    return this.#answer.length > 0;
+  }
+
+  /**
+   * Takes a piece of the answer, valid during this call only; false when there is more of it than any answer has, or is
+   * about to be by the length in front of it.
+   */
   readData(buffer: Buffer, start: number, end: number): boolean {
+    if (start === end) return true;
     const piece = Buffer.from(buffer.subarray(start, end));
-    this.#answer = this.#answer.length === 0 ? piece : Buffer.concat([this.#answer, piece]);
-    return this.#answer.length <= maxAnswerBytes;
+    if (this.#answer.length === 0) {
+      this.#answer = piece;
+      return announcedBytes(piece) <= maxAnswerBytes && piece.length <= maxAnswerBytes;
+    }
+    if (this.#pieces === undefined) {
+      this.#pieces = new KeptBytes();
+      this.#pieces.push(this.#answer);
+    }
+    this.#pieces.push(piece);
+    return this.#pieces.length <= maxAnswerBytes;
   }
 
   /** The answer has come to its end. */
   conclude(): void {
-    this.#end(concludeCall(this.#httpStatus, this.#grpcStatus, this.#grpcMessage, this.#answer), "heard");
+    const answer = this.#pieces?.join() ?? this.#answer;
+    this.#end(concludeCall(this.#httpStatus, this.#grpcStatus, this.#grpcMessage, answer), "heard");
   }
 
   /** What came is no answer. */

@@ -12,6 +12,11 @@ export function frameMessage(message: Buffer): Buffer {
   return framed;
 }
 
+/** How long a body is with its framing, by what it begins with; 0 where that has too few bytes to tell. */
+export function announcedBytes(beginning: Buffer): number {
+  return beginning.length < prefixBytes ? 0 : prefixBytes + beginning.readUInt32BE(1);
+}
+
 /**
  * Status codes that say that the call itself was refused; all others that are not 0 say that the service cannot serve.
  * UNKNOWN (2) is one of the others: the reference service answers so while it has no Redis or no configuration.
