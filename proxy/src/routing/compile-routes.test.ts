@@ -1,7 +1,15 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Match, PathMatch } from "../ir/match.ts";
 import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
-import { compileRoutes, maxMatchUnits, type RequestHead, type RouteIndex } from "./compile-routes.ts";
+import {
+  compileRoutes,
+  compileRoutesInTurns,
+  maxMatchUnits,
+  type RequestHead,
+  type RouteIndex,
+} from "./compile-routes.ts";
+import { PathIndex } from "./path-index.ts";
+import { defaultPathRules } from "./path-rules.ts";
 import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 /** Finds the rule key of a request, or `404`. */
@@ -376,5 +384,50 @@ describe("what is found", () => {
     const index = compileRoutes(bindOf([listenerOf({ routes: [route] })]), () => "");
     const found = index.find({ method: "GET", path: "/caf%C3%A9/x", authority: "h", rawHeaders: [] });
     expect(found?.match.path.value).toBe("/caf%C3%A9");
+  });
+});
+
+describe("compiling many routes", () => {
+  const many = (count: number) =>
+    Array.from({ length: count }, (_, at) =>
+      routeOf(`r${at}`, {
+        hostnames: Array.from({ length: 16 }, (__, host) => `h${host}.x${at}.test`),
+        rules: Array.from({ length: 16 }, (__, rule) =>
+          ruleOf(Array.from({ length: 8 }, (___, n) => matchOf({ path: prefix(`/${rule}/${n}`) }))),
+        ),
+      }),
+    );
+
+  test("lists the matches of hostnames that have the same routes once", () => {
+    const added = vi.spyOn(PathIndex.prototype, "add");
+    try {
+      const index = compileRoutes(bindOf([listenerOf({ routes: many(3) })]), (_, route) => route.name);
+      expect(added).toHaveBeenCalledTimes(3 * 128);
+      const ask = (authority: string) => ruleFor(index, { authority, path: "/3/4" });
+      expect([ask("h0.x1.test"), ask("h15.x1.test"), ask("h0.x2.test")]).toEqual(["r1", "r1", "r2"]);
+    } finally {
+      added.mockRestore();
+    }
+  });
+
+  test("gives requests a turn between pieces of the work", async () => {
+    const perTurn: number[] = [0];
+    const added = vi.spyOn(PathIndex.prototype, "add").mockImplementation(() => {
+      perTurn[perTurn.length - 1] = (perTurn.at(-1) ?? 0) + 1;
+    });
+    let isDone = false;
+    const turn = (): void => {
+      perTurn.push(0);
+      if (!isDone) setImmediate(turn);
+    };
+    setImmediate(turn);
+    try {
+      await compileRoutesInTurns(bindOf([listenerOf({ routes: many(50) })]), () => "", defaultPathRules);
+    } finally {
+      isDone = true;
+      added.mockRestore();
+    }
+    expect(perTurn.reduce((sum, count) => sum + count, 0)).toBe(50 * 128);
+    expect(Math.max(...perTurn)).toBeLessThanOrEqual(1_000);
   });
 });

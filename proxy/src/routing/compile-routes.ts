@@ -6,12 +6,14 @@
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
  * matches holds to one with a less specific host name.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
+import { compileConditions } from "./conditions.ts";
 import { HostTable } from "./host-table.ts";
 import { normalizePath } from "./normalize-path.ts";
-import { PathIndex } from "./path-index.ts";
+import { type Candidate, PathIndex } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 import { comparePrecedence, type RankedMatch } from "./precedence.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
@@ -57,9 +59,50 @@ export function compileRoutes<T>(
   compileRule: CompileRule<T>,
   pathRules: PathRules = defaultPathRules,
 ): RouteIndex<T> {
+  const steps = compileInSteps(bind, { compileRule, pathRules });
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** The same, a piece in each turn of the event loop, so that requests are served meanwhile. */
+export async function compileRoutesInTurns<T>(
+  bind: Bind,
+  compileRule: CompileRule<T>,
+  pathRules: PathRules,
+): Promise<RouteIndex<T>> {
+  const steps = compileInSteps(bind, { compileRule, pathRules });
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    await nextTurn();
+  }
+}
+
+/** Rules that are compiled, and matches that are indexed, in one step; some milliseconds. */
+const itemsPerStep = 1_000;
+
+/** Counts what has been done since the last step. */
+class Pace {
+  #items = 0;
+
+  /** Whether it is time for others. */
+  isOver(items: number): boolean {
+    this.#items += items;
+    if (this.#items < itemsPerStep) return false;
+    this.#items = 0;
+    return true;
+  }
+}
+
+type Steps<Value> = Generator<undefined, Value, undefined>;
+
+function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace">): Steps<RouteIndex<T>> {
+  const context = { ...options, pace: new Pace() };
   const listeners = new HostTable<CompiledListener<T>>();
   for (const listener of bind.listeners) {
-    listeners.add(listener.hostname, { listener, hosts: compileHosts(listener, { compileRule, pathRules }) });
+    listeners.add(listener.hostname, { listener, hosts: yield* compileHosts(listener, context) });
   }
   return {
     find(head, budget = new WorkBudget(maxMatchUnits)) {
@@ -87,31 +130,43 @@ interface CompiledHost<T> {
 }
 
 interface RankedResult<T> extends RankedMatch {
-  readonly result: RouteMatch<T>;
+  readonly candidate: Candidate<RouteMatch<T>>;
 }
 
 interface CompileContext<T> {
+  readonly pace: Pace;
   readonly compileRule: CompileRule<T>;
   readonly pathRules: PathRules;
 }
 
-function compileHosts<T>(listener: Listener, context: CompileContext<T>): HostTable<CompiledHost<T>> {
-  const byHostname = new Map<string | undefined, RankedResult<T>[]>();
+function* compileHosts<T>(listener: Listener, context: CompileContext<T>): Steps<HostTable<CompiledHost<T>>> {
+  /** Places of the routes, by hostname. */
+  const byHostname = new Map<string | undefined, number[]>();
   const queryNames = queryNamesOf(listener);
-  for (const route of listener.routes) {
-    const ranked = rankMatches(listener, route, queryNames, context);
+  const ranked: (readonly RankedResult<T>[])[] = [];
+  for (const [place, route] of listener.routes.entries()) {
+    ranked.push(yield* rankMatches(listener, route, queryNames, context));
     for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
       const sharing = byHostname.get(hostname);
-      if (sharing === undefined) byHostname.set(hostname, [...ranked]);
-      else sharing.push(...ranked);
+      if (sharing === undefined) byHostname.set(hostname, [place]);
+      else sharing.push(place);
     }
   }
 
   const table = new HostTable<CompiledHost<T>>();
   const hosts = new Map<string | undefined, CompiledHost<T>>();
-  for (const [hostname, ranked] of byHostname) {
-    const paths = new PathIndex<RouteMatch<T>>();
-    for (const { match, result } of ranked.sort(comparePrecedence)) paths.add(match, result);
+  // Hostnames of the same routes share one index.
+  const indexes = new Map<string, PathIndex<RouteMatch<T>>>();
+  for (const [hostname, places] of byHostname) {
+    const key = places.join(" ");
+    let paths = indexes.get(key);
+    if (paths === undefined) {
+      paths = yield* indexMatches(
+        places.flatMap((place) => ranked[place] ?? []),
+        context,
+      );
+      indexes.set(key, paths);
+    }
     const host = { paths, lessSpecific: undefined };
     hosts.set(hostname, host);
     table.add(hostname, host);
@@ -121,24 +176,42 @@ function compileHosts<T>(listener: Listener, context: CompileContext<T>): HostTa
   return table;
 }
 
+function* indexMatches<T>(
+  ranked: readonly RankedResult<T>[],
+  { pace }: CompileContext<T>,
+): Steps<PathIndex<RouteMatch<T>>> {
+  const paths = new PathIndex<RouteMatch<T>>();
+  for (const { match, candidate } of ranked.toSorted(comparePrecedence)) {
+    paths.add(match.path, candidate);
+    if (pace.isOver(1)) yield;
+  }
+  return paths;
+}
+
 function queryNamesOf({ routes }: Listener): ReadonlySet<string> {
   const matches = routes.flatMap(({ rules }) => rules.flatMap((rule) => rule.matches));
   return new Set(matches.flatMap(({ query }) => query.map(({ name }) => name)));
 }
 
-function rankMatches<T>(
+function* rankMatches<T>(
   listener: Listener,
   route: Route,
   queryNames: ReadonlySet<string>,
-  { compileRule, pathRules }: CompileContext<T>,
-): RankedResult<T>[] {
-  return route.rules.flatMap((rule, ruleIndex) => {
+  { compileRule, pathRules, pace }: CompileContext<T>,
+): Steps<readonly RankedResult<T>[]> {
+  const ranked: RankedResult<T>[] = [];
+  for (const [ruleIndex, rule] of route.rules.entries()) {
     const compiled = compileRule(listener, route, rule);
-    return rule.matches.map((written, matchIndex) => {
+    for (const [matchIndex, written] of rule.matches.entries()) {
       const match = normalizeMatch(written, pathRules);
-      return { match, route, ruleIndex, matchIndex, result: { listener, route, rule, match, compiled, queryNames } };
-    });
-  });
+      const result = { listener, route, rule, match, compiled, queryNames };
+      const candidate = { conditions: compileConditions(match), result };
+      ranked.push({ match, route, ruleIndex, matchIndex, candidate });
+    }
+    // A rule takes about as long as ten matches.
+    if (pace.isOver(10 + rule.matches.length)) yield;
+  }
+  return ranked;
 }
 
 /** Gives a path value the form in which request paths arrive, so that `/caf%c3%a9` and `/caf%C3%A9` are one. */

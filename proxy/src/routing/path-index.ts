@@ -3,16 +3,16 @@
  * then regular expressions one after the other, then prefixes by a tree of path segments, deepest first. A path of a thousand
  * segments walks only as deep as a prefix does. Each candidate and each segment is charged to the request's budget.
  */
-import type { Match } from "../ir/match.ts";
+import type { PathMatch } from "../ir/match.ts";
 import { type Pattern, patternFor } from "../regex/pattern.ts";
-import { compileConditions, satisfies, type Conditions } from "./conditions.ts";
+import { satisfies, type Conditions } from "./conditions.ts";
 import type { RequestReading } from "./request-reading.ts";
 
 /** For a candidate that is looked at, and for a segment that is walked. */
 const unitsPerStep = 1;
 
-/** What to return when the path and the conditions hold. */
-interface Candidate<T> {
+/** What to return when the path and the conditions hold. Several indexes may share one. */
+export interface Candidate<T> {
   readonly conditions: Conditions | undefined;
   readonly result: T;
 }
@@ -30,20 +30,19 @@ export class PathIndex<T> {
   readonly #root: PrefixNode<T> = createNode(undefined);
 
   /** Adds a match; to be called in order of precedence. */
-  add(match: Match, result: T): void {
-    const candidate = { conditions: compileConditions(match), result };
-    switch (match.path.kind) {
+  add({ kind, value }: PathMatch, candidate: Candidate<T>): void {
+    switch (kind) {
       case "Exact": {
-        const sharing = this.#exact.get(match.path.value);
-        if (sharing === undefined) this.#exact.set(match.path.value, [candidate]);
+        const sharing = this.#exact.get(value);
+        if (sharing === undefined) this.#exact.set(value, [candidate]);
         else sharing.push(candidate);
         break;
       }
       case "RegularExpression":
-        this.#regexes.push({ pattern: patternFor(match.path.value, "whole"), candidate });
+        this.#regexes.push({ pattern: patternFor(value, "whole"), candidate });
         break;
       case "PathPrefix":
-        growTo(this.#root, match.path.value).candidates.push(candidate);
+        growTo(this.#root, value).candidates.push(candidate);
         break;
     }
   }

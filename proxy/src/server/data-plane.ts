@@ -19,7 +19,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
-import { compileRoutes, maxMatchUnits, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
+import { compileRoutesInTurns, maxMatchUnits, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { patternsOf } from "../routing/route-patterns.ts";
 import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
 import { otherReadings } from "../routing/normalize-path.ts";
@@ -208,7 +208,7 @@ export class DataPlane {
       // A bind that cannot be compiled or opened stays as it was, and the others go on.
       try {
         await preparePatterns(bind);
-        const routes = compileRoutes(
+        const routes = await compileRoutesInTurns(
           bind,
           (listener, route, rule) => compileRule(context, listener, route, rule),
           this.#requestRules.path,
