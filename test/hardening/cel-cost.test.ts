@@ -3,7 +3,7 @@
  * take a few times as long as a plain loop. `proxy/src/cel/charged-work.test.ts` counts the work itself.
  */
 import { expect, test } from "vitest";
-import { maxEvaluationUnits } from "../../proxy/src/cel/cost.ts";
+import { maxEvaluationUnits } from "../../proxy/src/cel/request-work.ts";
 import { parseExpression } from "../../proxy/src/cel/expression.ts";
 import { costlyExpressions, largeRequests } from "../../proxy/src/cel/testing/costly.ts";
 import { hardeningSeconds } from "./support/fuzz.ts";

@@ -1,6 +1,7 @@
 /** What an evaluation is charged covers what its functions do, which is counted apart from the charges. */
 import { describe, expect, test, vi } from "vitest";
-import { evaluationBudget, maxEvaluationUnits } from "./cost.ts";
+import { evaluationBudget } from "./cost.ts";
+import { maxEvaluationUnits } from "./request-work.ts";
 import { parseExpression } from "./expression.ts";
 import { costlyExpressions, largeRequests } from "./testing/costly.ts";
 import { leastUnits, workOf } from "./testing/counted-work.ts";

@@ -16,12 +16,6 @@ import { WorkBudget } from "../regex/work-budget.ts";
 import type { RequestView } from "./request-view.ts";
 import { headerOf, type Variable } from "./variables.ts";
 
-/**
- * What one evaluation may cost: half a millisecond on a core of 2026. `charged-work.test.ts` holds the charges against the work,
- * and `test/hardening/cel-cost.test.ts` the work against a plain loop.
- */
-export const maxEvaluationUnits = 30_000;
-
 /** Of the evaluation that is under way: an evaluation begins and ends without a pause. */
 export const evaluationBudget = new WorkBudget(0);
 

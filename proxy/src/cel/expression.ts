@@ -8,11 +8,11 @@ import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js"
 import type { Result } from "@gatewayproxy/runtime/problem";
 import { BudgetExceeded } from "../regex/work-budget.ts";
 import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
-import { costOfReading, evaluationBudget, maxEvaluationUnits, unitsPerNode } from "./cost.ts";
+import { costOfReading, evaluationBudget, unitsPerNode } from "./cost.ts";
 import { environment } from "./environment.ts";
 import { callsAny, countNodes, instrument } from "./instrument.ts";
 import type { RequestView } from "./request-view.ts";
-import type { Allowance } from "./request-work.ts";
+import { type Allowance, maxEvaluationUnits } from "./request-work.ts";
 import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 
 /** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */

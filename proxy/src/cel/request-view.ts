@@ -3,6 +3,7 @@
  * request under no expression pays nothing for it.
  */
 
+import type { LlmView } from "./llm-view.ts";
 import type { RequestWork } from "./request-work.ts";
 
 export interface RequestView {
@@ -27,17 +28,4 @@ export interface RequestView {
   readonly llm?: LlmView;
   /** What the expressions of the request's limits have cost by now; absent where only single evaluations are bounded. */
   readonly work?: RequestWork;
-}
-
-/** Each field is undefined until it is known, and where the request or its response does not say. */
-export interface LlmView {
-  /** As the client asked for it. */
-  readonly requestModel?: string | undefined;
-  /** Whether the client asked for a stream. */
-  readonly streaming?: boolean | undefined;
-  /** The model that answered, by its own word. */
-  readonly responseModel?: string | undefined;
-  readonly inputTokens?: number | undefined;
-  readonly outputTokens?: number | undefined;
-  readonly totalTokens?: number | undefined;
 }

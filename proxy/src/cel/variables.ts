@@ -2,7 +2,8 @@
 import { type CelInput, CelScalar, type CelType, mapType } from "@bufbuild/cel";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import { unverifiedClaims } from "./jwt.ts";
-import type { LlmView, RequestView } from "./request-view.ts";
+import type { LlmView } from "./llm-view.ts";
+import type { RequestView } from "./request-view.ts";
 
 /** One subscriber has at least a /64 and may use any address in it (RFC 6177, RFC 8981). */
 export const defaultIpv6PrefixLength = 64;

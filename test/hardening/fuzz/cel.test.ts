@@ -1,7 +1,8 @@
 /** Any expression over any request ends within its budget, with a value or without one. */
 import fc from "fast-check";
 import { expect, vi } from "vitest";
-import { evaluationBudget, maxEvaluationUnits } from "../../../proxy/src/cel/cost.ts";
+import { evaluationBudget } from "../../../proxy/src/cel/cost.ts";
+import { maxEvaluationUnits } from "../../../proxy/src/cel/request-work.ts";
 import { parseExpression } from "../../../proxy/src/cel/expression.ts";
 import { costlyExpressions, largeRequests } from "../../../proxy/src/cel/testing/costly.ts";
 import { leastUnits, workOf } from "../../../proxy/src/cel/testing/counted-work.ts";
