@@ -6,7 +6,6 @@
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
  * matches holds to one with a less specific host name.
  */
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
@@ -76,7 +75,7 @@ export async function compileRoutesInTurns<T>(
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;
-    await nextTurn();
+    await new Promise<void>((resolve) => setImmediate(resolve));
   }
 }
 
