@@ -152,6 +152,23 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     expect(await scene.charged()).toBe(inputOf(plain));
   });
 
+  test.each(["request: 2s", "request: 9s, backendRequest: 2s"])("the rule's own timeouts (%s)", async (timeouts) => {
+    const scene = await start(tokens, {}, `, timeouts: { ${timeouts} }`);
+    const client = scene.ask(plain);
+    await scene.asked();
+    scene.gateway.clock.advance(1_500);
+    const record = scene.gateway.nextRecord();
+    client.destroy();
+    // The rule's timer is there before, and its place is taken.
+    const { dataPlane } = scene.gateway;
+    await expect.poll(() => dataPlane.tasks().some(({ detail }) => detail?.["connections"] === 0)).toBe(true);
+    await abandoned(scene, 1);
+    scene.gateway.clock.advance(499);
+    expect(scene.gateway.clock.pendingTimers).toBe(1);
+    scene.gateway.clock.advance(1);
+    expect(await record).toMatchObject({ reason: "ClientDisconnect", usage: { estimated: true } });
+  });
+
   test("the bytes, of a stream that does not end", async () => {
     const scene = await start(tokens, { abandonedAnswers: { timeoutMs: 60_000, maxBytes: 1_000, maxAnswers: 10 } });
     const client = scene.ask(streamed);

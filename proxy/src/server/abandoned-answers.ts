@@ -49,14 +49,16 @@ export class AbandonedAnswers {
   /**
    * Makes room for one more answer.
    *
+   * @param remainingMs what the timeouts of the rule leave the answer; one is read on no longer than that.
    * @param giveUp called at most once, when a bound is passed; not after `end`.
    * @returns undefined when there is no room.
    */
-  begin(giveUp: () => void): AbandonedAnswer | undefined {
+  begin(remainingMs: number, giveUp: () => void): AbandonedAnswer | undefined {
     const { timeoutMs, maxAnswers, maxBytes } = this.#settings;
     if (this.#isClosed || timeoutMs === 0 || this.#reads.size >= maxAnswers) return undefined;
     const read = new Read(maxBytes, giveUp, () => this.#delete(read));
-    read.timer = this.#timer(read, this.#isDraining ? Math.min(timeoutMs, drainMs) : timeoutMs);
+    read.endsMs = this.#clock.monotonicMs() + Math.min(timeoutMs, Math.max(0, remainingMs));
+    this.#setTimer(read);
     this.#reads.add(read);
     return read;
   }
@@ -66,7 +68,7 @@ export class AbandonedAnswers {
     this.#isDraining = true;
     for (const read of this.#reads) {
       read.timer?.cancel();
-      read.timer = this.#timer(read, drainMs);
+      this.#setTimer(read);
     }
     if (this.#reads.size > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
   }
@@ -77,8 +79,9 @@ export class AbandonedAnswers {
     for (const read of [...this.#reads]) read.giveUp();
   }
 
-  #timer(read: Read, ms: number): Timer {
-    return this.#clock.setTimer(ms, () => read.giveUp());
+  #setTimer(read: Read): void {
+    const ms = Math.max(0, read.endsMs - this.#clock.monotonicMs());
+    read.timer = this.#clock.setTimer(this.#isDraining ? Math.min(ms, drainMs) : ms, () => read.giveUp());
   }
 
   #delete(read: Read): void {
@@ -90,6 +93,8 @@ export class AbandonedAnswers {
 
 class Read implements AbandonedAnswer {
   timer: Timer | undefined;
+  /** Monotonic. */
+  endsMs = 0;
   #remainingBytes: number;
   readonly #onGivenUp: () => void;
   readonly #onEnded: () => void;

@@ -183,7 +183,7 @@ export class Forwarding implements RelayOwner {
     const { abandonedAnswers, record } = this.#options;
     const call = this.#call;
     if (abandonedAnswers === undefined || call === undefined || record.requestBytes === 0) return false;
-    const answer = abandonedAnswers.begin(() => {
+    const answer = abandonedAnswers.begin(Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
       call.abort();
       relay.settle("cutShort", nothingMore);
     });
@@ -335,6 +335,13 @@ export class Forwarding implements RelayOwner {
     const { timeouts, startMs, clock } = this.#options;
     const requestMs = timeouts?.requestMs ?? 0;
     return requestMs === 0 ? Number.POSITIVE_INFINITY : startMs + requestMs - clock.monotonicMs();
+  }
+
+  /** Until the call under way times out. */
+  #callRemainingMs({ sentMs }: ResponseRelay): number {
+    const { timeouts, clock } = this.#options;
+    const timeoutMs = timeouts?.backendRequestMs ?? 0;
+    return timeoutMs === 0 ? Number.POSITIVE_INFINITY : sentMs + timeoutMs - clock.monotonicMs();
   }
 
   #onCallTimeout(call: UpstreamCall, relay: ResponseRelay): void {
