@@ -400,6 +400,26 @@ describe("a call that is large", () => {
   });
 });
 
+test("a streaming call whose messages are far ahead of its answers ends, and they are not made", async () => {
+  let messages = 0;
+  const method: GrpcMethod = {
+    kind: "streaming",
+    open: (sink) => ({
+      message: () => {
+        messages++;
+        sink.send(Buffer.alloc(50_000));
+      },
+      ended: () => sink.end(),
+      cancelled: () => undefined,
+    }),
+  };
+  const { port } = await start([[path, method]]);
+  const answer = await rawCall(port, Buffer.alloc(5 * 1_000));
+
+  expect(answer).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
+  expect(messages).toBeLessThan(50);
+});
+
 describe("health", () => {
   function healthClient(port: number) {
     const made = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure());
