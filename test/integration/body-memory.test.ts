@@ -1,7 +1,7 @@
 /** The memory for request bodies: what happens when they have all of it, and that it is given back. */
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
 import { BodyBudget, createBodyMemory } from "../../proxy/src/server/body-budget.ts";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -13,6 +13,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { openFrom } from "../support/proxied-client.ts";
 
 const mib = 1024 * 1024;
 
@@ -44,16 +45,6 @@ spec: { ai: { provider: { openai: { model: m } }, host: 127.0.0.1, port: ${backe
   return { gateway, bodies, backend };
 }
 
-/** A connection of the client with that address. */
-function open(gateway: TestGateway, address: string): Socket {
-  const { hostname, port } = new URL(gateway.url());
-  const socket = connect(Number(port), hostname);
-  socket.on("error", () => undefined);
-  onTestFinished(() => void socket.destroy());
-  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n`);
-  return socket;
-}
-
 /** Sends a completion of `mebibytes` without its last byte. */
 async function withhold(
   gateway: TestGateway,
@@ -62,7 +53,7 @@ async function withhold(
   address = "10.0.0.1",
 ): Promise<Socket> {
   const bytes = Math.floor(mebibytes * mib);
-  const socket = open(gateway, address);
+  const socket = openFrom(gateway, address, "").socket;
   const before = bodies.heldBytes;
   socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`);
   socket.write(Buffer.alloc(bytes - 1, " "));
@@ -72,7 +63,7 @@ async function withhold(
 
 /** Sends a request and reads what comes until the gateway closes the connection. */
 async function send(gateway: TestGateway, request: string, address = "10.0.0.1"): Promise<string> {
-  const socket = open(gateway, address);
+  const socket = openFrom(gateway, address, "").socket;
   const [head = "", ...rest] = request.split("\r\n\r\n");
   socket.write(`${head}\r\nHost: a\r\nConnection: close\r\n\r\n${rest.join("\r\n\r\n")}`);
   const chunks: Buffer[] = [];
@@ -156,7 +147,7 @@ test("uploads that stand still are ended soon once memory gets tight, and not be
 
 test("nothing is kept for another call once an answer has begun", async () => {
   const { gateway, bodies } = await start();
-  const socket = open(gateway, "10.0.0.1");
+  const socket = openFrom(gateway, "10.0.0.1", "").socket;
   socket.write("POST /begins HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
   await once(socket, "data");
   expect(gateway.dataPlane.endpoints().map(({ pending }) => pending)).toContain(1);

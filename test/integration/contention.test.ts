@@ -1,7 +1,7 @@
 /** Who gets on, and who has to make room, while more is asked of an endpoint than it has connections. */
 import type { ServerResponse } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
-import { connect, type Socket } from "node:net";
+import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -14,6 +14,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
 
 const contendedMs = 3_000;
@@ -39,26 +40,10 @@ async function start(upstream = {}) {
   return { gateway, held, paths: () => requests.map(({ url }) => url) };
 }
 
-interface Client {
-  readonly socket: Socket;
-  readonly text: () => string;
-}
-
-/** Sends `text` on a connection of its own from `address`. */
-function open(gateway: TestGateway, address: string, text: string): Client {
-  const { hostname, port } = new URL(gateway.url());
-  const socket = connect(Number(port), hostname);
-  let received = "";
-  socket.on("error", () => undefined).on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
-  onTestFinished(() => void socket.destroy());
-  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n${text}`);
-  return { socket, text: () => received };
-}
-
-/** As `open`, and waits until the request has a connection to the backend or waits for one. */
-async function send(gateway: TestGateway, address: string, text: string): Promise<Client> {
+/** As `openFrom`, and waits until the request has a connection to the backend or waits for one. */
+async function send(gateway: TestGateway, address: string, text: string): Promise<ProxiedClient> {
   const before = begun(gateway);
-  const client = open(gateway, address, text);
+  const client = openFrom(gateway, address, text);
   await expect.poll(() => begun(gateway)).toBe(before + 1);
   return client;
 }
@@ -84,7 +69,7 @@ async function pass(gateway: TestGateway, ms: number, act: (step: number) => voi
 describe("uploads that stand still and hold every connection", () => {
   test("are ended soon once others wait, who are then served", async () => {
     const { gateway } = await start();
-    const slow: Client[] = [];
+    const slow: ProxiedClient[] = [];
     for (let i = 0; i < maxConnections; i++) slow.push(await send(gateway, "10.0.0.1", upload));
     const other = await send(gateway, "10.0.0.2", get("/other"));
     await pass(gateway, noticedMs);
@@ -95,7 +80,7 @@ describe("uploads that stand still and hold every connection", () => {
 
   test("make room too where their answers have begun", async () => {
     const { gateway } = await start();
-    const slow: Client[] = [];
+    const slow: ProxiedClient[] = [];
     const begun = upload.replace("/slow", "/begins");
     for (let i = 0; i < maxConnections; i++) slow.push(await send(gateway, "10.0.0.1", begun));
     await expect.poll(() => slow.every(({ text }) => text().includes("begun"))).toBe(true);
@@ -142,7 +127,7 @@ test("answers that nobody reads make room too, over HTTP/2 with a window of noth
 
 test("of uploads that get on alike, the many of one address make room, and the one of another goes on", async () => {
   const { gateway, paths } = await start();
-  const many: Client[] = [];
+  const many: ProxiedClient[] = [];
   for (let i = 0; i < maxConnections - 1; i++) many.push(await send(gateway, "10.0.0.1", upload));
   const one = await send(gateway, "10.0.0.2", upload);
   const other = await send(gateway, "10.0.0.3", get("/other"));
@@ -178,13 +163,13 @@ describe("requests that wait for a connection", () => {
   test("give their place to another client where one client has taken them all", async () => {
     const { gateway, held } = await start({ maxConnections: 1, maxWaiting: 3 });
     await send(gateway, "10.0.0.1", get("/hold/0"));
-    const waiting: Client[] = [];
+    const waiting: ProxiedClient[] = [];
     for (let i = 1; i <= 3; i++) waiting.push(await send(gateway, "10.0.0.1", get(`/hold/${i}`)));
     const other = await send(gateway, "10.0.0.2", get("/other"));
     await expect.poll(() => waiting[2]?.text()).toMatch(/^HTTP\/1\.1 503 /);
     expect(gateway.records).toMatchObject([{ path: "/hold/3", reason: "BackendOverloaded" }]);
     // The one who has the most is the one who is refused.
-    const more = open(gateway, "10.0.0.1", get("/more"));
+    const more = openFrom(gateway, "10.0.0.1", get("/more"));
     await expect.poll(() => more.text()).toMatch(/^HTTP\/1\.1 503 /);
     await expect.poll(() => held.length).toBe(1);
     held[0]?.end();

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import {
   backendManifest,
@@ -13,6 +13,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 
 const maxTunnels = 3;
 
@@ -46,32 +47,17 @@ async function start() {
   return gateway;
 }
 
-interface Client {
-  readonly socket: Socket;
-  readonly text: () => string;
-}
-
-function open(gateway: TestGateway, address: string, text: string): Client {
-  const { hostname, port } = new URL(gateway.url());
-  const socket = connect(Number(port), hostname);
-  let received = "";
-  socket.on("error", () => undefined).on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
-  onTestFinished(() => void socket.destroy());
-  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n${text}`);
-  return { socket, text: () => received };
-}
-
 const upgrade = (path: string): string =>
   `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n`;
 
-async function tunnel(gateway: TestGateway, address: string): Promise<Client> {
-  const client = open(gateway, address, upgrade("/"));
+async function tunnel(gateway: TestGateway, address: string): Promise<ProxiedClient> {
+  const client = openFrom(gateway, address, upgrade("/"));
   await expect.poll(client.text).toMatch(/^HTTP\/1\.1 101 /);
   return client;
 }
 
 async function plain(gateway: TestGateway): Promise<string> {
-  const client = open(gateway, "10.0.0.9", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const client = openFrom(gateway, "10.0.0.9", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   await once(client.socket, "end");
   return client.text().slice(0, 12);
 }
@@ -80,7 +66,7 @@ test("other requests are served while tunnels, and requests for one, take all th
   const gateway = await start();
   await tunnel(gateway, "10.0.0.1");
   await tunnel(gateway, "10.0.0.1");
-  open(gateway, "10.0.0.1", upgrade("/pending"));
+  openFrom(gateway, "10.0.0.1", upgrade("/pending"));
   await expect.poll(() => gateway.dataPlane.endpoints()[0]?.pending).toBe(maxTunnels);
   for (let i = 0; i < 4; i++) expect(await plain(gateway)).toBe("HTTP/1.1 200");
   expect(await Promise.all([plain(gateway), plain(gateway)])).toEqual(["HTTP/1.1 200", "HTTP/1.1 200"]);
@@ -102,13 +88,13 @@ test("a client without a tunnel gets one in the place of the oldest of the clien
     await expect.poll(text).toMatch(/hello$/);
   }
   // It has two of three.
-  const refused = open(gateway, "10.0.0.1", upgrade("/"));
+  const refused = openFrom(gateway, "10.0.0.1", upgrade("/"));
   await expect.poll(refused.text).toMatch(/^HTTP\/1\.1 503 /);
 });
 
 test("a request for a tunnel that is not answered makes room too, with 503", async () => {
   const gateway = await start();
-  const pending = open(gateway, "10.0.0.1", upgrade("/pending"));
+  const pending = openFrom(gateway, "10.0.0.1", upgrade("/pending"));
   await expect.poll(() => gateway.dataPlane.endpoints()[0]?.pending).toBe(1);
   await tunnel(gateway, "10.0.0.1");
   await tunnel(gateway, "10.0.0.1");
@@ -131,7 +117,7 @@ test("connections that tunnels had are not left to other requests", async () => 
 test("tunnels within one HTTP/2 connection have the same share", async () => {
   const gateway = await start();
   const session = connectHttp2(gateway.url(), {
-    createConnection: () => open(gateway, "10.0.0.1", "").socket.removeAllListeners("data"),
+    createConnection: () => openFrom(gateway, "10.0.0.1", "").socket.removeAllListeners("data"),
   });
   onTestFinished(() => session.destroy());
   session.on("error", () => undefined);

@@ -1,0 +1,21 @@
+/** Clients whose address the test chooses, of a gateway that expects a PROXY protocol header. */
+import { connect, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+import type { TestGateway } from "./gateway.ts";
+
+export interface ProxiedClient {
+  readonly socket: Socket;
+  /** All that has come so far. */
+  readonly text: () => string;
+}
+
+/** Sends `text` on a connection of its own from an IPv4 `address`. The connection ends with the test. */
+export function openFrom(gateway: TestGateway, address: string, text: string): ProxiedClient {
+  const { hostname, port } = new URL(gateway.url());
+  const socket = connect(Number(port), hostname);
+  let received = "";
+  socket.on("error", () => undefined).on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
+  onTestFinished(() => void socket.destroy());
+  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n${text}`);
+  return { socket, text: () => received };
+}
