@@ -213,7 +213,7 @@ export interface AiBackend {
   readonly apiKey?: Secret;
   /** Clients may switch protocols, past token limits and `model`; absent: refused. */
   readonly allowsUpgrades?: true;
-  /** Clients may ask for work whose tokens no answer tells, past token limits and `model`; absent: refused under these. */
+  /** Whether clients may ask for work whose tokens no response reports; absent: refused under a token limit or a prescribed `model`. */
   readonly allowsDeferredWork?: true;
 }
 

@@ -17,7 +17,7 @@ const pollMs = 30_000;
 const pollSpacingMs = 250;
 
 export interface Lane {
-  /** Whether a watch may be opened for whoever joins next. */
+  /** Whether the next member may open a watch. */
   readonly hasRoom: boolean;
   /** Takes part until `leave` is called. */
   join(): LaneMember;
@@ -46,7 +46,7 @@ export function openLane(): Lane {
       try {
         return await act();
       } finally {
-        // Whoever waits takes the place over.
+        // The next one in the queue takes the place.
         const next = waiting.shift();
         if (next === undefined) requests--;
         else next();

@@ -16,7 +16,7 @@ export const maxTokens = 2 ** 31 - 1;
 /** The longest model name that is kept; it becomes a label and a log field. */
 const maxModelLength = 256;
 
-/** The most answers of one response that are told apart. */
+/** How many generations of one response are counted separately. */
 const maxParts = 1024;
 
 /** The figures of one or more usage objects; undefined where none gave it. */
@@ -35,7 +35,7 @@ interface Figures {
  */
 export class UsageTally {
   #figures: Figures | undefined;
-  /** Of answers that are charged together, by what tells them apart. */
+  /** Of generations that are charged together, by their id. */
   readonly #parts = new Map<string, Figures>();
   #isOpen = false;
   #isMalformed = false;

@@ -42,7 +42,7 @@ function pending(listener: ListenerStatus, message: string | undefined): Listene
   return { ...listener, conditions };
 }
 
-/** A Gateway is programmed as long as one of its listeners is open, and tells of the others. */
+/** A Gateway is programmed as long as one of its listeners is open; its message names the others. */
 function pendingGateway(gateway: GatewayStatus, messages: ReadonlyMap<string, string>): GatewayStatus {
   const key = `${gateway.namespace}/${gateway.name}/`;
   const own = [...messages].filter(([listener]) => listener.startsWith(key));

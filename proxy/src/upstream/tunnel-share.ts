@@ -18,7 +18,7 @@ export class TunnelShare {
     return this.#clientOf.size;
   }
 
-  /** Beyond the limit too: whoever adds has made room, or has no need of it. */
+  /** Adds a call; does not check the limit, which `makeRoomFor` does. */
   add(call: UpstreamCall, client: string | undefined): void {
     this.#clientOf.set(call, client);
     const own = this.#clients.get(client);

@@ -113,7 +113,7 @@ export interface MetadataBounds {
   readonly ofClass: Parameters;
 }
 
-/** The keys that are not put on everything, told so that nobody looks for them there. */
+/** The keys that are not put on every object; the status names them. */
 export function limitedMetadata(asked: Gateway, { selected, ofClass }: MetadataBounds): readonly Finding<"Unserved">[] {
   const gateway = besideClass(asked, ofClass);
   const { labels = {}, annotations = {} } = gateway.spec.infrastructure ?? {};

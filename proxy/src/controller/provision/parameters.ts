@@ -23,7 +23,7 @@ const bounds = {
   GatewayClass: { characters: 65_536, tokens: 32_000 },
 } as const;
 
-/** Faults of a text that are told; a condition has room for some. */
+/** How many faults of a text are reported: a condition has a bounded length. */
 const maxFaults = 3;
 
 export type ReadParameters =

@@ -75,7 +75,7 @@ test.each([
   onChange.mockClear();
   const faults = await provisioner.reconcile(wanted);
   expect(onChange).not.toHaveBeenCalled();
-  // Also those that were not tried in this pass are told.
+  // Objects that were not tried in this pass are reported as well.
   expect(faults.gateways.size).toBe(99);
 });
 
