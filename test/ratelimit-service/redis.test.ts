@@ -43,6 +43,35 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     expect(codes.filter((code) => code === "OVER_LIMIT")).toHaveLength(250);
   });
 
+  test("a caller's huge hits leave a limit exceeded, not failing, with Redis as in memory", async () => {
+    const inRedis = await start();
+    const inMemory = await start({ REDIS_URL: "", BACKEND_TYPE: "memory" });
+    const calls = (hitsAddend: string, times: number) =>
+      Array.from({ length: times }, () => ({
+        domain: "d",
+        descriptors: [{ ...descriptor("k=huge"), hitsAddend: { value: hitsAddend } }],
+      }));
+    const rounds = [
+      calls("9007199254740991", 1_100),
+      calls("18446744073709551615", 3),
+      calls("9223372036854775808", 3),
+      calls("1", 1),
+      calls("0", 1),
+    ];
+    const outcomes: unknown[][] = [];
+    for (const { client } of [inRedis, inMemory]) {
+      const codes = [];
+      for (const round of rounds) {
+        for (const answer of await Promise.all(round.map((call) => client.outcome(call)))) {
+          codes.push("overallCode" in answer ? answer.overallCode : answer.details);
+        }
+      }
+      outcomes.push(codes);
+    }
+    expect(outcomes[0]).toEqual(Array(1_108).fill("OVER_LIMIT"));
+    expect(outcomes[1]).toEqual(outcomes[0]);
+  });
+
   test("calls fail with a reason and health says so while Redis is away; both recover with it", async () => {
     const { client, http } = await start({ REDIS_TIMEOUT: "500ms" });
     const call = { domain: "d", descriptors: [descriptor("k=away")] };

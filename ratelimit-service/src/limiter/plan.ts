@@ -4,7 +4,7 @@
  */
 import type { RateLimitConfig, Rule } from "../config/rule.ts";
 import type { RateLimitStats, RuleSeries } from "../stats.ts";
-import type { CounterStep } from "../store/counter-store.ts";
+import { type CounterStep, maxCount } from "../store/counter-store.ts";
 import { counterKey, type KeyOptions, runtimeSegments } from "./keys.ts";
 import { findRule } from "./match.ts";
 import { readOverride } from "./override.ts";
@@ -118,10 +118,12 @@ function askedOf(
   for (let at = 0; at < entries.length; at++) {
     if (entries[at]?.key === "") throw new InvalidDescriptorError(index, `entry ${at} has an empty key`);
   }
-  const hits = hitsAddend ?? Math.max(1, request.hitsAddend);
-  if (!Number.isSafeInteger(hits) || hits < 0) {
-    throw new InvalidDescriptorError(index, `hits_addend ${hits} must be 0 to ${Number.MAX_SAFE_INTEGER}`);
+  const asked = hitsAddend ?? Math.max(1, request.hitsAddend);
+  if (!Number.isInteger(asked) || asked < 0) {
+    throw new InvalidDescriptorError(index, `hits_addend ${asked} must be a whole number from 0`);
   }
+  // Refused, a call would fail, and pass where the caller's proxy passes what fails.
+  const hits = Math.min(asked, maxCount);
   const level = config.domains.get(request.domain);
   // An override is checked even where the domain is not known, so that a faulty client learns of it early.
   const override = limit === undefined ? undefined : readOverride(request.domain, limit);

@@ -31,7 +31,7 @@ export interface Descriptor {
   readonly limit?: LimitOverride;
   /**
    * Units that this descriptor costs; absent is the request's `hitsAddend`, 0 asks without counting. A uint64 on the
-   * wire: the door passes its value as a number, and the limiter refuses what is above `Number.MAX_SAFE_INTEGER`.
+   * wire: the door passes its value as the nearest number, and what exceeds `maxCount` of a counter costs that much.
    */
   readonly hitsAddend?: number;
   /** Gives `hitsAddend` back instead of taking it. */

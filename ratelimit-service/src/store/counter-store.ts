@@ -3,11 +3,17 @@
  * window is a new counter and an old one only has to be forgotten some time after its end.
  */
 
+/**
+ * The most that a counter holds: a step that would exceed it ends here. A million times what a limit can be, and so far
+ * below 2^53 that the sum of two counts, and each number on the way through Redis and its client, is exact.
+ */
+export const maxCount = 2 ** 52 - 1;
+
 /** A change to one counter. */
 export interface CounterStep {
   readonly key: string;
   /**
-   * Above 0: added; the counter begins at 0. 0: read, nothing is created. Below 0: given back, but never below 0, and a
+   * A whole number from -maxCount to maxCount. Above 0: added, up to maxCount; the counter begins at 0. 0: read, nothing is created. Below 0: given back, but never below 0, and a
    * counter that does not exist stays so.
    */
   readonly hits: number;

@@ -18,7 +18,7 @@ import {
   ways,
   wordOf,
 } from "@gatewayproxy/runtime/counter-memory";
-import type { LiveCounter } from "./counter-store.ts";
+import { type LiveCounter, maxCount } from "./counter-store.ts";
 
 /** Places in a slot, in units of its array. */
 const at = {
@@ -90,7 +90,7 @@ export class CounterTable {
   #add(slot: number, hits: number, windowEndSeconds: number): number {
     const count = slot * slotNumbers + at.number.count;
     const windowEnd = slot * slotNumbers + at.number.windowEnd;
-    const after = Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, (this.#numbers[count] ?? 0) + hits));
+    const after = Math.min(maxCount, Math.max(0, (this.#numbers[count] ?? 0) + hits));
     this.#numbers[count] = after;
     // A limit whose unit was edited may go on with a counter that began under a shorter one.
     this.#numbers[windowEnd] = Math.max(this.#numbers[windowEnd] ?? 0, windowEndSeconds);

@@ -29,6 +29,19 @@ test("adds up the steps of several calls, and gives each its own value", () => {
   expect(b.outcome.values).toEqual([13]);
 });
 
+test("takes no step that would make a sum beyond what one command adds, nor any beside a script", () => {
+  const { call } = waiting(3);
+  const command = new CounterCommand("k", 60);
+  command.add(4_294_967_290, call, 0);
+  expect([0, 5, 6, -1].map((hits) => command.accepts(hits))).toEqual([true, true, false, false]);
+  for (const hits of [4_294_967_296, -1]) {
+    const script = new CounterCommand("k", 60);
+    script.add(hits, call, 1);
+    expect(script.words()[0]).toBe("EVAL");
+    expect([0, 1, -1].map((further) => script.accepts(further))).toEqual([false, false, false]);
+  }
+});
+
 test("only reads where nothing is added", () => {
   const { call, outcome } = waiting(1);
   const command = new CounterCommand("k", 60);
@@ -43,7 +56,7 @@ test("gives back by a script, whose reply is the value", () => {
   const command = new CounterCommand("k", 60);
   command.add(-4, call, 0);
   const [word, , keys, key, hits] = command.words();
-  expect([word, keys, key, hits]).toEqual(["EVAL", "1", "k", "4"]);
+  expect([word, keys, key, hits]).toEqual(["EVAL", "1", "k", "-4"]);
   command.settle(0);
   expect(outcome.values).toEqual([0]);
 });

@@ -8,7 +8,7 @@ import { caseStartSeconds } from "../../testing/acceptance/case.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
 import { describeCases } from "../../testing/acceptance/run-cases.ts";
-import type { CounterStep, CounterStore } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, maxCount } from "../counter-store.ts";
 import { PerSecondStore } from "../per-second-store.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import { openRedisStore } from "./open-redis-store.ts";
@@ -95,6 +95,29 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     const key = randomUUID();
     await store.apply([step(key, 0), step(key, -3)]);
     expect(await redis.command("EXISTS", key)).toBe(0);
+  });
+
+  test.each(["9223372036854775807", "9007199254740993"])(
+    "a counter that another program has moved to %s is at the ceiling, until hits are given back",
+    async (text) => {
+      const store = await openStore();
+      const key = randomUUID();
+      await redis.command("SET", key, text, "EX", "3000");
+      const hits = [0, 1, 5_000_000_000, maxCount, -7, 1];
+      const values = [];
+      for (const one of hits) values.push(...(await store.apply([step(key, one)])));
+      expect(values).toEqual([maxCount, maxCount, maxCount, maxCount, maxCount - 7, maxCount - 6]);
+      expect(await redis.command("GET", key)).toBe(String(maxCount - 6));
+      expect(Number(await redis.command("TTL", key))).toBeGreaterThan(2_900);
+    },
+  );
+
+  test("a counter of huge hits is told its end", async () => {
+    const store = await openStore();
+    const key = randomUUID();
+    await store.apply([step(key, maxCount)]);
+    await store.apply([step(key, 0)]);
+    expect(Number(await redis.command("TTL", key))).toBeGreaterThan(3_000);
   });
 
   test("what calls of one turn ask goes out in one write, each counter's hits in one command", async () => {

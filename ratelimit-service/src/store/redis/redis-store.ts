@@ -7,7 +7,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type CounterStep, type CounterStore, StoreError } from "../counter-store.ts";
-import { CounterCommand, type WaitingCall } from "./counter-command.ts";
+import { CounterCommand, overflowReply, type WaitingCall } from "./counter-command.ts";
 import { LaneWatch } from "./lane-watch.ts";
 import { RecentKeys } from "./recent-keys.ts";
 import type { RedisLink, RedisReply } from "./redis-link.ts";
@@ -36,9 +36,9 @@ export class RedisStore implements CounterStore {
   readonly #closing = new AbortController();
   /** Keys that Redis was told to expire. */
   readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
-  /** The commands of this turn, in order, and by key those that may take further steps. */
+  /** The commands of this turn, in order, and by key the last one, which may take further steps. */
   #commands: CounterCommand[] = [];
-  #mergeable = new Map<string, CounterCommand>();
+  #lastOfKey = new Map<string, CounterCommand>();
 
   constructor(options: RedisStoreOptions) {
     this.#options = options;
@@ -73,21 +73,19 @@ export class RedisStore implements CounterStore {
   }
 
   #commandFor({ key, hits, windowSeconds }: CounterStep): CounterCommand {
-    // A step back does not add up with others, because it stops at 0.
-    const present = hits < 0 ? undefined : this.#mergeable.get(key);
-    if (present !== undefined) return present;
+    const last = this.#lastOfKey.get(key);
+    if (last?.accepts(hits) === true) return last;
     const command = new CounterCommand(key, windowSeconds);
     if (this.#commands.length === 0) process.nextTick(() => this.#flush());
     this.#commands.push(command);
-    if (hits < 0) this.#mergeable.delete(key);
-    else this.#mergeable.set(key, command);
+    this.#lastOfKey.set(key, command);
     return command;
   }
 
   #flush(): void {
     const commands = this.#commands;
     this.#commands = [];
-    this.#mergeable = new Map();
+    this.#lastOfKey = new Map();
     const { link, clock, timeoutMs } = this.#options;
     if (!link.isReady()) {
       for (const command of commands) command.fail(new StoreError("redis is not connected"));
@@ -122,8 +120,13 @@ export class RedisStore implements CounterStore {
       },
       (error: unknown) => {
         answered();
-        this.#expiring.delete(key);
         const text = error instanceof Error ? error.message : String(error);
+        if (text === overflowReply) {
+          this.#lanes.heard(key);
+          command.settle(Infinity);
+          return;
+        }
+        this.#expiring.delete(key);
         if (text.startsWith("READONLY")) this.#lanes.foundReadOnly();
         command.fail(new StoreError(`redis: ${text}`, { cause: error }));
       },

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CounterStep, CounterStore } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, maxCount } from "../counter-store.ts";
 
 /** A world for one test: stores over the same counters, on a clock that stands at `nowSeconds`. */
 export interface StoreFixture {
@@ -82,6 +82,28 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
         expect(await store.apply([step(5_000_000_000), step(5_000_000_000)])).toEqual([5_000_000_000, 10_000_000_000]);
       }));
 
+    test("counts up to its ceiling and stays there, and gives back from there", () =>
+      withStore(async ({ store }, step) => {
+        const below = maxCount - 4_294_967_295;
+        expect(await store.apply([step(below), step(4_294_967_294), step(1), step(1)])).toEqual([
+          below,
+          maxCount - 1,
+          maxCount,
+          maxCount,
+        ]);
+        for (let times = 0; times < 3; times++) {
+          const huge = Array.from({ length: 1_000 }, () => step(maxCount));
+          expect(new Set(await store.apply(huge))).toEqual(new Set([maxCount]));
+        }
+        expect(await store.apply([step(4_294_967_295), step(0), step(-1), step(-maxCount), step(2)])).toEqual([
+          maxCount,
+          maxCount,
+          maxCount - 1,
+          0,
+          2,
+        ]);
+      }));
+
     test("keeps counters apart that differ in one character, in length or in script", () =>
       withStore(async ({ store }, step) => {
         const keys = ["x", "y", "x_", "x_x", "ü", "ű", "日本", "", " ", "\n", "a".repeat(100_000), "a".repeat(100_001)];
@@ -116,22 +138,36 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
 
     test("counts like a plain table, whatever the steps", () =>
       withStore(async ({ store }, step) => {
-        const someStep = fc.tuple(fc.constantFrom("p", "q", "r"), fc.integer({ min: -5, max: 9 }));
+        const small = fc.integer({ min: -5, max: 9 });
+        const huge = fc.oneof(
+          fc.integer({ min: -maxCount, max: maxCount }),
+          fc.constantFrom(maxCount, -maxCount, 2 ** 32, 2 ** 32 - 1, 2 ** 31),
+        );
+        const someStep = fc.tuple(fc.constantFrom("p", "q", "r"), fc.oneof({ arbitrary: small, weight: 3 }, huge));
         let round = 0;
         await fc.assert(
-          fc.asyncProperty(fc.array(fc.array(someStep, { maxLength: 6 }), { maxLength: 8 }), async (calls) => {
-            const plain = new Map<string, number>();
-            const stem = `round${round++}`;
-            for (const call of calls) {
-              const expected = call.map(([key, hits]) => {
-                const value = Math.max(0, (plain.get(key) ?? 0) + hits);
-                if (hits > 0 || plain.has(key)) plain.set(key, value);
-                return value;
-              });
-              expect(await store.apply(call.map(([key, hits]) => step(hits, stem + key)))).toEqual(expected);
-            }
-          }),
-          { numRuns: 60 },
+          fc.asyncProperty(
+            fc.array(fc.array(someStep, { maxLength: 6 }), { maxLength: 8 }),
+            fc.boolean(),
+            async (calls, areTogether) => {
+              const plain = new Map<string, number>();
+              const stem = `round${round++}`;
+              const expected = calls.map((call) =>
+                call.map(([key, hits]) => {
+                  const value = Math.min(maxCount, Math.max(0, (plain.get(key) ?? 0) + hits));
+                  if (hits > 0 || plain.has(key)) plain.set(key, value);
+                  return value;
+                }),
+              );
+              const apply = async (call: (typeof calls)[number]) =>
+                store.apply(call.map(([key, hits]) => step(hits, stem + key)));
+              const values: (readonly number[])[] = [];
+              if (areTogether) values.push(...(await Promise.all(calls.map(apply))));
+              else for (const call of calls) values.push(await apply(call));
+              expect(values).toEqual(expected);
+            },
+          ),
+          { numRuns: 100 },
         );
       }));
 

@@ -70,12 +70,12 @@ describe("parseRateLimitJson", () => {
     ['{"descriptors": [{"isNegativeHits": 1}]}', "1 is not true or false", "descriptors[0].isNegativeHits"],
     [
       '{"descriptors": [{"hitsAddend": {"value": 1}}]}',
-      /is not a whole number from 0 to 2\^53-1/,
+      /is not a whole number from 0 to 2\^64-1/,
       "descriptors[0].hitsAddend",
     ],
     [
-      '{"descriptors": [{"hitsAddend": "18446744073709551615"}]}',
-      '"18446744073709551615" is not a whole number from 0 to 2^53-1',
+      '{"descriptors": [{"hitsAddend": "36893488147419103232"}]}',
+      '"36893488147419103232" is not a whole number from 0 to 2^64-1',
       "descriptors[0].hitsAddend",
     ],
   ])("refuses %s and says why and where", (text, message, path) => {

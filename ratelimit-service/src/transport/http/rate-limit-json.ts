@@ -82,7 +82,7 @@ class JsonMessageReader {
 
   #descriptor(value: unknown, path: string): Descriptor {
     const fields = this.#fields(value, path, descriptorFields);
-    const hitsAddend = this.#uint(fields, "hitsAddend", path, 53);
+    const hitsAddend = this.#uint(fields, "hitsAddend", path, 64);
     const isNegativeHits = this.#boolean(fields, "isNegativeHits", path);
     return {
       entries: this.#list(fields, "entries", path, this.#bounds.maxEntries, (each, at) => this.#entry(each, at)),
@@ -169,11 +169,11 @@ class JsonMessageReader {
   }
 
   /** A number, or its decimal text; of a uint64 as much as the limiter counts, 53 bits. */
-  #uint(fields: Fields, name: string, path: string, bits: 32 | 53): number | undefined {
+  #uint(fields: Fields, name: string, path: string, bits: 32 | 64): number | undefined {
     const value = fields.get(name);
     if (value === undefined) return undefined;
     const number = typeof value === "string" && /^\d{1,20}$/.test(value) ? Number(value) : value;
-    if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number < 2 ** bits) return number;
+    if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number <= 2 ** bits - 1) return number;
     this.#report(join(path, name), `${shown(value)} is not a whole number from 0 to 2^${bits}-1`);
     return undefined;
   }
