@@ -18,11 +18,22 @@ test.each([
   ...["x-session-id", "x-bearer", "x-sign", "X-Amz-Signature", "x-goog-iam", "x-goog-iam-authority-selector"],
   ...["x-upstream-pass", "jwt", "access", "pw", "db_pw", "sig", "code", "accessToken", "userPass", "id_token", "sid"],
   ...["x-csrf-token", "SAMLResponse", "client_assertion", "dpop", "X-Access", "apikey", "authorization_code"],
+  ...[
+    "access_tokens",
+    "idTokens",
+    "auth_tokens",
+    "token",
+    "x-token-a",
+    "session_tokens",
+    "token_secret",
+    "accesstokens",
+  ],
 ])("%s may hold a secret", (name) => expect(isSecretName(name)).toBe(true));
 
 test.each([
   ...["content-type", "user-agent", "x-team", "sec-websocket-key", "x-request-id", "access-control-allow-origin"],
   ...["totalTokens", "accept", "design", "encoding", "compass-id", "x-forwarded-for", "passage", "host"],
+  ...["user_tokens", "tokens", "max-tokens", "maxTokens", "token_limit", "tokens_per_minute", "llm.totalTokens"],
 ])("%s holds none", (name) => expect(isSecretName(name)).toBe(false));
 
 test.each([

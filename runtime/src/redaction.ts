@@ -40,9 +40,28 @@ const openName = /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens
 export function isSecretName(name: string): boolean {
   const lower = name.toLowerCase();
   if (openName.test(lower)) return false;
-  if (secretPart.test(lower) || lower.endsWith("pw") || lower.endsWith("pass")) return true;
-  const words = name.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
-  return words.split(/[^a-z]+/).some((word) => secretWords.has(word));
+  const words = wordsOf(name);
+  const letters = lower.includes("token") ? words.filter(isNoTokenCount).join("") : lower;
+  if (secretPart.test(letters) || letters.endsWith("pw") || letters.endsWith("pass")) return true;
+  return words.some((word) => secretWords.has(word));
+}
+
+/** The words of `user_id`, `user-id` and `userId`. */
+function wordsOf(name: string): readonly string[] {
+  return name
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^a-z]+/);
+}
+
+/** Kinds of tokens that are credentials, also where there are several. */
+const credentialTokens = new Set(["access", "refresh", "id", "api", "device", "push", "reset", "invite"]);
+const quantities = new Set(["count", "counts", "limit", "limits", "budget", "quota", "usage", "cost", "rate", "per"]);
+
+/** False for the word that names LLM tokens, which are counted and no secret: in `user_tokens`, in `token_limit`. */
+function isNoTokenCount(word: string, at: number, words: readonly string[]): boolean {
+  if (word === "tokens") return credentialTokens.has(words[at - 1] ?? "");
+  return word !== "token" || !quantities.has(words[at + 1] ?? "");
 }
 
 /**

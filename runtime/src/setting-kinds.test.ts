@@ -1,5 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { duration, integer, oneOf, socketAddress, text, toggle } from "./setting-kinds.ts";
+import {
+  duration,
+  integer,
+  ipAddress,
+  ipSocketAddresses,
+  listenAddress,
+  loopbackListenAddress,
+  oneOf,
+  orOff,
+  renderSetting,
+  type SettingKind,
+  socketAddress,
+  text,
+  toggle,
+} from "./setting-kinds.ts";
 
 describe("kinds of settings", () => {
   test.each([
@@ -17,6 +31,9 @@ describe("kinds of settings", () => {
     ["address by name", socketAddress, "localhost:0", { host: "localhost", port: 0 }],
     ["address of IPv6", socketAddress, "[::1]:80", { host: "::1", port: 80 }],
     ["address of every interface", socketAddress, ":15020", { host: "::", port: 15_020 }],
+    ["address of loopback", loopbackListenAddress, ":15000", { host: "127.0.0.1", port: 15_000 }],
+    ["address that is said to be open", loopbackListenAddress, "[::]:15000", { host: "::", port: 15_000 }],
+    ["IP address", ipAddress, "::1", "::1"],
   ])("reads %s", (_, kind, given, expected) => {
     expect(kind.parse(given)).toEqual(expected);
   });
@@ -35,9 +52,25 @@ describe("kinds of settings", () => {
     ["an address without port", socketAddress, "localhost"],
     ["a port out of range", socketAddress, "localhost:65536"],
     ["IPv6 without brackets", socketAddress, "::1:80"],
+    ["a name for an IP address", ipAddress, "localhost"],
     ["a URL", socketAddress, "http://localhost:80"],
   ])("refuses %s", (_, kind, given) => {
     expect(kind.parse(given)).toBeUndefined();
+  });
+
+  test.each<[SettingKind<unknown>, string]>([
+    [duration(0, 3_600_000), "1500ms"],
+    [duration(0, 3_600_000), "30s"],
+    [duration(0, 3_600_000), "0ms"],
+    [duration(0, 86_400_000), "24h"],
+    [integer(1, 64), "8"],
+    [oneOf("on", "off"), "on"],
+    [socketAddress, "[::]:15020"],
+    [orOff(listenAddress), "off"],
+    [orOff(listenAddress), "unix:/run/admin.sock"],
+    [ipSocketAddresses, "127.0.0.1:8081,[::1]:8081"],
+  ])("renders what %o has read of %s as it was typed", (kind, given) => {
+    expect(renderSetting(kind, kind.parse(given))).toBe(given);
   });
 
   test("tells the bounds of a duration in whole units", () => {

@@ -8,6 +8,8 @@ export interface SettingKind<T> {
   readonly accepted: string;
   /** The value, or `undefined` when the text is not of this kind. */
   readonly parse: (text: string) => T | undefined;
+  /** The value as one would type it; absent: as JavaScript writes it. A method, so that kinds of different values are one type. */
+  render?(value: T): string;
 }
 
 /** Any text that is not empty. */
@@ -59,6 +61,7 @@ export function duration(minMs: number, maxMs: number): SettingKind<number> {
       const ms = Number(amount) * (MS_OF_UNIT[unit] ?? Number.NaN);
       return ms >= minMs && ms <= maxMs ? ms : undefined;
     },
+    render: renderDuration,
   };
 }
 
@@ -89,6 +92,14 @@ export const socketAddress: SettingKind<SocketAddress> = {
     if (port === undefined || Number(port) > 65_535) return undefined;
     return { host: ipv6 ?? (name === "" ? "::" : name), port: Number(port) };
   },
+  render: renderSocketAddress,
+};
+
+/** An IP address without a port; IPv6 without brackets. */
+export const ipAddress: SettingKind<string> = {
+  placeholder: "IP",
+  accepted: "an IP address such as 127.0.0.1 or ::1",
+  parse: (value) => (isIP(value) === 0 ? undefined : value),
 };
 
 /** A Unix socket to listen at. */
@@ -103,6 +114,13 @@ export const listenAddress: SettingKind<SocketAddress | UnixAddress> = {
   accepted: `${socketAddress.accepted}, or unix:/path of a socket`,
   parse: (value) =>
     /^unix:\/[^\0]+$/.test(value) ? { path: value.slice("unix:".length) } : socketAddress.parse(value),
+  render: renderListenAddress,
+};
+
+/** As `listenAddress`, but `:PORT` is 127.0.0.1: who wants more than loopback has to say so. */
+export const loopbackListenAddress: SettingKind<SocketAddress | UnixAddress> = {
+  ...listenAddress,
+  parse: (value) => listenAddress.parse(value.startsWith(":") ? `127.0.0.1${value}` : value),
 };
 
 /** As `listenAddress` reads it. */
@@ -120,7 +138,13 @@ export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
       each !== undefined && isIP(each.host) !== 0 && each.port > 0;
     return addresses.every(isSound) ? addresses : undefined;
   },
+  render: (addresses) => addresses.map(renderSocketAddress).join(","),
 };
+
+/** A value of a kind as one would type it. */
+export function renderSetting<T>(kind: SettingKind<T>, value: T): string {
+  return kind.render === undefined ? String(value) : kind.render(value);
+}
 
 /** A setting that may be missing: its value is `undefined` then. */
 export function optional<T>(kind: SettingKind<T>): SettingKind<T | undefined> & { readonly isOptional: true } {
@@ -128,10 +152,11 @@ export function optional<T>(kind: SettingKind<T>): SettingKind<T | undefined> & 
 }
 
 /** What can be switched off: its value is `"off"` then. */
-export function orOff<T>({ placeholder, accepted, parse }: SettingKind<T>): SettingKind<T | "off"> {
+export function orOff<T>(kind: SettingKind<T>): SettingKind<T | "off"> {
   return {
-    placeholder: `${placeholder}|off`,
-    accepted: `${accepted}, or off`,
-    parse: (value) => (value === "off" ? "off" : parse(value)),
+    placeholder: `${kind.placeholder}|off`,
+    accepted: `${kind.accepted}, or off`,
+    parse: (value) => (value === "off" ? "off" : kind.parse(value)),
+    render: (value) => (value === "off" ? "off" : renderSetting(kind, value)),
   };
 }

@@ -4,7 +4,7 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { expect, test } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
-import { policyManifest } from "../support/gateway.ts";
+import { policyManifest, onLoopback } from "../support/gateway.ts";
 import { freePort, type ProxyProcess } from "../support/proxy-process.ts";
 import { startWorkerPool } from "../support/worker-pool.ts";
 import { figuresOf, others, under } from "./support/fault.ts";
@@ -84,7 +84,7 @@ test("a worker thread that dies", async ({ task }) => {
   ]);
   // In this process, where one can be ended.
   const pool = startWorkerPool(2, systemClock);
-  await pool.apply({ generation: 1, ...translate(resources) });
+  await pool.apply({ generation: 1, ...translate(resources, onLoopback) });
   const seen = await under({
     port: () => port,
     async inject() {

@@ -12,6 +12,7 @@ import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts"
 import { DataPlane, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { noCredentials } from "../../proxy/src/translate/credentials.ts";
+import { hostEnvironment } from "../../proxy/src/translate/environment.ts";
 import { type TranslateOptions, type Translation, translate } from "../../proxy/src/translate/translate.ts";
 
 export interface TestGateway {
@@ -55,6 +56,9 @@ export interface TestGatewayOptions
   readonly refuseAddress?: NonNullable<TranslateOptions["refuseAddress"]>;
 }
 
+/** Has Gateways that name no address listen on 127.0.0.1. */
+export const onLoopback: TranslateOptions = { environment: { ...hostEnvironment, defaultAddress: "127.0.0.1" } };
+
 /** Parses and translates `manifests`, which must be without a fault unless one is expected, and serves them. */
 export async function startGateway(manifests: string, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const clock = new FakeClock();
@@ -70,7 +74,6 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     ...upstream,
     createRequestId: randomUUID,
     counters: new CounterTable(createCounterMemory(1_024), 1),
-    listenAddress: "127.0.0.1",
     reusePort: false,
     expectsProxyHeader,
     portOf: () => 0,
@@ -91,7 +94,11 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   async function apply(text: string): Promise<Translation> {
     const parsed = parseManifests([{ path: "test.yaml", text }]);
     if (parsed.problems.length > 0 && !expectsFaults) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
-    const translation = translate(parsed.resources, { before: credentials, ...(refuseAddress && { refuseAddress }) });
+    const translation = translate(parsed.resources, {
+      ...onLoopback,
+      before: credentials,
+      ...(refuseAddress && { refuseAddress }),
+    });
     credentials = translation.credentials;
     const failures = await dataPlane.apply({ generation: ++generation, ...translation });
     if (failures.length > 0) throw new Error(JSON.stringify(failures));
@@ -112,7 +119,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     dataPlane,
     apply,
     url: (port = 80) => {
-      const listening = dataPlane.portOf("127.0.0.1", port) ?? dataPlane.portOf(undefined, port);
+      const listening = dataPlane.portOf("127.0.0.1", port);
       if (listening === undefined) throw new Error(`no listener on port ${port}`);
       return `http://127.0.0.1:${listening}`;
     },

@@ -22,7 +22,6 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
     workers,
     start: {
       counters,
-      listenAddress: "127.0.0.1",
       trustedHops: 0,
       ipv6PrefixLength: 64,
       requestRules: defaultRequestRules,

@@ -12,7 +12,7 @@ import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
-import { renderListenAddress, renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { renderSetting, type SettingKind } from "@gatewayproxy/runtime/setting-kinds";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { decisionCapacity } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
@@ -99,17 +99,12 @@ function sourceName({ configDir }: ProxySettings): string {
 function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
   const entries = Object.entries(settings).flatMap(([name, value]) => {
     // The settings are named as their declarations are.
-    const { flag } = proxySettings[name as keyof ProxySettings];
+    const { flag, kind }: { flag: string; kind: SettingKind<unknown> } = proxySettings[name as keyof ProxySettings];
     if (value === undefined) return [];
-    return [[flag, typeof value === "object" ? renderObject(value) : value] as const];
+    const isPlain = kind.render === undefined && typeof value !== "object";
+    return [[flag, isPlain ? value : renderSetting(kind, value)] as const];
   });
   return Object.fromEntries(entries);
-}
-
-function renderObject(value: Extract<ProxySettings[keyof ProxySettings], object>): string {
-  if ("namespace" in value) return `${value.namespace}/${value.name}`;
-  if ("host" in value || "path" in value) return renderListenAddress(value);
-  return value.map((each) => (typeof each === "string" ? each : renderSocketAddress(each))).join(",");
 }
 
 function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpoint>[0] {

@@ -21,6 +21,7 @@ import { withRejected } from "../status/rejected-resources.ts";
 import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
 import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
+import { hostEnvironment } from "../translate/environment.ts";
 import { translate, type TranslateOptions } from "../translate/translate.ts";
 
 /** A set of resources as a source gives it. */
@@ -49,6 +50,8 @@ export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPol
   readonly repeatsProblems: boolean;
   /** As `TranslateOptions.refuseAddress`; absent: nothing is refused. */
   readonly refuseAddress?: TranslateOptions["refuseAddress"];
+  /** The IP address at which Gateways listen that name none; absent: every address of the machine. */
+  readonly listenAddress?: string | undefined;
   /** Serves a snapshot; resolves with the binds that could not be opened. */
   readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
   /** Called when an attempt to open what is to be served is over. */
@@ -129,9 +132,10 @@ export class Configuration {
   }
 
   async #take(sourced: SourcedResources): Promise<Taken> {
-    const { log, clock, refuseAddress, refusedPolicies, onServed, onTaken } = this.#options;
+    const { log, clock, refuseAddress, refusedPolicies, listenAddress, onServed, onTaken } = this.#options;
     const options = {
       ...sourced.options,
+      environment: { ...(sourced.options?.environment ?? hostEnvironment), defaultAddress: listenAddress },
       ...(refuseAddress && { refuseAddress }),
       ...(refusedPolicies && { refusedPolicies }),
       before: this.#credentials,

@@ -23,7 +23,6 @@ export interface WorkerStart {
   /** Made by `createBodyMemory`. */
   readonly bodies: SharedArrayBuffer;
   readonly bodyMemoryBytes: number;
-  readonly listenAddress: string | undefined;
   readonly trustedHops: number;
   readonly ipv6PrefixLength: number;
   readonly streamIdleTimeoutMs: number;

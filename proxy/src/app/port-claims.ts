@@ -8,14 +8,8 @@ import type { Bind } from "../ir/snapshot.ts";
 import { type BindFailure, bindFailure, bindName } from "../server/data-plane.ts";
 
 export class PortClaims {
-  readonly #listenAddress: string | undefined;
   /** Names of the binds that workers listen on, or are about to. */
   #ours: ReadonlySet<string> = new Set();
-
-  /** @param listenAddress of binds that have none; absent: all addresses. */
-  constructor(listenAddress: string | undefined) {
-    this.#listenAddress = listenAddress;
-  }
 
   /** Takes the ports of `binds` and gives up all others. @returns those that another process listens on. */
   async take(binds: readonly Bind[]): Promise<readonly BindFailure[]> {
@@ -30,10 +24,10 @@ export class PortClaims {
 
   /** Listens for a moment, without sharing. */
   async #findFailure(bind: Bind): Promise<BindFailure | undefined> {
-    const host = bind.address ?? this.#listenAddress;
+    const { address: host, port } = bind;
     const server = createServer((socket) => socket.destroy());
     try {
-      server.listen({ port: bind.port, ...(host !== undefined && { host }) });
+      server.listen({ port, ...(host !== undefined && { host }) });
       await once(server, "listening");
       server.close();
       await once(server, "close");

@@ -16,6 +16,7 @@ import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
+import { bindName } from "../server/data-plane.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policies.ts";
@@ -80,7 +81,6 @@ export class Proxy {
         counters: memory,
         bodies,
         bodyMemoryBytes,
-        listenAddress: settings.listenAddress,
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
         requestRules: requestRules(settings),
@@ -116,6 +116,7 @@ export class Proxy {
       random: Math.random,
       refuseAddress: (host, port) => this.#addresses.refusalOfHost(host, port),
       refusedPolicies: settings.refusedPolicies,
+      listenAddress: settings.listenAddress,
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onServed: (served) => this.#takeServed(served),
@@ -307,7 +308,7 @@ export class Proxy {
     const closed = this.#configuration
       .state()
       .failures.map(
-        ({ address, port, message }) => `cannot open ${address ?? "*"}:${port}: ${message}; it is tried again`,
+        ({ address, port, message }) => `cannot open ${bindName({ address, port })}: ${message}; it is tried again`,
       );
     const body = [this.#readiness.describe(), ...closed, ...this.#describeRefusedPolicies()]
       .map((line) => `${line}\n`)

@@ -6,8 +6,9 @@ import { adminPort, pageSettings } from "@gatewayproxy/runtime/page-settings";
 import {
   duration,
   integer,
+  ipAddress,
   ipSocketAddresses,
-  listenAddress,
+  loopbackListenAddress,
   oneOf,
   optional,
   orOff,
@@ -36,6 +37,7 @@ const namespacedName: SettingKind<{ readonly namespace: string; readonly name: s
     const [, namespace, name] = /^([a-z0-9][-a-z0-9]*)\/([a-z0-9][-.a-z0-9]*)$/.exec(value) ?? [];
     return namespace === undefined || name === undefined ? undefined : { namespace, name };
   },
+  render: ({ namespace, name }) => `${namespace}/${name}`,
 };
 
 const protocolList: SettingKind<readonly string[]> = {
@@ -80,7 +82,7 @@ export const proxySettings = {
     help: "Worker threads, each with its own event loop; local limits are exact over all of them. A memory limit (cgroup) leaves them what 128 MiB and --max-body-memory do not take.",
   },
   listenAddress: {
-    kind: optional(text("ADDRESS", "an IP address")),
+    kind: optional(ipAddress),
     flag: "listen-address",
     env: "LISTEN_ADDRESS",
     defaultText: "every address of the machine",
@@ -94,11 +96,11 @@ export const proxySettings = {
     help: "Whether every connection begins with a PROXY protocol header (version 1 or 2) that tells the client's address. Require it only where nobody but the load balancer can connect.",
   },
   adminAddress: {
-    kind: orOff(listenAddress),
+    kind: orOff(loopbackListenAddress),
     flag: "admin-address",
     env: "ADMIN_ADDRESS",
     default: `127.0.0.1:${adminPort}`,
-    help: "Where the admin server listens: on loopback, on a Unix socket that its owner alone can use, or, with --admin-token-file, anywhere. Whoever may ask it can see the configuration, trace requests and stop the proxy.",
+    help: "Where the admin server listens: on loopback, on a Unix socket that its owner alone can use, or, with --admin-token-file, anywhere. :PORT is loopback; every address of the machine is 0.0.0.0:PORT or [::]:PORT. Whoever may ask it can see the configuration, trace requests and stop the proxy.",
   },
   adminTokenFile: {
     kind: optional(text("FILE", "the path of a file")),

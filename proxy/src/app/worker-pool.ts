@@ -74,7 +74,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
-    this.#ports = new PortClaims(options.start.listenAddress);
+    this.#ports = new PortClaims();
     this.#logFilter = options.start.logFilter;
   }
 

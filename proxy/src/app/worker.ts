@@ -62,7 +62,6 @@ const dataPlane = new DataPlane({
   createRequestId: randomUUID,
   counters: new CounterTable(start.counters, start.worker),
   bodies: new BodyBudget(start.bodies, start.worker, start.bodyMemoryBytes),
-  listenAddress: start.listenAddress,
   trustedHops: start.trustedHops,
   ipv6PrefixLength: start.ipv6PrefixLength,
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,

@@ -5,6 +5,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
@@ -98,8 +99,6 @@ export interface DataPlaneOptions
   readonly globalLimits?: GlobalLimitObserver;
   /** A rate limit service that was away answers this worker again; the others are to hear `rateLimitServiceIsBack`. */
   readonly onRateLimitServiceBack?: (service: string) => void;
-  /** Where a bind without an address listens; absent: every address of the machine. */
-  readonly listenAddress: string | undefined;
   /** Other workers listen on the same ports. */
   readonly reusePort: boolean;
   /** Every connection begins with a PROXY protocol header. */
@@ -289,10 +288,10 @@ export class DataPlane {
   }
 
   async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
-    const { observer, portOf, listenAddress, reusePort, expectsProxyHeader } = this.#options;
+    const { observer, portOf, reusePort, expectsProxyHeader } = this.#options;
     const name = bindName(bind);
     const options = {
-      host: bind.address ?? listenAddress,
+      host: bind.address,
       port: portOf?.(bind) ?? bind.port,
       reusePort,
       clock: this.#options.clock,
@@ -485,7 +484,7 @@ function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
 
 /** `address:port` of a bind; `*` stands for all addresses. */
 export function bindName({ address, port }: { readonly address?: string | undefined; readonly port: number }): string {
-  return `${address ?? "*"}:${port}`;
+  return renderSocketAddress({ host: address ?? "*", port });
 }
 
 export function bindFailure({ address, port }: Bind, error: unknown): BindFailure {

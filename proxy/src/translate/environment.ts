@@ -10,6 +10,8 @@ export interface Environment {
    * `spec.addresses` names is their Service's.
    */
   readonly isolatesGateways: boolean;
+  /** The IP address at which Gateways listen that name none; default: every address of the machine. */
+  readonly defaultAddress?: string | undefined;
   /** What is wrong with the `parametersRef` of an object that has one, or of a class that is refused; else undefined. */
   readonly judgeParameters: (owner: Gateway | GatewayClass) => string | undefined;
   /** Ports that no listener can have, with what is served there; default: none. */

@@ -20,7 +20,7 @@ import { nameKey, sortByName } from "./object-names.ts";
 
 export interface GatewayState {
   readonly gateway: Gateway;
-  /** Socket addresses to listen at; undefined stands for the process's own. Empty when refused or none is usable. */
+  /** Socket addresses to listen at; undefined stands for every address of the machine. Empty when refused or none is usable. */
   readonly addresses: readonly (string | undefined)[];
   /** Why nothing of it is served; empty when accepted. */
   readonly refusals: readonly Finding<"UnsupportedAddress" | "InvalidParameters" | "Invalid">[];
@@ -141,7 +141,7 @@ function judgeGateway(
       const message = `address type ${type} is not supported, accepted is IPAddress`;
       refusals.push({ reason: "UnsupportedAddress", message, path: [...path, "type"] });
     } else if (value === undefined || value === "") {
-      usable.add(undefined);
+      usable.add(environment.defaultAddress);
     } else if (isIP(value) === 0) {
       const message = `"${value}" is no IP address`;
       unusableAddresses.push({ reason: "AddressNotUsable", message, path: [...path, "value"] });
@@ -149,8 +149,8 @@ function judgeGateway(
       usable.add(canonicalAddress(value));
     }
   });
-  if (addresses.length === 0) usable.add(undefined);
-  const sockets = environment.isolatesGateways && usable.size > 0 ? [undefined] : [...usable];
+  if (addresses.length === 0) usable.add(environment.defaultAddress);
+  const sockets = environment.isolatesGateways && usable.size > 0 ? [environment.defaultAddress] : [...usable];
   return {
     gateway,
     addresses: refusals.length > 0 ? [] : sockets,

@@ -68,7 +68,15 @@ test("a file that is no socket is left alone", async () => {
   expect((await stat(path)).size).toBe(4);
 });
 
-test.each(["0.0.0.0", "[::]", "", "10.0.0.1", "some-name"])("%s:PORT takes a token", async (host) => {
+test(":PORT is loopback, and needs no token", async () => {
+  const port = await freePort();
+  const proxy = await startProxy(await files(), ["--admin-address", `:${port}`, "--workers", "1"]);
+  const { text } = await askAdmin(`http://127.0.0.1:${port}/config_dump`);
+  expect(JSON.parse(text)).toMatchObject({ config: { settings: { "admin-address": `127.0.0.1:${port}` } } });
+  proxy.kill("SIGTERM");
+});
+
+test.each(["0.0.0.0", "[::]", "10.0.0.1", "some-name"])("%s:PORT takes a token", async (host) => {
   const proxy = await spawnProxy(await files(), ["--admin-address", `${host}:15000`]);
   expect(await proxy.exited).not.toBe(0);
   expect(proxy.stderr()).toMatch(/--admin-address: listens on more than loopback, which takes --admin-token-file/);

@@ -10,8 +10,8 @@ import * as z from "zod";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { TestAuthority } from "../../support/certificates.ts";
-import { policyManifest } from "../../support/gateway.ts";
-import { freePort } from "../../support/proxy-process.ts";
+import { gatewayManifest, policyManifest } from "../../support/gateway.ts";
+import { freePort, startProxy } from "../../support/proxy-process.ts";
 import { tlsSecretManifest } from "../../support/tls.ts";
 import { openTrace } from "../../support/trace-stream.ts";
 
@@ -69,6 +69,27 @@ function issueCertificate(): { readonly cert: string; readonly key: string } {
   onTestFinished(() => rmSync(directory, { recursive: true }));
   return new TestAuthority("openssl", directory, "authority").issue("cert", "DNS:localhost");
 }
+
+test("shows settings as one would type them, and where Gateways without an address listen", async () => {
+  const port = await freePort();
+  const anywhere = gatewayManifest(port).replace(/^ {2}addresses:.*\n/m, "");
+  const settings = ["--listen-address", "127.0.0.1", "--drain-timeout", "90s", "--stream-idle-timeout", "1500ms"];
+  const proxy = await startProxy({ "gateway.yaml": anywhere }, ["--workers", "1", ...settings]);
+  const { text } = await askAdmin(`${proxy.admin}/config_dump`);
+  expect(configDumpSchema.parse(JSON.parse(text))).toMatchObject({
+    config: {
+      settings: {
+        "listen-address": "127.0.0.1",
+        "drain-timeout": "90s",
+        "stream-idle-timeout": "1500ms",
+        "stats-address": proxy.stats.replace("http://", ""),
+        workers: 1,
+        kubernetes: false,
+      },
+    },
+    binds: [{ key: `127.0.0.1:${port}`, address: "127.0.0.1", isOpen: true }],
+  });
+});
 
 test("tells what is served and what is not, refuses nobody an explanation, and leaks nothing", async () => {
   const certificate = issueCertificate();

@@ -1,5 +1,6 @@
 /** Sockets and listeners as they are served, and listeners as they are declared. */
 import { X509Certificate } from "node:crypto";
+import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { DumpedBind, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
 import type { ListenerStatus } from "../../api/status.ts";
 import type { Certificate, Listener, ListenerTls } from "../../ir/snapshot.ts";
@@ -9,7 +10,7 @@ export function dumpBinds({ snapshot, failures }: ConfigurationState): readonly 
   return snapshot.binds.map(({ address, port, listeners }) => {
     const failure = failures.find((candidate) => candidate.address === address && candidate.port === port);
     return {
-      key: `${address ?? "*"}:${port}`,
+      key: renderSocketAddress({ host: address ?? "*", port }),
       ...(address !== undefined && { address }),
       port,
       isOpen: failure === undefined,
