@@ -9,7 +9,7 @@ import { startRateLimitService } from "../support/ratelimit-process.ts";
 const folder = join(import.meta.dirname, "../../examples/global");
 const question = { model: "mock-1", messages: [{ role: "user", content: "Hi" }] };
 
-test("two proxies share six requests a minute; without the service each admits three by its fallback", async () => {
+test("two proxies share six requests a minute; without the service each admits three of a user by its fallback", async () => {
   const service = await startRateLimitService(join(folder, "service"));
   onTestFinished(() => service.kill());
   const model = await startBackend((request, response) => {
@@ -20,7 +20,7 @@ test("two proxies share six requests a minute; without the service each admits t
   const port = await freePort();
   const files = { "gateway.yaml": "", "limits.yaml": "" };
   for (const file of ["gateway.yaml", "limits.yaml"] as const) {
-    files[file] = readFileSync(join(folder, file), "utf8")
+    files[file] = readFileSync(join(folder, "manifests", file), "utf8")
       .replace("port: 8080", `port: ${port}`)
       .replace("port: 8089", `port: ${model.port}, tls: null`)
       .replace("127.0.0.1:8081", `127.0.0.1:${service.grpcPort}`)
@@ -47,5 +47,7 @@ test("two proxies share six requests a minute; without the service each admits t
   const passed = [200, false];
   expect(await answers(7, "ann")).toEqual([...new Array<unknown>(6).fill(passed), [429, true]]);
   await service.kill();
-  expect(await answers(8, "bob")).toEqual([...new Array<unknown>(6).fill(passed), [429, false], [429, false]]);
+  for (const user of ["bob", "cal"]) {
+    expect(await answers(8, user)).toEqual([...new Array<unknown>(6).fill(passed), [429, false], [429, false]]);
+  }
 }, 60_000);

@@ -200,6 +200,18 @@ describe("failureMode: Local", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
   });
 
+  test("a fallback with a key counts each value by itself", async () => {
+    const fallback = `fallback: [{ requests: 2, unit: Minutes, key: 'request.headers["x-user"]' }]`;
+    const policy = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, ${fallback}`);
+    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    const user = (name: string): RequestInit => ({ headers: { "x-user": name } });
+    expect(await statuses(gateway, 3, user("ann"))).toEqual([200, 200, 429]);
+    expect(await statuses(gateway, 3, user("bob"))).toEqual([200, 200, 429]);
+    // Requests without a value share a counter.
+    expect(await statuses(gateway, 3)).toEqual([200, 200, 429]);
+    expect(new Set(deciders(gateway))).toEqual(new Set(["fallback"]));
+  });
+
   test.each([
     ["by default keeps the fallback's unit", "", "2"],
     ["gives the fallback's unit back where the policy says so", "\n      refundOn: [BackendError]", "3"],

@@ -7,7 +7,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { isFree } from "../../scripts/demo.ts";
+import { isFree } from "../../scripts/demo/ports.ts";
 
 const run = promisify(execFile);
 
@@ -57,9 +57,9 @@ test("what demo:global prints happens: two proxies share a limit, with and witho
   await expect.poll(demo.output, { timeout: 40_000 }).toContain("Ctrl-C ends the demo");
 
   // The demo is at its own pace; a busy machine must not be taken for a service that is away.
-  const [, copy = ""] = /(\S+)\/limits\.yaml/.exec(demo.output()) ?? [];
-  const limits = await readFile(join(copy, "limits.yaml"), "utf8");
-  await writeFile(join(copy, "limits.yaml"), limits.replace("domain:", "timeout: 10s\n        domain:"));
+  const [, copy = ""] = /(\S+)\/manifests\/limits\.yaml/.exec(demo.output()) ?? [];
+  const limits = await readFile(join(copy, "manifests/limits.yaml"), "utf8");
+  await writeFile(join(copy, "manifests/limits.yaml"), limits.replace("domain:", "timeout: 10s\n        domain:"));
   const edited = () => demo.output().match(/"generation":2,.*"configuration in force"/g)?.length;
   await expect.poll(edited, { timeout: 20_000 }).toBe(2);
 
@@ -83,13 +83,14 @@ test("what demo:global prints happens: two proxies share a limit, with and witho
 
   demo.interrupt();
   await ended;
-  expect(demo.output()).not.toContain("The demo has ended");
+  expect(demo.output()).toContain("The demo has ended.");
+  expect(demo.output()).not.toMatch(/"level":"(?:warn|error)"[^]*second signal/);
   for (const port of [8_080, 8_089]) expect(await isFree(port + offset)).toBe(true);
   expect(await isFree(8_080 + offset, "127.0.0.2")).toBe(true);
-  expect([copy, existsSync(copy)]).toEqual([expect.stringContaining("demo-global-"), false]);
+  expect([copy, existsSync(copy)]).toEqual([expect.stringContaining("gateway-proxy-demo-"), false]);
 }, 150_000);
 
 test("an offset that is no number is refused, and says what is accepted", async () => {
   const asked = run("npm", ["run", "demo:global", "--", "--port-offset", "high"]);
-  await expect(asked).rejects.toThrow("accepted is --port-offset N, a whole number from 0 to 50000");
+  await expect(asked).rejects.toThrow("accepted are --port-offset N, a whole number from 0 to 40000");
 });

@@ -85,13 +85,15 @@ function checkAmount({ requests, tokens, burst }: Amount, context: z.core.$Refin
   }
 }
 
+const key = celExpression
+  .optional()
+  .describe(
+    "CEL expression over the request: each distinct value has a counter of its own, requests without a value share one. Absent means one counter for all.",
+  );
+
 const localEntry = strictObject({
   ...amount,
-  key: celExpression
-    .optional()
-    .describe(
-      "CEL expression over the request: each distinct value has a counter of its own, requests without a value share one. Absent means one counter for all.",
-    ),
+  key,
   mode: z
     .enum(["Enforce", "Shadow"])
     .default("Enforce")
@@ -102,6 +104,7 @@ const localEntry = strictObject({
 
 const fallbackEntry = strictObject({
   ...amount,
+  key,
   shareAcrossReplicas: z
     .boolean()
     .default(false)

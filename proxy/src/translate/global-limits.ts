@@ -145,7 +145,7 @@ export function globalLimitAt(
  * The identity is by the whole amount: replicas that come and go must not give anyone a fresh budget.
  */
 function fallbackLimit(
-  { requests, tokens, unit, burst = 0, shareAcrossReplicas }: FallbackEntry,
+  { requests, tokens, unit, burst = 0, key, shareAcrossReplicas }: FallbackEntry,
   entry: number,
   { policy, mode, refundOn }: Pick<GlobalLimit, "policy" | "mode" | "refundOn">,
   target: string,
@@ -155,8 +155,9 @@ function fallbackLimit(
   // The parser let exactly one of them through.
   const amount = requests ?? tokens ?? 1;
   const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
+  const capacity = `${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
   return {
-    counter: `${policy} ${target} fallback ${entry} ${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`,
+    counter: `${policy} ${target} fallback ${entry} ${counts} ${capacity}${key === undefined ? "" : ` by ${key}`}`,
     policy,
     entry,
     target,
@@ -165,6 +166,7 @@ function fallbackLimit(
     burst: Math.floor(burst / share),
     unit,
     mode,
+    ...(key === undefined ? {} : { key }),
     ...(refundOn === undefined ? {} : { refundOn }),
   };
 }

@@ -1,0 +1,96 @@
+/** What every demo does: read its options, look for free ports, start programs, say what to type, and end all of it. */
+import { rm } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { copyMoved, moved, type Place, readArguments, takenPlaces } from "./ports.ts";
+import { type Program, stop, untilEnd, untilInterrupted } from "./programs.ts";
+
+export interface Demo<PortName extends string> {
+  /** Of its script in package.json. */
+  readonly script: string;
+  /** A sentence for `--help`. */
+  readonly summary: string;
+  /** The folder that it serves, from the root of the repository. */
+  readonly folder: string;
+  /** Every port that it uses, without an offset. */
+  readonly ports: Readonly<Record<PortName, number>>;
+  /** Where it listens. */
+  readonly places: (ports: Readonly<Record<PortName, number>>) => readonly Place[];
+  /** Starts its programs. @param folder of the demo, or a copy of it with other ports */
+  readonly start: (ports: Readonly<Record<PortName, number>>, folder: string) => Started;
+}
+
+export interface Started {
+  /** The demo is ready when each of these has logged so, and shows their logs. */
+  readonly proxies: readonly Program[];
+  /** Other programs that the demo cannot do without. */
+  readonly needed: readonly Program[];
+  /** Programs that may end before the demo does. */
+  readonly optional: readonly Program[];
+  /** What to type, printed when the demo is ready. It fits on a screen of 24 lines. */
+  readonly instructions: string;
+}
+
+const readyWithinMs = 30_000;
+
+/** Runs a demo with the options of the command line, until Ctrl-C or until a program ends that it needs. */
+export async function runDemo<PortName extends string>(demo: Demo<PortName>): Promise<void> {
+  const asked = readArguments(process.argv.slice(2));
+  if (asked.kind === "help") {
+    console.log(usageOf(demo));
+    return;
+  }
+  if (asked.kind === "invalid") {
+    fail(asked.message);
+    return;
+  }
+  const ports = moved(demo.ports, asked.offset);
+  const taken = await takenPlaces(demo.places(ports));
+  if (taken.length > 0) {
+    const way = `End what listens there, or use other ports: npm run ${demo.script} -- --port-offset 1000`;
+    fail(["The demo cannot start:", ...taken, way].join("\n"));
+    return;
+  }
+  const usual = Object.values<number>(demo.ports);
+  const copy = asked.offset === 0 ? undefined : await copyMoved(demo.folder, usual, asked.offset);
+  try {
+    await converse(demo.start(ports, copy ?? demo.folder));
+  } finally {
+    if (copy !== undefined) await rm(copy, { recursive: true });
+  }
+}
+
+async function converse({ proxies, needed, optional, instructions }: Started): Promise<void> {
+  const late = delay(readyWithinMs, "it is not ready in time", { ref: false });
+  const ready = Promise.all(proxies.map((proxy) => proxy.logged('"msg":"ready"')));
+  const lasting = ready.then(() => {
+    console.log(instructions);
+    for (const proxy of proxies) proxy.follow(proxies.length > 1 ? `${proxy.name} | ` : "");
+    return new Promise<never>(() => undefined);
+  });
+  const timely = Promise.race([ready.then(() => lasting), late]);
+  const fault = await Promise.race([untilInterrupted(), ...[...proxies, ...needed].map(untilEnd), timely]);
+  const programs = [...proxies, ...needed, ...optional];
+  await Promise.all(programs.map(stop));
+  if (fault === undefined) {
+    console.log("The demo has ended.");
+    return;
+  }
+  for (const program of programs) program.showAll();
+  fail(`The demo has ended: ${fault}.`);
+}
+
+function usageOf({ script, summary, ports }: Demo<string>): string {
+  return `Usage: npm run ${script} -- [OPTIONS]
+
+${summary}
+
+Options:
+  --port-offset N   Adds N to every port: ${Object.values(ports).join(", ")}.
+  --help            Shows this text.`;
+}
+
+/** Says why the demo is over; the exit code is set, not taken. */
+function fail(message: string): void {
+  console.error(message);
+  process.exitCode = 1;
+}
