@@ -3,22 +3,39 @@ import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { MessageEncoding } from "./call-head.ts";
-import { decompressMessage, frameMessage, MessageReader } from "./message-framing.ts";
+import { decompressMessage, frameMessage, memoryOf, MessageReader, noRoom } from "./message-framing.ts";
 import type { MessageReceiver, MessageSink, StreamingMethod } from "./method.ts";
+import type { Turn } from "./turns.ts";
 import { errorResponse, errorTrailers, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
 
 /** Requests of reflection and health checks are names. */
 const maxDecompressedBytes = 16_384;
 /** Answers that may wait to be sent before the next message is read. */
 const maxUnsentBytes = 1_048_576;
+/** Messages that may wait for their turn. */
+const maxWaitingMessages = 64;
 
-export class StreamingCall implements StreamReceiver, MessageSink {
+/** A message that waits for its turn. */
+interface WaitingMessage {
+  readonly bytes: Buffer;
+  readonly isCompressed: boolean;
+}
+
+/**
+ * A message is read at once if it is the first of its chunk and not compressed. Every other takes a turn of the event loop,
+ * because one chunk of a socket holds thousands of messages, and a few bytes may stand for many; calls take turns, so none
+ * delays the others. What waits is charged like incomplete messages.
+ */
+export class StreamingCall implements StreamReceiver, MessageSink, Turn {
   readonly #stream: ServerStream;
   readonly #context: CallContext;
   readonly #encoding: MessageEncoding;
   readonly #reader: MessageReader;
   readonly #receiver: MessageReceiver;
   readonly #onEnd: (call: StreamingCall) => void;
+  readonly #waiting: WaitingMessage[] = [];
+  /** The client has sent its last message. */
+  #isComplete = false;
   #hasHeaders = false;
   #isOver = false;
 
@@ -43,15 +60,31 @@ export class StreamingCall implements StreamReceiver, MessageSink {
       return;
     }
     try {
+      let isFirst = true;
       this.#reader.read(chunk, (message, isCompressed) => {
-        if (!this.#isOver) {
-          this.#receiver.message(isCompressed ? this.#decompress(message) : message);
-          this.#boundAnswers();
-        }
+        if (this.#isOver) return;
+        if (isFirst && !isCompressed && this.#waiting.length === 0) this.#receive(message);
+        else this.#await(message, isCompressed);
+        isFirst = false;
       });
-      if (isLast) {
-        this.#ended();
-      }
+      this.#isComplete = isLast;
+      this.#endIfComplete();
+    } catch (error) {
+      this.fail(this.#context.statusOf(error));
+    }
+  }
+
+  takeTurn(): void {
+    const message = this.#waiting.shift();
+    if (message === undefined) {
+      return;
+    }
+    try {
+      const { bytes, isCompressed } = message;
+      this.#context.bounds.partialBytes.give(memoryOf(bytes.length));
+      this.#receive(isCompressed ? this.#decompress(bytes) : bytes);
+      if (this.#waiting.length > 0) this.#context.turns.add(this);
+      this.#endIfComplete();
     } catch (error) {
       this.fail(this.#context.statusOf(error));
     }
@@ -96,6 +129,20 @@ export class StreamingCall implements StreamReceiver, MessageSink {
     }
   }
 
+  #receive(message: Buffer): void {
+    this.#receiver.message(message);
+    this.#boundAnswers();
+  }
+
+  #await(message: Buffer, isCompressed: boolean): void {
+    if (this.#waiting.length === maxWaitingMessages) throw tooFarAhead();
+    if (!this.#context.bounds.partialBytes.take(memoryOf(message.length))) throw noRoom();
+    const bytes = Buffer.allocUnsafeSlow(message.length);
+    message.copy(bytes);
+    this.#waiting.push({ bytes, isCompressed });
+    this.#context.turns.add(this);
+  }
+
   #decompress(message: Buffer): Buffer {
     return decompressMessage(
       message,
@@ -106,12 +153,13 @@ export class StreamingCall implements StreamReceiver, MessageSink {
 
   /** A short message may ask for a long answer, and one chunk of a socket holds a thousand. */
   #boundAnswers(): void {
-    if (this.#stream.unsentBytes > maxUnsentBytes) {
-      throw new GrpcError(StatusCode.ResourceExhausted, "too many messages were sent ahead of their answers");
-    }
+    if (this.#stream.unsentBytes > maxUnsentBytes) throw tooFarAhead();
   }
 
-  #ended(): void {
+  #endIfComplete(): void {
+    if (!this.#isComplete || this.#waiting.length > 0) {
+      return;
+    }
     if (this.#reader.isWithinMessage) {
       throw new GrpcError(StatusCode.Internal, "the call ended within a message");
     }
@@ -124,8 +172,15 @@ export class StreamingCall implements StreamReceiver, MessageSink {
     if (!this.#isOver) {
       this.#isOver = true;
       this.#reader.release();
+      for (const { bytes } of this.#waiting.splice(0)) {
+        this.#context.bounds.partialBytes.give(memoryOf(bytes.length));
+      }
       this.#receiver.cancelled();
       this.#onEnd(this);
     }
   }
+}
+
+function tooFarAhead(): GrpcError {
+  return new GrpcError(StatusCode.ResourceExhausted, "too many messages were sent ahead of their answers");
 }

@@ -9,6 +9,7 @@ export class Turns {
 
   /** A piece that waits already keeps its place. */
   add(turn: Turn): void {
+    if (this.#waiting.has(turn)) return;
     this.#waiting.add(turn);
     if (this.#waiting.size === 1) setImmediate(this.#next);
   }
