@@ -56,7 +56,10 @@ const ratelimitService = {
   store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client", "cluster-key-slot"] },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
   metrics: { layers: ["stats.ts"], packages: [] },
-  settings: { layers: ["limiter/call-bounds.ts", "store/redis/redis-options.ts"], packages: [] },
+  settings: {
+    layers: ["limiter/call-bounds.ts", "store/redis/redis-options.ts", "transport/connection-bounds.ts"],
+    packages: [],
+  },
 };
 
 /** The commands know everything below them; what they use knows no command, and only kube/ knows a cluster. */

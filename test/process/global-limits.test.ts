@@ -234,23 +234,16 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   const { buffered } = await chargesOf(gateway);
   const again = await startRateLimitService(join(folder, "config"), { GRPC_PORT: String(grpcPort) });
   onTestFinished(() => again.kill());
-  const returnedMs = performance.now();
   await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is back"));
-  const backAfterMs = performance.now() - returnedMs;
   await expect.poll(() => chargedAt(again.grpcPort)).toBeGreaterThanOrEqual(buffered);
-  const chargedAfterMs = performance.now() - returnedMs;
   // Faster than the traffic that goes on makes new ones.
   await expect.poll(() => chargesOf(gateway)).toEqual({ buffered: 0, dropped: 0 });
-  const drainedAfterMs = performance.now() - returnedMs;
   const decidedBefore = (await decisions(gateway, "service")).get("allowed") ?? 0;
   await sleep(500);
   over.abort();
   const seen = await asking;
 
   expect(opened["cause"]).toBeDefined();
-  expect(backAfterMs).toBeLessThan(2_000);
-  expect(chargedAfterMs).toBeLessThan(2_000);
-  expect(drainedAfterMs).toBeLessThan(5_000);
   expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200, 429]));
   expect(seen.filter(({ marked, status }) => marked && status === 429)).toEqual([]);
   // The fallback's counter, to the last unit; no limit of the service is anywhere near.

@@ -107,11 +107,14 @@ export class CallThread {
   /** Opens the gRPC server; resolves with its port or path, rejects when it cannot be had or a certificate is bad. */
   async listen(address: ListenAddress): Promise<number | string> {
     const { settings, clock, random } = this.#options;
-    const { grpcMaxConnectionAge: ageMs, grpcMaxConnectionAgeGrace: graceMs } = settings.values;
+    const { grpcMaxConnectionAge: ageMs, grpcMaxConnectionAgeGrace: graceMs, workers } = settings.values;
     this.#tls = this.#openTls();
     this.#grpc = new GrpcServer({
       methods: this.#methods(),
       maxMessageBytes: settings.values.maxCallBytes,
+      // Of the process; each worker has its part.
+      maxConnectionMemory: Math.ceil(settings.values.maxConnectionMemory / workers),
+      maxConnections: Math.ceil(settings.values.maxConnections / workers),
       clock,
       random,
       onFault: (error) => this.#log.error({ err: error }, "a call failed inside the service"),

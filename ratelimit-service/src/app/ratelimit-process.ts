@@ -222,6 +222,7 @@ export class RateLimitProcess {
       routes: new Map(routes),
       clock,
       maxBodyBytes: this.#options.settings.values.maxCallBytes,
+      maxConnections: this.#options.settings.values.maxConnections,
       ...(guard && { guard }),
       onFault: (error) => log.error({ err: error }, "a request failed inside the service"),
     });

@@ -1,6 +1,7 @@
 /** Where the service listens, how it ends, and what it logs. */
 import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
+import { defaultMaxConnectionMemory, defaultMaxConnections } from "../transport/connection-bounds.ts";
 import { duration, flag, word } from "./kinds.ts";
 
 const host = text("ADDRESS", "an address or a host name");
@@ -43,6 +44,18 @@ export const serverSettings = {
     help: "Further host names by which the debug server may be asked, so that no web page's name can be turned against it.",
   },
   debugPort: { kind: port, env: "DEBUG_PORT", default: "6070", help: "Port of the debug server." },
+  maxConnections: {
+    kind: integer(1, 1_000_000),
+    env: "MAX_CONNECTIONS",
+    default: String(defaultMaxConnections),
+    help: "Connections to the gRPC server, and as many to each HTTP server. Beyond it the address (in IPv6 the /64) with the most gives one up or gets no other. The reference has no bound.",
+  },
+  maxConnectionMemory: {
+    kind: integer(1_048_576, 2 ** 40),
+    env: "MAX_CONNECTION_MEMORY",
+    default: String(defaultMaxConnectionMemory),
+    help: "Bytes that gRPC clients may make the service hold, all together: answers that they do not read, and 1 KiB for each open call. Beyond it the connection that holds most is closed. The reference has no bound.",
+  },
   grpcMaxConnectionAge: {
     kind: duration,
     env: "GRPC_MAX_CONNECTION_AGE",

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { gzipSync } from "node:zlib";
 import { connect as connectHttp2 } from "node:http2";
+import { connect as connectTcp } from "node:net";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,9 +26,8 @@ import type { GrpcMethod } from "./method.ts";
 import { encodeRateLimitResponse } from "./rate-limit-codec.ts";
 import { rateLimitMethod } from "./rate-limit-method.ts";
 import { HealthClient, RateLimitClient } from "./testing/grpc-clients.ts";
+import { rawCall, shouldRateLimitPath as path } from "./testing/raw-call.ts";
 import { GrpcError } from "./status.ts";
-
-const path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 const closers: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
@@ -79,30 +79,6 @@ function ask(asked: ReturnType<typeof client>, request: object, options: object 
       resolve(error === null ? { ...(answer === undefined ? {} : { answer }) } : { error });
     });
   });
-}
-
-/** What node's HTTP/2 client gets, for what a gRPC client would not send. */
-async function rawCall(port: number, body: Uint8Array | undefined, fields: Record<string, string> = {}) {
-  const session = connectHttp2(`http://127.0.0.1:${port}`);
-  try {
-    const stream = session.request({
-      ":method": "POST",
-      ":path": path,
-      "content-type": "application/grpc",
-      te: "trailers",
-      ...fields,
-    });
-    let trailers: Record<string, unknown> = {};
-    stream.on("trailers", (got: Record<string, unknown>) => (trailers = got));
-    stream.on("error", () => undefined);
-    stream.resume();
-    if (body !== undefined) stream.end(body);
-    const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
-    if (body !== undefined) await once(stream, "close");
-    return { ...headers, ...trailers };
-  } finally {
-    session.destroy();
-  }
 }
 
 const okAnswer: RateLimitResponse = { overallCode: "OK", statuses: [], responseHeaders: [] };
@@ -400,87 +376,6 @@ describe("a call that is large", () => {
   });
 });
 
-test("a streaming call whose messages are far ahead of its answers ends, and they are not made", async () => {
-  let messages = 0;
-  const method: GrpcMethod = {
-    kind: "streaming",
-    open: (sink) => ({
-      message: () => {
-        messages++;
-        sink.send(Buffer.alloc(50_000));
-      },
-      ended: () => sink.end(),
-      cancelled: () => undefined,
-    }),
-  };
-  const { port } = await start([[path, method]]);
-  const answer = await rawCall(port, Buffer.alloc(5 * 1_000));
-
-  expect(answer).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
-  expect(messages).toBeLessThan(50);
-});
-
-describe("messages of a streaming call", () => {
-  /** A method that notes the turn of the event loop in which each message is read. */
-  function noting() {
-    let turn = 0;
-    const turns: number[] = [];
-    let immediate = setImmediate(function next() {
-      turn++;
-      immediate = setImmediate(next);
-    });
-    closers.push(() => clearImmediate(immediate));
-    const method: GrpcMethod = {
-      kind: "streaming",
-      open: (sink) => ({
-        message: () => void turns.push(turn),
-        ended: () => sink.end(),
-        cancelled: () => undefined,
-      }),
-    };
-    return { method, turns };
-  }
-  const compressed = gzipSync(Buffer.alloc(16_000));
-  const framed = Buffer.concat([Buffer.from([1, 0, 0, 0, compressed.length]), compressed]);
-
-  test.each([
-    ["compressed", framed, { "grpc-encoding": "gzip" }],
-    ["small", Buffer.alloc(5), {}],
-  ] as const)("that are %s and come together are read in turns, and the call ends after the last", async (...given) => {
-    const [, message, fields] = given;
-    const { method, turns } = noting();
-    const { port, faults } = await start([[path, method]]);
-    const body = Buffer.concat(Array<Buffer>(50).fill(message));
-
-    expect(await rawCall(port, body, fields)).toMatchObject({ "grpc-status": "0" });
-    expect(turns).toHaveLength(50);
-    expect(new Set(turns).size).toBe(50);
-    expect(faults).toEqual([]);
-  });
-
-  test("that wait are bounded, and charged until they are read or the call ends", async () => {
-    const { method } = noting();
-    const { port } = await start([[path, method]], { maxPartialBytes: 20_000 });
-    const many = Buffer.concat(Array<Buffer>(100).fill(framed));
-    const few = Buffer.concat(Array<Buffer>(10).fill(framed));
-    const fields = { "grpc-encoding": "gzip" };
-    for (let times = 0; times < 3; times++) {
-      expect(await rawCall(port, many, fields)).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
-      expect(await rawCall(port, few, fields)).toMatchObject({ "grpc-status": "0" });
-    }
-  });
-
-  test("with a fault fail the call, whatever waits behind", async () => {
-    const { method, turns } = noting();
-    const { port } = await start([[path, method]]);
-    const broken = Buffer.from([1, 0, 0, 0, 3, 9, 9, 9]);
-    const outcome = await rawCall(port, Buffer.concat([framed, broken, framed]), { "grpc-encoding": "gzip" });
-
-    expect(outcome).toMatchObject({ "grpc-status": String(status.INTERNAL) });
-    expect(turns).toHaveLength(1);
-  });
-});
-
 describe("health", () => {
   function healthClient(port: number) {
     const made = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure());
@@ -553,6 +448,33 @@ describe("the server", () => {
 
     expect((await ask(made, {})).error).toBeUndefined();
     expect(server.connections).toBe(0);
+  });
+
+  test("takes connections up to a bound; beyond it the address with the most gives one up", async () => {
+    const { server, port } = await serveRequests(() => okAnswer, { maxConnections: 4 });
+    const open = async (localAddress: string) => {
+      const socket = connectTcp({ host: "127.0.0.1", port, localAddress });
+      closers.push(() => void socket.destroy());
+      const closed = new Promise<"closed">((resolve) => socket.on("close", () => resolve("closed")));
+      socket.on("error", () => undefined).resume();
+      await once(socket, "connect");
+      return { closed };
+    };
+    const many = [];
+    for (let count = 0; count < 4; count++) many.push(await open("127.0.0.2"));
+    await expect.poll(() => server.connections).toBe(4);
+    const refused = await open("127.0.0.2");
+    expect(await refused.closed).toBe("closed");
+    const [second, third] = [await open("127.0.0.3"), await open("127.0.0.4")];
+    expect(await Promise.all(many.slice(2).map(({ closed }) => closed))).toEqual(["closed", "closed"]);
+    // Who would have as many as the others then, or more, is refused.
+    expect(await (await open("127.0.0.3")).closed).toBe("closed");
+    expect((await ask(client(port, { "grpc.use_local_subchannel_pool": 1 }), {})).error).toBeUndefined();
+    expect(await many[1]?.closed).toBe("closed");
+    const first = await Promise.race([many[0]?.closed, second.closed, third.closed, Promise.resolve("open")]);
+
+    expect(first).toBe("open");
+    expect(server.connections).toBe(4);
   });
 
   test("rejects when its port is taken", async () => {

@@ -6,12 +6,15 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { defaultMaxConnectionMemory, defaultMaxConnections } from "../connection-bounds.ts";
+import { ConnectionShares } from "../connection-shares.ts";
 import { ServerConnection } from "../http2/connection.ts";
 import { ConnectionError } from "@gatewayproxy/runtime/http2/frame";
 import { defaultHttp2Limits, type Http2Limits } from "../http2/limits.ts";
 import type { RequestHead } from "../http2/request-head.ts";
 import type { RequestHandler } from "../http2/request-streams.ts";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
+import { ConnectionMemory } from "../http2/connection-memory.ts";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { CallContext } from "./call-context.ts";
 import { type CallHead, readCallHead } from "./call-head.ts";
@@ -36,6 +39,10 @@ export interface GrpcServerOptions {
   readonly maxPartialBytes?: number;
   /** Calls at work at one time; the default is 10,000, and more are answered UNAVAILABLE. */
   readonly maxCalls?: number;
+  /** Bytes of unread answers and open calls, of all clients together; the default is 64 MiB. Beyond it who holds most goes. */
+  readonly maxConnectionMemory?: number;
+  /** Connections at one time; the default is 4,096. Beyond it the network with the most gives one up. */
+  readonly maxConnections?: number;
   /** Age at which a client is asked to connect anew, ±10 %, so that a new instance gets its share; absent: never. */
   readonly maxConnectionAgeMs?: number;
   /** Time that a client then has for its open calls; absent: any. */
@@ -67,6 +74,8 @@ interface Client {
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #limits: Http2Limits;
+  readonly #memory: ConnectionMemory;
+  readonly #shares: ConnectionShares;
   readonly #server: Server;
   readonly #deadlines: Deadlines;
   readonly #handler: RequestHandler<CallHead>;
@@ -78,6 +87,8 @@ export class GrpcServer {
   constructor(options: GrpcServerOptions) {
     this.#options = options;
     this.#limits = options.limits ?? defaultHttp2Limits;
+    this.#memory = new ConnectionMemory(options.maxConnectionMemory ?? defaultMaxConnectionMemory);
+    this.#shares = new ConnectionShares(options.maxConnections ?? defaultMaxConnections);
     this.#deadlines = new Deadlines(options.clock);
     const context = new CallContext({
       deadlines: this.#deadlines,
@@ -144,7 +155,9 @@ export class GrpcServer {
   #createServer(): Server {
     const { tls } = this.#options;
     if (tls === undefined) {
-      return createServer({ noDelay: true }, (socket) => this.#accept(socket, false));
+      return createServer({ noDelay: true }, (socket) => {
+        if (this.#shares.admit(socket)) this.#accept(socket, false);
+      });
     }
     const server = createTlsServer(
       { ...tls.options(), noDelay: true, ALPNProtocols: ["h2"], handshakeTimeout: 10_000 },
@@ -158,6 +171,8 @@ export class GrpcServer {
         }
       },
     );
+    // Before the handshake, which costs more than the connection.
+    server.prependListener("connection", (socket: Socket) => this.#shares.admit(socket));
     server.on("tlsClientError", this.#options.onClientFault);
     tls.onChange((options) => server.setSecureContext(options));
     return server;
@@ -173,6 +188,7 @@ export class GrpcServer {
         onFault: (error) => (error instanceof ConnectionError ? onClientFault(error) : onFault(error)),
         handler: this.#handler,
         limits: this.#limits,
+        memory: this.#memory,
         onClose: () => {
           this.#clients.delete(client);
           this.#resolveIfEmpty();

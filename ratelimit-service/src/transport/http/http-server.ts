@@ -6,9 +6,12 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
+import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
+import { defaultMaxConnections } from "../connection-bounds.ts";
+import { ConnectionShares } from "../connection-shares.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -41,6 +44,8 @@ export interface HttpServerOptions {
   readonly maxBodyBytes?: number;
   /** Memory of the bodies that are being received, of all clients together; the default is 32 MiB. Beyond it 503. */
   readonly maxBodyMemoryBytes?: number;
+  /** Connections at one time; absent: 4,096. Beyond it the network with the most gives one up. */
+  readonly maxConnections?: number;
 }
 
 /** Plain text, ended by a line break. */
@@ -65,6 +70,8 @@ export class HttpServer {
     this.#maxBodyBytes = options.maxBodyBytes ?? defaultMaxCallBytes;
     this.#maxBodyMemoryBytes = options.maxBodyMemoryBytes ?? 33_554_432;
     this.#server = createServer({ requestTimeout: 60_000 }, (req, res) => void this.#serve(req, res));
+    const shares = new ConnectionShares(options.maxConnections ?? defaultMaxConnections);
+    this.#server.on("connection", (socket: Socket) => shares.admit(socket));
   }
 
   /** Memory of the bodies that are being received. */

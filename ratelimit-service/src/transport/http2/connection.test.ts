@@ -13,8 +13,8 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-async function startServer(limits: Partial<Http2Limits> = {}): Promise<{ server: EchoServer; port: number }> {
-  const server = new EchoServer(limits);
+async function startServer(limits: Partial<Http2Limits> = {}, maxConnectionMemory?: number) {
+  const server = new EchoServer(limits, maxConnectionMemory);
   closers.push(() => server.close());
   return { server, port: await server.listen() };
 }
@@ -319,6 +319,45 @@ describe("a client that breaks the protocol", () => {
     await raw.frame(FrameType.GoAway);
 
     expect(String(server.faults[0])).toContain("bytes of answers are not read");
+  });
+
+  test("that reads no answers is sent away when all together hold too much, and none that holds less", async () => {
+    const { server, port } = await startServer({}, 200_000);
+    const stall = async (answers: number) => {
+      const raw = client(port);
+      raw.send(setting(Setting.InitialWindowSize, 0));
+      for (let id = 1; id <= 2 * answers; id += 2) raw.send(open(id), data(id, Buffer.alloc(15_000), Flag.EndStream));
+      await raw.frame(FrameType.Headers, 2 * answers - 1);
+      return raw;
+    };
+    const [small, large] = [await stall(4), await stall(7)];
+    expect(server.memory.bytes).toBe(11 * (15_000 + 1_024));
+    const third = await stall(2);
+    await large.closed();
+
+    expect(String(server.faults)).toContain("bytes of unread answers and open calls");
+    expect(server.faults).toHaveLength(1);
+    expect(server.memory.bytes).toBe(6 * (15_000 + 1_024));
+    for (const raw of [small, third]) {
+      raw.send(setting(Setting.InitialWindowSize, 100_000));
+      await raw.until(() => raw.frames.find(({ type, flags }) => type === FrameType.Headers && (flags & 1) !== 0));
+    }
+    await expect.poll(() => server.memory.bytes).toBe(0);
+  });
+
+  test("that begins calls and does not finish them is sent away when all together hold too much", async () => {
+    const { server, port } = await startServer({}, 300 * 1_024);
+    const raw = client(port);
+    const honest = client(port);
+    honest.send(open(1), data(1, "x", Flag.EndStream));
+    await honest.frame(FrameType.Data);
+    for (let id = 1; id <= 602; id += 2) raw.send(open(id));
+    await raw.closed();
+    honest.send(open(3), data(3, "x", Flag.EndStream));
+    await honest.frame(FrameType.Data, 3);
+
+    expect(server.faults).toHaveLength(1);
+    expect(server.memory.bytes).toBe(0);
   });
 
   test("of HTTP/1 is told what is spoken here", async () => {

@@ -25,12 +25,15 @@ import { Greeting } from "./greeting.ts";
 import type { Http2Limits } from "./limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
+import { type ConnectionMemory, type HoldingConnection, openCallBytes } from "./connection-memory.ts";
 
 export interface ConnectionOptions<Head> {
   readonly socket: Socket;
   readonly isTls: boolean;
   readonly handler: RequestHandler<Head>;
   readonly limits: Http2Limits;
+  /** The budget of all connections of the server. */
+  readonly memory: ConnectionMemory;
   readonly clock: Clock;
   /** Called once, when the socket is gone. */
   readonly onClose: () => void;
@@ -49,7 +52,7 @@ type Phase = "open" | "draining" | "closing" | "failed";
 const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
 
-export class ServerConnection<Head> {
+export class ServerConnection<Head> implements HoldingConnection {
   readonly #options: ConnectionOptions<Head>;
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
@@ -63,7 +66,7 @@ export class ServerConnection<Head> {
     const { socket, handler, limits, clock } = options;
     this.#options = options;
     // After the promise jobs at hand, so that the answers of one Redis reply leave together.
-    this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(flush));
+    this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(this.#afterAnswers, flush));
     const idleFrames = new FloodGuard("frames that move no request", clock, 1_000, 100);
     this.#streams = new RequestStreams({
       writer: this.#writer,
@@ -72,6 +75,7 @@ export class ServerConnection<Head> {
       idleFrames,
       earlyResets: new FloodGuard("requests begun and not finished", clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
+      onWaiting: () => this.#tellMemory(),
     });
     const blocks = new BlockAssembly(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
       this.#streams.headerBlock(id, endStream, buffer, start, end),
@@ -82,7 +86,10 @@ export class ServerConnection<Head> {
     });
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
-    socket.on("drain", () => socket.resume());
+    socket.on("drain", () => {
+      this.#tellMemory();
+      socket.resume();
+    });
     socket.on("error", () => socket.destroy());
     socket.on("close", () => this.#closed());
   }
@@ -125,6 +132,17 @@ export class ServerConnection<Head> {
     this.#options.socket.destroy();
   }
 
+  giveUp(reason: string): void {
+    this.#phase = "failed";
+    this.#options.onFault(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
+    this.destroy();
+  }
+
+  readonly #afterAnswers = (flush: () => void): void => {
+    flush();
+    this.#tellMemory();
+  };
+
   /** Only to who has greeted: a stranger would not understand it. */
   #greet(): void {
     const { limits } = this.#options;
@@ -149,6 +167,7 @@ export class ServerConnection<Head> {
       this.#fail(error);
     }
     this.#writer.release();
+    this.#tellMemory();
     const { socket } = this.#options;
     if (socket.writableNeedDrain) {
       // Who does not read answers gets no more of its requests read.
@@ -184,6 +203,13 @@ export class ServerConnection<Head> {
     }
   }
 
+  #tellMemory(): void {
+    const { socket, memory } = this.#options;
+    const streams = this.#streams;
+    const bytes = this.#writer.waitingBytes + streams.waitingBytes + openCallBytes * streams.active;
+    memory.update(this, socket.destroyed ? 0 : bytes);
+  }
+
   #fail(error: unknown): void {
     const isPeersFault = error instanceof ConnectionError;
     const code = isPeersFault ? error.code : ErrorCode.InternalError;
@@ -197,6 +223,7 @@ export class ServerConnection<Head> {
   #closed(): void {
     this.#phase = "failed";
     this.#streams.cancelAll();
+    this.#options.memory.update(this, 0);
     this.#options.onClose();
   }
 

@@ -38,6 +38,8 @@ export interface RequestStreamsOptions<Head> {
   readonly earlyResets: FloodGuard;
   /** The last stream in progress has ended. */
   readonly onIdle: () => void;
+  /** More bytes wait for the peer's windows. */
+  readonly onWaiting: () => void;
 }
 
 /** Streams that we reset and whose frames may still be under way; older ones have long arrived. */
@@ -57,6 +59,7 @@ const noBytes = Buffer.alloc(0);
 export class RequestStreams<Head> implements StreamHost {
   readonly writer: FrameWriter;
   sendWindowBytes = defaultWindowBytes;
+  waitingBytes = 0;
   /** Requests that come now are not taken: the peer has heard that the connection ends. */
   isClosed = false;
 
@@ -91,17 +94,9 @@ export class RequestStreams<Head> implements StreamHost {
     return this.#lastStreamId;
   }
 
-  /** Bytes of answers that the peer's windows hold back. */
-  get waitingBytes(): number {
-    let bytes = 0;
-    for (const stream of this.#waiting) {
-      bytes += stream.waitingBytes;
-    }
-    return bytes;
-  }
-
   waitsForWindow(stream: ServerStream): void {
     this.#waiting.add(stream);
+    this.#options.onWaiting();
   }
 
   finished(stream: ServerStream, wasReset: boolean): void {

@@ -22,6 +22,8 @@ export interface StreamHost {
   readonly writer: FrameWriter;
   /** What may be sent on all streams together. */
   sendWindowBytes: number;
+  /** Bytes of answers that the peer's windows hold back, on all streams. */
+  waitingBytes: number;
   /** The stream has more to send than the windows allow; `resume` is due when they open. */
   waitsForWindow(stream: ServerStream): void;
   /** Nothing more will be sent; `wasReset` when by RST_STREAM, so that frames on their way are expected. */
@@ -104,6 +106,7 @@ export class ServerStream {
     if (sent < bytes.length) {
       this.#waiting ??= [];
       this.#waiting.push({ bytes, start: sent });
+      this.#host.waitingBytes += bytes.length - sent;
       this.#host.waitsForWindow(this);
     }
   }
@@ -142,7 +145,9 @@ export class ServerStream {
   resume(): boolean {
     const waiting = this.#waiting ?? [];
     for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
-      next.start = this.#sendWithinWindows(next.bytes, next.start);
+      const { start } = next;
+      next.start = this.#sendWithinWindows(next.bytes, start);
+      this.#host.waitingBytes -= next.start - start;
       if (next.start < next.bytes.length) {
         return false;
       }
@@ -191,6 +196,7 @@ export class ServerStream {
   #close(wasReset: boolean): void {
     if (!this.#isFinished) {
       this.#isFinished = true;
+      this.#host.waitingBytes -= this.waitingBytes;
       this.#waiting = undefined;
       this.#host.finished(this, wasReset);
     }

@@ -10,6 +10,8 @@ import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 import { defaultHttp2Limits, type Http2Limits } from "../limits.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { RequestHandler } from "../request-streams.ts";
+import { defaultMaxConnectionMemory } from "../../connection-bounds.ts";
+import { ConnectionMemory } from "../connection-memory.ts";
 
 const okHeaders = encodeHeaderBlock([":status", "200", "content-type", "text/plain"]);
 const trailers = encodeHeaderBlock(["x-end", "yes"]);
@@ -26,15 +28,19 @@ export class EchoServer {
   hold = false;
   /** Keeps answers back for a while, so that requests pile up. */
   answerDelayMs = 0;
+  readonly memory: ConnectionMemory;
   readonly #server: Server;
 
-  constructor(limits: Partial<Http2Limits> = {}) {
+  /** @param maxConnectionMemory of all connections together */
+  constructor(limits: Partial<Http2Limits> = {}, maxConnectionMemory = defaultMaxConnectionMemory) {
+    this.memory = new ConnectionMemory(maxConnectionMemory);
     this.#server = createServer((socket) => {
       const connection = new ServerConnection({
         socket,
         isTls: false,
         clock: systemClock,
         limits: { ...defaultHttp2Limits, ...limits },
+        memory: this.memory,
         handler: this.#handler(),
         onClose: () => this.connections.delete(connection),
         onFault: (error) => this.faults.push(error),
