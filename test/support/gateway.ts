@@ -10,6 +10,7 @@ import { onTestFinished } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { DataPlane, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
+import type { ShedReason } from "../../proxy/src/server/client-connections.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { noCredentials } from "../../proxy/src/translate/credentials.ts";
 import { hostEnvironment } from "../../proxy/src/translate/environment.ts";
@@ -21,6 +22,8 @@ export interface TestGateway {
   readonly records: readonly RequestRecord[];
   /** Faults inside the proxy; a test that does not expect any need not look, they fail it. */
   readonly faults: readonly unknown[];
+  /** Connections that were closed for want of memory, in that order. */
+  readonly shed: readonly ShedConnection[];
   /** `http://127.0.0.1:PORT` of the listener on the Gateway's port 80, or the one given. */
   url(port?: number): string;
   /** Puts other manifests in force. */
@@ -30,12 +33,18 @@ export interface TestGateway {
   readonly dataPlane: DataPlane;
 }
 
+export interface ShedConnection {
+  readonly reason: ShedReason;
+  readonly client: string;
+}
+
 export interface TestGatewayOptions
   extends Partial<
     Pick<
       DataPlaneOptions,
       | "upstream"
       | "bodies"
+      | "clientMemory"
       | "resolveName"
       | "addresses"
       | "random"
@@ -64,6 +73,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   const clock = new FakeClock();
   const records: RequestRecord[] = [];
   const faults: unknown[] = [];
+  const shed: ShedConnection[] = [];
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
   let credentials = noCredentials;
@@ -80,6 +90,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     observer: {
       connectionOpened: () => undefined,
       connectionClosed: () => undefined,
+      connectionShed: (reason, client) => shed.push({ reason, client }),
       requestStarted: () => undefined,
       requestEnded(_bind, record) {
         records.push(record);
@@ -116,6 +127,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     clock,
     records,
     faults,
+    shed,
     dataPlane,
     apply,
     url: (port = 80) => {

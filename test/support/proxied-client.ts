@@ -9,13 +9,14 @@ export interface ProxiedClient {
   readonly text: () => string;
 }
 
-/** Sends `text` on a connection of its own from an IPv4 `address`. The connection ends with the test. */
+/** Sends `text` on a connection of its own from an `address`. The connection ends with the test. */
 export function openFrom(gateway: TestGateway, address: string, text: string): ProxiedClient {
   const { hostname, port } = new URL(gateway.url());
   const socket = connect(Number(port), hostname);
   let received = "";
   socket.on("error", () => undefined).on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
   onTestFinished(() => void socket.destroy());
-  socket.write(`PROXY TCP4 ${address} 10.9.9.9 1 2\r\n${text}`);
+  const header = address.includes(":") ? `TCP6 ${address} 2001:db8:ffff::1` : `TCP4 ${address} 10.9.9.9`;
+  socket.write(`PROXY ${header} 1 2\r\n${text}`);
   return { socket, text: () => received };
 }

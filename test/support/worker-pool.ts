@@ -7,6 +7,7 @@ import { onTestFinished } from "vitest";
 import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
+import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/server/client-connections.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
@@ -22,6 +23,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
     workers,
     start: {
       counters,
+      clientMemory: clientMemoryOf(defaultClientBytes),
       trustedHops: 0,
       ipv6PrefixLength: 64,
       requestRules: defaultRequestRules,

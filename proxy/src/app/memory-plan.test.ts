@@ -7,23 +7,24 @@ const mib = 1024 * 1024;
 describe("workers and body memory", () => {
   test.each([
     // The limit of a proxy that the controller makes.
-    [64, 1_024 * mib, 3, 256],
-    [2, 1_024 * mib, 2, 256],
-    [64, 512 * mib, 1, 128],
-    [64, 384 * mib, 1, 64],
-    [64, 2_048 * mib, 8, 256],
-    [64, mib, 1, 32],
-    [64, 0, 64, 256],
-    [64, 2 ** 64, 64, 256],
-  ])("of %d CPUs with %d bytes are %d, and %d MiB", (cpus, limit, workers, bodies) => {
-    expect(memoryPlan(cpus, limit)).toEqual({ workers, bodyBytes: bodies * mib });
+    [64, 1_024 * mib, 3, 256, 351],
+    [2, 1_024 * mib, 2, 256, 384],
+    [64, 512 * mib, 1, 128, 160],
+    [64, 384 * mib, 1, 64, 96],
+    [64, 2_048 * mib, 8, 256, 896],
+    [64, mib, 1, 32, 96],
+    [64, 0, 64, 256, 64 * 192],
+    [64, 2 ** 64, 64, 256, 64 * 192],
+  ])("of %d CPUs with %d bytes are %d, %d MiB, and %d MiB for clients", (cpus, limit, workers, bodies, clients) => {
+    expect(memoryPlan(cpus, limit)).toEqual({ workers, bodyBytes: bodies * mib, clientBytes: clients * mib });
   });
 
   test("fit into every limit that is enough for one worker", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 256 }), fc.integer({ min: 352, max: 65_536 }), (cpus, limit) => {
-        const { workers, bodyBytes } = memoryPlan(cpus, limit * mib);
-        expect(mainBytes + workers * bytesPerWorker + bodyBytes).toBeLessThanOrEqual(limit * mib);
+        const { workers, bodyBytes, clientBytes } = memoryPlan(cpus, limit * mib);
+        const clientsBeyond = Math.max(0, clientBytes - workers * 96 * mib);
+        expect(mainBytes + workers * bytesPerWorker + clientsBeyond + bodyBytes).toBeLessThanOrEqual(limit * mib);
         expect(workers).toBeGreaterThanOrEqual(1);
         expect(bodyBytes % mib).toBe(0);
       }),

@@ -1,10 +1,13 @@
 /** How the memory that a process may take is shared out, where no setting says otherwise. */
 import { defaultBodyMemoryBytes } from "../server/body-budget.ts";
+import { defaultClientBytes } from "../server/client-connections.ts";
 
 const mib = 1024 * 1024;
 
-/** What a worker takes under load besides request bodies: heap, code, buffers of connections. */
+/** What a worker takes under load besides request bodies: heap, code, and what it has for clients. */
 export const bytesPerWorker = 192 * mib;
+/** Of that, at least, for connections of clients and their headers. */
+const minClientBytes = 96 * mib;
 /** Of the main thread, with configuration and counters. */
 export const mainBytes = 128 * mib;
 /** Bodies have at most this part of a limit, and not less than one LLM request may take. */
@@ -14,21 +17,27 @@ const minBodyBytes = 32 * mib;
 export interface MemoryPlan {
   readonly workers: number;
   readonly bodyBytes: number;
+  /** For connections of clients and their headers, of all workers. */
+  readonly clientBytes: number;
 }
 
 /**
- * Workers and body memory of a process that is told neither. Together with the main thread they stay below `limit`, where
+ * Workers and memory of a process that is told nothing of them. Together with the main thread they stay below `limit`, where
  * that is enough for one worker (352 MiB).
  *
  * @param limit bytes that the process may take; 0, or more than any machine has, where there is no limit.
  */
 export function memoryPlan(cpus: number, limit: number): MemoryPlan {
-  if (limit <= 0) return { workers: cpus, bodyBytes: defaultBodyMemoryBytes };
+  if (limit <= 0) {
+    return { workers: cpus, bodyBytes: defaultBodyMemoryBytes, clientBytes: cpus * defaultClientBytes };
+  }
   const share = Math.floor((limit * bodyPart) / mib) * mib;
   const bodyBytes = Math.min(defaultBodyMemoryBytes, Math.max(minBodyBytes, share));
   const left = limit - mainBytes;
   // Of a small limit one worker gets its part first.
   const fitting = Math.max(minBodyBytes, Math.min(bodyBytes, Math.floor((left - bytesPerWorker) / mib) * mib));
   const workers = Math.max(1, Math.min(cpus, Math.floor((left - fitting) / bytesPerWorker)));
-  return { workers, bodyBytes: fitting };
+  const spare = Math.floor((left - fitting) / workers - bytesPerWorker);
+  const perWorker = Math.min(defaultClientBytes, minClientBytes + Math.max(0, spare));
+  return { workers, bodyBytes: fitting, clientBytes: Math.floor((perWorker * workers) / mib) * mib };
 }

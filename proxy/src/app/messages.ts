@@ -9,6 +9,7 @@ import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
+import type { ClientMemory } from "../server/client-connections.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { RequestRules } from "../server/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
@@ -23,6 +24,7 @@ export interface WorkerStart {
   /** Made by `createBodyMemory`. */
   readonly bodies: SharedArrayBuffer;
   readonly bodyMemoryBytes: number;
+  readonly clientMemory: ClientMemory;
   readonly trustedHops: number;
   readonly ipv6PrefixLength: number;
   readonly streamIdleTimeoutMs: number;

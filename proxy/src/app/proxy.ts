@@ -17,6 +17,7 @@ import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { bindName } from "../server/data-plane.ts";
+import { clientMemoryOf } from "../server/client-connections.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policies.ts";
@@ -81,6 +82,7 @@ export class Proxy {
         counters: memory,
         bodies,
         bodyMemoryBytes,
+        clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
         requestRules: requestRules(settings),

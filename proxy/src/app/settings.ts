@@ -216,6 +216,14 @@ export const proxySettings = {
     defaultText: "256, at most a quarter of the memory limit",
     help: "MiB of request bodies that all workers together hold: those read whole for LLM backends (up to 32 MiB each) and kept for retries and mirrors. A request whose body must be held beyond that is answered with 503 (BodyMemoryFull). An eighth is left to bodies of up to 64 KiB. From three quarters on, a client address that holds more than an eighth gets no more, and --contended-stream-idle-timeout applies to uploads that are held.",
   },
+  maxClientMemory: {
+    kind: integer(1, 1_048_576),
+    flag: "max-client-memory",
+    env: "MAX_CLIENT_MEMORY",
+    default: String(memory.clientBytes / 1024 / 1024),
+    defaultText: "192 for each worker, 96 under a small memory limit",
+    help: "MiB for connections of clients and the headers of their requests, in equal parts for the workers. Two thirds are for connections, which count 16 KiB each and 64 KiB with TLS: 96 MiB are 4,096 connections, or 1,024 with TLS. Beyond it, the client addresses with the most connections lose idle ones, or else their newest. A third is for headers that are incomplete, wait, or belong to requests under way. Beyond it, the addresses that hold the most lose them, with 503 (HeadMemoryFull) where the request is complete. An IPv6 address counts as its network (--ipv6-prefix-length).",
+  },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),
     flag: "max-connections-per-endpoint",

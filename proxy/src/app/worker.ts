@@ -8,6 +8,7 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Logs } from "@gatewayproxy/runtime/log";
+import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { nameLearned } from "../admin/live-limits.ts";
@@ -52,6 +53,8 @@ const logAccess = createAccessLog({
   clock: systemClock,
 });
 
+/** A flood of connections must not be a flood of lines. */
+const shedLines = new LineLimit(systemClock, 1);
 const decisions = new DecisionRing(start.worker);
 /** Between workers: the keys of rate limit services that are back after an absence. */
 const servicesBack = new BroadcastChannel("rate limit services that are back");
@@ -62,6 +65,7 @@ const dataPlane = new DataPlane({
   createRequestId: randomUUID,
   counters: new CounterTable(start.counters, start.worker),
   bodies: new BodyBudget(start.bodies, start.worker, start.bodyMemoryBytes),
+  clientMemory: start.clientMemory,
   trustedHops: start.trustedHops,
   ipv6PrefixLength: start.ipv6PrefixLength,
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,
@@ -78,6 +82,12 @@ const dataPlane = new DataPlane({
   observer: {
     connectionOpened: (bind) => metrics.connectionOpened(bind),
     connectionClosed: (bind) => metrics.connectionClosed(bind),
+    connectionShed(reason, client) {
+      metrics.connectionShed(reason);
+      shedLines.tell((omitted) =>
+        log.warn({ reason, client, omitted }, "closed a connection: --max-client-memory is used up"),
+      );
+    },
     requestStarted: (bind) => metrics.requestStarted(bind),
     requestEnded(bind, record) {
       metrics.requestEnded(bind, record);

@@ -10,7 +10,8 @@ import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
-import type { Connection, DrainPhase, TlsSession } from "./connection.ts";
+import type { ClientConnection, ClientConnections } from "./client-connections.ts";
+import { type Connection, type DrainPhase, HeadCounts, type TlsSession } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
 import type { Http1Connection } from "./http1.ts";
@@ -34,6 +35,7 @@ export interface BindOptions extends RequestReceiver {
   /** That a request may switch to. */
   readonly upgradeProtocols: UpgradeProtocols;
   readonly rules: RequestRules;
+  readonly clients: ClientConnections;
   readonly onConnectionOpened: () => void;
   readonly onConnectionClosed: () => void;
 }
@@ -51,6 +53,12 @@ export interface OpenConnection {
   readonly sinceMs: number;
 }
 
+interface SecuredConnection {
+  readonly client: ClientConnection;
+  /** As `Connection.sourceAddress`. */
+  readonly sourceAddress: string;
+}
+
 type ConnectionListener = (this: Server, socket: Socket) => void;
 
 export class BindServer {
@@ -59,12 +67,12 @@ export class BindServer {
   readonly #http1: Server;
   readonly #serveHttp1: ConnectionListener;
   readonly #http2: Http2Sessions;
-  /** As the kernel gave them, with the monotonic time at which each came. */
-  readonly #sockets = new Map<Socket, number>();
+  /** By the socket as the kernel gave it. */
+  readonly #sockets = new Map<Socket, ClientConnection>();
   /** Of HTTP/1.1, by the socket that HTTP is read from. */
   readonly #connections = new Map<Socket, Http1Connection>();
-  /** Client addresses of PROXY headers while TLS is being agreed on, by the peer's address and port. */
-  readonly #toldAddresses = new Map<string, string>();
+  /** Those that agree on TLS, or have, by the peer's address and port. */
+  readonly #secured = new Map<string, SecuredConnection>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
   #phase: DrainPhase = "serving";
@@ -130,7 +138,7 @@ export class BindServer {
 
   /** Those that are open, the oldest first. */
   connections(): readonly OpenConnection[] {
-    return Array.from(this.#sockets, ([socket, sinceMs]) => ({ peer: peerOf(socket), sinceMs }));
+    return Array.from(this.#sockets, ([socket, { sinceMs }]) => ({ peer: peerOf(socket), sinceMs }));
   }
 
   /**
@@ -156,58 +164,80 @@ export class BindServer {
   }
 
   #accept(socket: Socket): void {
-    this.#track(socket);
+    const client = this.#track(socket);
+    // There were too many.
+    if (socket.destroyed) return;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveProbeMs);
     socket.setTimeout(firstByteTimeoutMs, () => socket.destroy());
     // Whoever closes before the first request waits for nothing; nor does a client of HTTP/2, at any time.
     socket.allowHalfOpen = false;
     if (!this.#options.expectsProxyHeader) {
-      this.#begin(socket, undefined);
+      this.#begin(client, undefined);
       return;
     }
     readFirstBytes(socket, judgeProxyHeader, (header) => {
       if (header.kind === "invalid") socket.destroy();
-      else this.#begin(socket, header.sourceAddress);
+      else this.#begin(client, header.sourceAddress);
     });
   }
 
   /** @param toldAddress the client's address where it is not the peer's. */
-  #begin(socket: Socket, toldAddress: string | undefined): void {
+  #begin(client: ClientConnection, toldAddress: string | undefined): void {
+    const { socket } = client;
+    if (this.#options.expectsProxyHeader) this.#options.clients.identify(client, toldAddress ?? peerAddress(socket));
+    if (socket.destroyed) return;
+    const sourceAddress = toldAddress ?? peerAddress(socket);
+    const peer = peerOf(socket);
     if (this.#tls === undefined) {
-      const sourceAddress = toldAddress ?? peerAddress(socket);
-      this.#sniff(socket, { sourceAddress, peer: peerOf(socket), tls: undefined });
+      this.#sniff(client, { sourceAddress, peer, tls: undefined, heads: new HeadCounts() });
       return;
     }
-    if (toldAddress !== undefined) {
-      const peer = peerOf(socket);
-      this.#toldAddresses.set(peer, toldAddress);
-      socket.once("close", () => this.#toldAddresses.delete(peer));
-    }
+    const secured = { client, sourceAddress };
+    this.#secured.set(peer, secured);
+    socket.once("close", () => {
+      // Another connection may have the port again.
+      if (this.#secured.get(peer) === secured) this.#secured.delete(peer);
+    });
     // The handshake has its own time limit.
     socket.setTimeout(0);
     this.#tls.terminate(socket);
   }
 
-  #sniff(socket: Socket, connection: Connection): void {
+  #sniff(client: ClientConnection, connection: Connection): void {
+    const { socket } = client;
     readFirstBytes(socket, judgePreface, (isHttp2) => {
       socket.setTimeout(0);
-      if (isHttp2) this.#http2.serve(socket, connection);
-      else this.#handToHttp1(socket, connection);
+      this.#serveHttp(client, socket, connection, isHttp2);
     });
   }
 
   #serveSecure(socket: TLSSocket, tls: TlsSession): void {
-    const sourceAddress = this.#toldAddresses.get(peerOf(socket)) ?? peerAddress(socket);
-    const connection = { sourceAddress, peer: peerOf(socket), tls };
-    if (socket.alpnProtocol === "h2") this.#http2.serve(socket, connection);
-    else this.#handToHttp1(socket, connection);
+    const peer = peerOf(socket);
+    const secured = this.#secured.get(peer);
+    // Closed while the handshake came to its end.
+    if (secured === undefined) socket.destroy();
+    else {
+      const { client, sourceAddress } = secured;
+      const connection = { sourceAddress, peer, tls, heads: new HeadCounts() };
+      this.#serveHttp(client, socket, connection, socket.alpnProtocol === "h2");
+    }
   }
 
-  #handToHttp1(socket: Socket, connection: Connection): void {
+  /** @param socket that HTTP is read from. */
+  #serveHttp(client: ClientConnection, socket: Socket, connection: Connection, isHttp2: boolean): void {
+    if (isHttp2) {
+      client.begin(socket, connection);
+      this.#http2.serve(socket, connection);
+    } else this.#handToHttp1(client, socket, connection);
+  }
+
+  #handToHttp1(client: ClientConnection, socket: Socket, told: Connection): void {
+    const connection = { ...told, pipeline: new Http1Pipeline(told.heads) };
+    client.begin(socket, connection);
     // What a connection was switched to may be closed one way first; of requests node:http sees to it.
     socket.allowHalfOpen = true;
-    this.#connections.set(socket, { ...connection, pipeline: new Http1Pipeline() });
+    this.#connections.set(socket, connection);
     socket.once("close", () => this.#connections.delete(socket));
     socket.once("error", (error) => this.#tellUnparsed(error, connection));
     this.#serveHttp1.call(this.#http1, socket);
@@ -222,15 +252,19 @@ export class BindServer {
     this.#options.onRefused({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
   }
 
-  #track(socket: Socket): void {
-    this.#sockets.set(socket, this.#options.clock.monotonicMs());
+  #track(socket: Socket): ClientConnection {
+    const { clients, expectsProxyHeader: isTold } = this.#options;
+    const client = clients.add(socket, peerAddress(socket), { isTls: this.#tls !== undefined, isTold });
+    this.#sockets.set(socket, client);
     this.#options.onConnectionOpened();
     // A reset by the client; "close" follows.
     socket.on("error", ignore);
     socket.once("close", () => {
       this.#sockets.delete(socket);
+      clients.delete(client);
       this.#options.onConnectionClosed();
     });
+    return client;
   }
 }
 

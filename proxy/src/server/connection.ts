@@ -9,6 +9,19 @@ export interface Connection {
   readonly peer: string;
   /** Absent on plain text. */
   readonly tls: TlsSession | undefined;
+  readonly heads: HeadCounts;
+}
+
+/** Of the requests that have come on a connection. */
+export class HeadCounts {
+  /** Heads that were complete, refused ones included. */
+  received = 0;
+  /** Bytes of those and of the bodies whose length they announce, since heads were last counted; HTTP/1 only. */
+  knownBytes = 0;
+  /** Set while heads are counted: what comes now is more of a request that is under way, and no other head. */
+  isInBody = false;
+  /** Characters of those that wait for the requests before them. */
+  waitingLength = 0;
 }
 
 /**

@@ -34,6 +34,13 @@ import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-set
 import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "./body-budget.ts";
 import { BindServer } from "./bind-server.ts";
+import {
+  ClientConnections,
+  type ClientMemory,
+  clientMemoryOf,
+  defaultClientBytes,
+  type ShedReason,
+} from "./client-connections.ts";
 import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { Downstream, DownstreamEvents, RefusedRequest } from "./downstream.ts";
@@ -52,6 +59,8 @@ import { requestFinished, requestStarted, severityOfStatus } from "./trace-messa
 export interface DataPlaneObserver {
   connectionOpened(bind: string): void;
   connectionClosed(bind: string): void;
+  /** A connection of `client` was closed because there were too many, or too much of incomplete heads. */
+  connectionShed(reason: ShedReason, client: string): void;
   requestStarted(bind: string): void;
   /** Once per request that was started; takes the record over. */
   requestEnded(bind: string, record: RequestRecord): void;
@@ -105,6 +114,8 @@ export interface DataPlaneOptions
   readonly expectsProxyHeader: boolean;
   /** Absent: the default, of this worker's own. */
   readonly bodies?: BodyBudget;
+  /** Absent: the default. */
+  readonly clientMemory?: ClientMemory;
   /** Protocols that a request may switch to; absent: the default. */
   readonly upgradeProtocols?: readonly string[];
   /** Absent: the defaults. */
@@ -149,6 +160,7 @@ export class DataPlane {
   readonly #abandonedAnswers: AbandonedAnswers;
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
+  readonly #clients: ClientConnections;
   #isLeaving = false;
 
   constructor(options: DataPlaneOptions) {
@@ -162,6 +174,12 @@ export class DataPlane {
     const { streamIdleTimeoutMs: timeoutMs = 0, contendedStreamIdleTimeoutMs: contendedTimeoutMs = 0 } = options;
     const isContended = (): boolean => this.#backends.isContended || this.#bodies.isTight;
     const requests = (): Iterable<Exchange> => this.#exchanges();
+    const { clientMemory: memory = clientMemoryOf(defaultClientBytes), ipv6PrefixLength = defaultIpv6PrefixLength } =
+      options;
+    this.#clients = new ClientConnections({
+      ...{ clock, memory, ipv6PrefixLength, requests },
+      onShed: (reason, client) => options.observer.connectionShed(reason, client),
+    });
     this.#stallWatch =
       timeoutMs === 0 && contendedTimeoutMs === 0
         ? undefined
@@ -280,6 +298,7 @@ export class DataPlane {
   /** Breaks off whatever is left. */
   destroy(): void {
     this.#stallWatch?.close();
+    this.#clients.close();
     this.#abandonedAnswers.close();
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
@@ -300,6 +319,7 @@ export class DataPlane {
       rules: this.#requestRules,
       onRequest: (downstream: Downstream) => serve(open, downstream),
       onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
+      clients: this.#clients,
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),
     };

@@ -53,6 +53,8 @@ export interface Downstream {
   end(trailers: string[]): void;
   /** Accepts `upgrade`: sends the head that says so, and hands the connection, or the stream, over to the caller. */
   switchProtocols(headers: string[]): TunnelEnd;
+  /** Whether the client may still send more of this request, its body or what comes after a switch of protocols. */
+  readonly isReceiving: boolean;
   /** What has been written and the client has not taken yet, of this answer or of those before it on the connection. */
   readonly untakenBytes: number;
   /** Breaks the answer off so that the client can tell that it is not whole; a switched connection is closed. */

@@ -37,6 +37,7 @@ import { newRecord } from "./new-record.ts";
 import {
   bodyMemoryFull,
   conflictingParameter,
+  headMemoryFull,
   internalFault,
   invalidBackend,
   loopDetected,
@@ -50,7 +51,9 @@ import {
 } from "./own-answers.ts";
 import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
+import type { HeldRequest } from "./client-connections.ts";
 import type { Stallable } from "./stall-watch.ts";
+import type { RequestHead } from "./request-head.ts";
 import {
   llmUsage,
   policySelection,
@@ -87,7 +90,7 @@ export interface ExchangeServices extends MirrorServices {
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
-export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
+export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linked<Exchange> {
   before: Exchange | undefined;
   after: Exchange | undefined;
   readonly #services: ExchangeServices;
@@ -101,6 +104,8 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
   #trace: RequestTrace | undefined;
   /** The client has what it gets, or has gone. */
   #isClosed = false;
+  /** Asked for in few requests. */
+  #headLength: number | undefined;
   #forwarding: Forwarding | undefined;
 
   constructor(services: ExchangeServices, downstream: Downstream) {
@@ -204,6 +209,29 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     // An answer may begin, and last, while its client has more to say; it may take its time unless others wait.
     const waitsForUpload = this.#body?.waitsFor !== undefined && (status === 0 || this.delaysOthers);
     return waitsForUpload || untakenBytes > 0 ? requestBytes + responseBytes - untakenBytes : undefined;
+  }
+
+  get headLength(): number {
+    return (this.#headLength ??= lengthOf(this.#downstream.head));
+  }
+
+  get isReceiving(): boolean {
+    return this.#downstream.isReceiving;
+  }
+
+  endForMemory(): void {
+    if (this.#isClosed) return;
+    try {
+      if (this.#record.status === 0) {
+        this.#limitCheck?.abandon();
+        this.#giveUp(headMemoryFull);
+      } else {
+        this.#record.reason ??= "HeadMemoryFull";
+        this.#downstream.reset();
+      }
+    } catch (error) {
+      this.fault(error);
+    }
   }
 
   endStalled(): void {
@@ -483,6 +511,10 @@ export class Exchange implements DownstreamEvents, Stallable, Linked<Exchange> {
     if (this.#trace !== undefined) endTrace(this.#trace, this.#record);
     this.#services.finished(this.#record);
   }
+}
+
+function lengthOf({ path, rawHeaders }: RequestHead): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length, path.length);
 }
 
 function endTrace(trace: RequestTrace, record: RequestRecord): void {

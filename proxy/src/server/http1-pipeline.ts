@@ -6,6 +6,7 @@
  * Once an answer says `Connection: close`, no further request is processed (RFC 9112 §9.6): whatever made us close, the
  * bytes behind it may not mean what they seem to.
  */
+import { HeadCounts } from "./connection.ts";
 
 /** Requests that wait on a connection; as many as HTTP/2 clients may have open. The answer to the last one says close. */
 export const maxWaitingRequests = 100;
@@ -21,11 +22,15 @@ interface WaitingRequest {
 
 export class Http1Pipeline {
   readonly #waiting: WaitingRequest[] = [];
-  #waitingLength = 0;
+  readonly #heads: HeadCounts;
   #isBusy = false;
   #isClosed = false;
   /** Nothing more is taken: more has come than may wait, or what comes cannot be read as requests. */
   #isCut = false;
+
+  constructor(heads = new HeadCounts()) {
+    this.#heads = heads;
+  }
 
   /** Whether a request is under way, or none may follow. */
   get isBusy(): boolean {
@@ -45,7 +50,7 @@ export class Http1Pipeline {
   /** Whether nothing should be read of the client for now. */
   get isFull(): boolean {
     if (this.#isClosed || this.#isCut) return true;
-    return this.#waiting.length >= waitingToPauseAt || this.#waitingLength >= waitingLengthToPauseAt;
+    return this.#waiting.length >= waitingToPauseAt || this.#heads.waitingLength >= waitingLengthToPauseAt;
   }
 
   /** @returns whether a request that has come may begin now; otherwise it has to `wait`. */
@@ -63,7 +68,7 @@ export class Http1Pipeline {
     if (this.#isClosed || this.#isCut) return;
     if (this.#waiting.length < maxWaitingRequests) {
       this.#waiting.push({ begin, length });
-      this.#waitingLength += length;
+      this.#heads.waitingLength += length;
     } else this.#isCut = true;
   }
 
@@ -72,7 +77,7 @@ export class Http1Pipeline {
     this.#isBusy = false;
     const next = this.#waiting.shift();
     if (next === undefined) return;
-    this.#waitingLength -= next.length;
+    this.#heads.waitingLength -= next.length;
     this.#isBusy = true;
     next.begin();
   }
@@ -86,6 +91,6 @@ export class Http1Pipeline {
   close(): void {
     this.#isClosed = true;
     this.#waiting.length = 0;
-    this.#waitingLength = 0;
+    this.#heads.waitingLength = 0;
   }
 }

@@ -2,13 +2,14 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { isName } from "../filters/hop-by-hop.ts";
 import { boundChunks } from "./bound-chunks.ts";
 import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type DrainPhase, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
-import { type HeadFault, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
+import { type HeadFault, maxHeadBytes, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
   /** What is known of the connection behind a socket that the server was given. */
@@ -41,7 +42,7 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     connectionsCheckingInterval: 5_000,
     // Uploads may be long; slow heads are cut by headersTimeout.
     requestTimeout: 0,
-    maxHeaderSize: 64 * 1024,
+    maxHeaderSize: maxHeadBytes,
     // Asked ahead of an answer that is still to come it is served without switching, for the socket is in use.
     shouldUpgradeCallback: accepts,
     // Told by us, so that the log and the metrics hear of it too.
@@ -53,14 +54,18 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     const connection = options.connectionOf(request.socket);
     // Closed in the same turn in which its last request was read.
     if (connection === undefined) return;
-    const { pipeline } = connection;
+    const { pipeline, heads } = connection;
+    const length = headLength(request);
+    heads.received++;
+    heads.knownBytes += length;
+    if (!request.complete) heads.knownBytes += announcedLength(request);
     const isLast = request === declined || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
       if (isLast) pipeline.cut();
       serveRequest(options, connection, request, response, kind);
     } else {
       boundChunks(request);
-      wait(pipeline, request, isLast, () => serveRequest(options, connection, request, response, kind));
+      wait(pipeline, request, { isLast, length }, () => serveRequest(options, connection, request, response, kind));
     }
     declined = undefined;
   };
@@ -112,11 +117,10 @@ const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 /** Puts a request in line that came ahead of an answer. Node has parsed it already, with all others of the same read. */
 function wait(
   pipeline: Http1Pipeline,
-  { socket, url = "", rawHeaders }: IncomingMessage,
-  isLast: boolean,
+  { socket }: IncomingMessage,
+  { isLast, length }: { readonly isLast: boolean; readonly length: number },
   begin: () => void,
 ): void {
-  const length = rawHeaders.reduce((sum, text) => sum + text.length, url.length);
   pipeline.wait(() => {
     if (!pipeline.isFull) socket.resume();
     begin();
@@ -128,6 +132,22 @@ function wait(
 
 function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
   if (pipeline.isFull) socket.pause();
+}
+
+/** Bytes of a head as it came, or nearly: blanks around values are not known. */
+function headLength({ method = "", url = "", rawHeaders }: IncomingMessage): number {
+  let length = method.length + url.length + " HTTP/1.1\r\n".length + "\r\n".length;
+  for (const text of rawHeaders) length += text.length + 2;
+  return length;
+}
+
+/** 0 for a body without a known length. */
+function announcedLength({ rawHeaders }: IncomingMessage): number {
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 14 && isName(name, "content-length")) return Number(rawHeaders[at + 1]) || 0;
+  }
+  return 0;
 }
 
 function serveRequest(

@@ -119,6 +119,10 @@ export class Http1Downstream implements Downstream {
     return socket;
   }
 
+  get isReceiving(): boolean {
+    return this.upgrade !== undefined || !this.#request.complete;
+  }
+
   get untakenBytes(): number {
     return this.#request.socket.writableLength;
   }

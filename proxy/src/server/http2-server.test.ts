@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { endHeaders, endStream, frame, frameType, openRawHttp2, rootRequest } from "../../../test/support/raw-http2.ts";
 import type { Downstream } from "./downstream.ts";
+import { HeadCounts } from "./connection.ts";
 import { Http2Sessions } from "./http2-server.ts";
 
 /** Connects to sessions that are idle after 50 ms; `requests` are those that have come. */
@@ -15,7 +16,7 @@ async function start() {
     return events;
   };
   const sessions = new Http2Sessions({ onRequest, onRefused: () => undefined }, new Map(), 50);
-  const connection = { sourceAddress: "127.0.0.1", peer: "a client", tls: undefined };
+  const connection = { sourceAddress: "127.0.0.1", peer: "a client", tls: undefined, heads: new HeadCounts() };
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);

@@ -12,6 +12,7 @@ import { Http2Downstream } from "./http2.ts";
 import {
   defaultRequestRules,
   type HeadFault,
+  maxHeadBytes,
   maxHeaderFields,
   readExtendedConnect,
   readHttp2Head,
@@ -34,7 +35,7 @@ const serverOptions = {
   settings: {
     maxConcurrentStreams: maxStreams,
     initialWindowSize: 256 * 1024,
-    maxHeaderListSize: 64 * 1024,
+    maxHeaderListSize: maxHeadBytes,
     enableConnectProtocol: true,
   },
   // One more than is accepted, so that the request is refused and not the connection.
@@ -129,6 +130,7 @@ export class Http2Sessions {
 
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
     stream.on("error", ignore);
+    connection.heads.received++;
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
     if (stream.destroyed || stream.closed) return;
     const request = readRequest(this.#rules, schemeOf(connection), rawHeaders, this.#upgradeProtocols);

@@ -96,6 +96,10 @@ export class Http2Downstream implements Downstream {
     return this.#stream;
   }
 
+  get isReceiving(): boolean {
+    return this.upgrade !== undefined || this.#body?.readableEnded === false;
+  }
+
   get untakenBytes(): number {
     return this.#stream.writableLength;
   }

@@ -99,6 +99,13 @@ export const bodyMemoryFull: OwnAnswer = {
   body: "too many request bodies at once",
   retryAfter: 1,
 };
+/** The heads of requests take more memory than they may, and the client has more than its part. */
+export const headMemoryFull: OwnAnswer = {
+  status: 503,
+  reason: "HeadMemoryFull",
+  body: "too many request headers at once",
+  retryAfter: 1,
+};
 /** The body must be read before it goes on, and is compressed. */
 export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
 const badBody = (body: string): OwnAnswer => ({ status: 400, reason: "BadRequest", body });

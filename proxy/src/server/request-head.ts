@@ -35,6 +35,8 @@ export interface HeadFault {
 /** A tunnel to wherever the client likes (RFC 9110 §9.3.6), unlike the extended CONNECT of HTTP/2, which is an upgrade. */
 const connectNotServed: HeadFault = { status: 501, message: "CONNECT is not served" };
 
+/** Bytes of a head, its request line and names and values together; a longer one is refused. */
+export const maxHeadBytes = 64 * 1024;
 /** More fields than this are refused; Node would drop the surplus silently. */
 export const maxHeaderFields = 200;
 /** Longest path and query in characters. */

@@ -37,6 +37,12 @@ export const requestMetrics = {
     help: "Connections of clients that are open.",
     labels: ["bind"],
   },
+  shedConnections: {
+    name: "gateway_proxy_downstream_connections_shed_total",
+    type: "counter",
+    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or those with an incomplete or waiting `head`.",
+    labels: ["reason"],
+  },
   upstreamRequests: {
     name: "gateway_proxy_upstream_requests_total",
     type: "counter",

@@ -67,10 +67,12 @@ describe("RequestMetrics", () => {
     metrics.connectionOpened(bind);
     metrics.connectionOpened(bind);
     metrics.connectionClosed(bind);
+    metrics.connectionShed("idle");
     metrics.requestStarted(bind);
     expect(await samplesOf(metrics, "downstream_connections")).toEqual([
       'downstream_connections_total{bind="0.0.0.0:80"} 2',
       'downstream_connections_active{bind="0.0.0.0:80"} 1',
+      'downstream_connections_shed_total{reason="idle"} 1',
     ]);
     expect(await samplesOf(metrics, "http_requests_active")).toEqual(['http_requests_active{bind="0.0.0.0:80"} 1']);
   });

@@ -37,6 +37,11 @@ export class RequestMetrics {
     this.#families.activeConnections.cell(bind).value--;
   }
 
+  /** A connection was closed to save memory. */
+  connectionShed(reason: string): void {
+    this.#families.shedConnections.cell(reason).value++;
+  }
+
   requestStarted(bind: string): void {
     this.#families.activeRequests.cell(bind).value++;
   }

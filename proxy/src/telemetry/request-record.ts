@@ -26,6 +26,8 @@ export type FailureReason =
   | "BackendOverloaded"
   /** Bodies of other requests have all of the memory that the settings allow them (503). */
   | "BodyMemoryFull"
+  /** The heads of requests take more memory than the settings allow, and the client has more than its part (503). */
+  | "HeadMemoryFull"
   | "RateLimited"
   /** A global limit with `failureMode: Closed` whose service failed (503). */
   | "RateLimitServiceFailure"

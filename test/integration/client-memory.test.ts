@@ -1,0 +1,191 @@
+/** The memory that connections and heads of requests may take, and who gives way when it is used up. */
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { expect, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway.ts";
+import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
+
+const kib = 1024;
+/** Of an idle connection without TLS. */
+const unit = 16 * kib;
+
+/** A gateway behind a load balancer that tells addresses; its backend answers `/held` when `answer` is called. */
+async function start(connections: number, headBytes = 1024 * kib, options: TestGatewayOptions = {}) {
+  const held: ServerResponse[] = [];
+  const backend = await startBackend((request, response) => {
+    if (request.url === "/held") held.push(response);
+    else response.end("ok");
+  });
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route), {
+    clientMemory: { connectionBytes: connections * unit, headBytes },
+    expectsProxyHeader: true,
+    ...options,
+  });
+  const answer = (): void => {
+    for (const response of held.splice(0)) response.end("ok");
+  };
+  return { gateway, backend, held, answer };
+}
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const getHeld = "GET /held HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/** Opens a connection and has one request answered on it. */
+async function openIdle(gateway: TestGateway, address: string): Promise<ProxiedClient> {
+  const client = openFrom(gateway, address, get);
+  await answered(client);
+  return client;
+}
+
+async function answered({ text }: ProxiedClient, status = 200): Promise<void> {
+  await expect.poll(text).toContain(`HTTP/1.1 ${status}`);
+}
+
+async function isClosed({ socket }: ProxiedClient): Promise<void> {
+  if (!socket.closed) await once(socket, "close");
+}
+
+const others = (length: number): readonly string[] => Array.from({ length }, (_, i) => `10.0.1.${i}`);
+
+test("below the bound one address has all connections, as a load balancer does", async () => {
+  const { gateway } = await start(8);
+  const clients = await Promise.all(Array.from({ length: 8 }, () => openIdle(gateway, "10.0.0.1")));
+  for (const { socket } of clients) expect(socket.destroyed).toBe(false);
+  expect(gateway.shed).toEqual([]);
+});
+
+test("the address with the most connections loses its oldest idle one to another address", async () => {
+  const { gateway } = await start(4);
+  const few = await openIdle(gateway, "10.0.0.2");
+  const many: ProxiedClient[] = [];
+  for (let i = 0; i < 3; i++) many.push(await openIdle(gateway, "10.0.0.1"));
+  await openIdle(gateway, "10.0.0.3");
+  await isClosed(many[0] as ProxiedClient);
+  expect(gateway.shed).toEqual([{ reason: "idle", client: "10.0.0.1" }]);
+  expect([few, ...many.slice(1)].map(({ socket }) => socket.destroyed)).toEqual([false, false, false]);
+});
+
+test("connections that never send a request give way first", async () => {
+  const { gateway } = await start(8);
+  const silent = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", ""));
+  await expect.poll(() => gateway.shed.length).toBe(32);
+  for (const address of others(4)) await openIdle(gateway, address);
+  expect(silent.filter(({ socket }) => socket.destroyed).length).toBeGreaterThanOrEqual(32);
+});
+
+test("one address whose connections are all in use gets no more, and keeps those that it has", async () => {
+  const { gateway, held, answer } = await start(4);
+  const busy = Array.from({ length: 4 }, () => openFrom(gateway, "10.0.0.1", getHeld));
+  await expect.poll(() => held.length).toBe(4);
+  const further = openFrom(gateway, "10.0.0.1", get);
+  await isClosed(further);
+  expect(gateway.shed.map(({ reason }) => reason)).toEqual(["newest"]);
+  answer();
+  for (const client of busy) await answered(client);
+});
+
+test("requests of an address with many connections do not keep another one out", async () => {
+  const { gateway, held, answer } = await start(4);
+  const busy: ProxiedClient[] = [];
+  for (let i = 0; i < 4; i++) {
+    busy.push(openFrom(gateway, "10.0.0.1", getHeld));
+    await expect.poll(() => held.length).toBe(i + 1);
+  }
+  await openIdle(gateway, "10.0.0.2");
+  await isClosed(busy[3] as ProxiedClient);
+  expect(gateway.shed).toContainEqual({ reason: "newest", client: "10.0.0.1" });
+  answer();
+  for (const client of busy.slice(0, 3)) await answered(client);
+});
+
+test("addresses of one IPv6 network are one", async () => {
+  const { gateway } = await start(4);
+  for (const address of ["2001:db8::1", "2001:db8::2", "10.0.0.2"]) await openIdle(gateway, address);
+  for (const address of ["10.0.0.3", "10.0.0.4"]) await openIdle(gateway, address);
+  expect(gateway.shed).toEqual([{ reason: "idle", client: "2001:db8::/64" }]);
+});
+
+/** Most of a head, without its end. */
+const unfinished = (bytes: number, fields = ""): string =>
+  `GET /held HTTP/1.1\r\nHost: a\r\n${fields}${`x-a: ${"v".repeat(993)}\r\n`.repeat(bytes / 1_000)}`;
+
+/** Has heads counted, again and again, until `isDone`. */
+async function look({ clock }: TestGateway, isDone: () => boolean): Promise<void> {
+  await expect
+    .poll(() => {
+      clock.advance(100);
+      return isDone();
+    })
+    .toBe(true);
+}
+
+const open = (clients: readonly ProxiedClient[]): number => clients.filter(({ socket }) => !socket.destroyed).length;
+
+test("incomplete heads of one address are bounded, and another address is served meanwhile", async () => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const before = openFrom(gateway, "10.0.0.2", "GET / HTTP/1.1\r\nHost: ");
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", unfinished(50_000)));
+  await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+  expect(open(many)).toBeGreaterThan(10);
+  for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
+  before.socket.write("a\r\n\r\n");
+  await answered(before);
+  await openIdle(gateway, "10.0.0.2");
+});
+
+test("a head that follows a complete request in one write counts", async () => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${get}${unfinished(50_000)}`));
+  await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+});
+
+test("heads of requests under way are bounded with 503, and another address is served meanwhile", async () => {
+  const { gateway, held, answer } = await start(400, 1_024 * kib);
+  const other = openFrom(gateway, "10.0.0.2", getHeld);
+  // Of a length that the backend accepts too.
+  const many = Array.from({ length: 150 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
+  const refused = (): number => many.filter(({ text }) => text().startsWith("HTTP/1.1 503 ")).length;
+  await look(gateway, () => (150 - refused()) * 12_000 <= 1_024 * kib);
+  expect(gateway.records.at(0)).toMatchObject({ status: 503, reason: "HeadMemoryFull" });
+  const [refusal] = many.filter(({ text }) => text() !== "");
+  expect(refusal?.text()).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many request headers at once$/i);
+  expect(refused()).toBeLessThan(100);
+  await expect.poll(() => held.length).toBeGreaterThan(0);
+  answer();
+  await answered(other);
+  await openIdle(gateway, "10.0.0.2");
+});
+
+test("requests that wait for those before them on their connection count", async () => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const two = `${getHeld}${unfinished(50_000)}\r\n`;
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", two));
+  await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+});
+
+test("uploads and tunnels are no heads, however much passes", async () => {
+  const { gateway, held, answer } = await start(100, 512 * kib);
+  const head = "POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
+  const uploads = Array.from({ length: 20 }, () => openFrom(gateway, "10.0.0.1", head));
+  await expect.poll(() => held.length).toBe(20);
+  gateway.clock.advance(100);
+  for (const { socket } of uploads) socket.write(`40000\r\n${"x".repeat(0x40000)}\r\n`);
+  await expect.poll(() => gateway.dataPlane.endpoints()).toMatchObject([{ pending: 20 }]);
+  await look(gateway, () => uploads.every(({ socket }) => socket.writableLength === 0));
+  for (let i = 0; i < 5; i++) gateway.clock.advance(100);
+  for (const { socket } of uploads) socket.write("0\r\n\r\n");
+  answer();
+  for (const upload of uploads) await answered(upload);
+  expect(gateway.shed).toEqual([]);
+});
