@@ -8,6 +8,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/retry";
+import { inTurns } from "@gatewayproxy/runtime/steps";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
@@ -22,7 +23,7 @@ import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
 import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
 import { hostEnvironment } from "../translate/environment.ts";
-import { translate, type TranslateOptions } from "../translate/translate.ts";
+import { translate, translateInSteps, type TranslateOptions } from "../translate/translate.ts";
 
 /** A set of resources as a source gives it. */
 export interface SourcedResources {
@@ -140,7 +141,9 @@ export class Configuration {
       ...(refusedPolicies && { refusedPolicies }),
       before: this.#credentials,
     };
-    const { value: translation, culprits } = contained(sourced.resources, (resources) => translate(resources, options));
+    const { value: translation, culprits } = await inTurns(
+      contained(sourced.resources, (resources) => translateInSteps(resources, options)),
+    );
     for (const { object, faults } of culprits) log.error({ object: object["metadata"] }, renderFaults(faults));
     const { binds, backends, problems: found } = translation;
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);

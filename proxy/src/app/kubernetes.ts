@@ -3,11 +3,13 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { ownPorts } from "@gatewayproxy/runtime/page-settings";
 import type { Result } from "@gatewayproxy/runtime/problem";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { findCluster } from "../kube/cluster.ts";
 import { ClusterConnection } from "../kube/connection.ts";
-import { openKubernetesSource } from "../source/kubernetes/kubernetes-source.ts";
+import { openKubernetesSource, type Selection } from "../source/kubernetes/kubernetes-source.ts";
+import { contained } from "../translate/containment.ts";
 import { clusterEnvironment, hostEnvironment } from "../translate/environment.ts";
-import { type GatewayName, gatewayScope, readyReplicas } from "../translate/gateway-scope.ts";
+import { type GatewayName, gatewayScopeInSteps, readyReplicas } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import type { TranslateOptions } from "../translate/translate.ts";
 import type { ResourceSet } from "../api/resource.ts";
@@ -39,8 +41,7 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     clock,
     random: Math.random,
     log,
-    select: (resources) => (gateway === undefined ? resources : gatewayScope(resources, gateway)),
-    namedObjects,
+    select: (resources) => selectFor(gateway, resources),
     keepsStatus: false,
     publish: ({ resources, problems, kept, rejected, unreadable }) =>
       publish({
@@ -54,6 +55,14 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     connection.close();
   };
   return { ok: true, value: { close } };
+}
+
+function* selectFor(gateway: GatewayName | undefined, resources: ResourceSet): Steps<Selection> {
+  const { value, culprits } = yield* contained(resources, function* (known) {
+    const selected = gateway === undefined ? known : yield* gatewayScopeInSteps(known, gateway);
+    return { resources: selected, named: yield* namedObjects(selected) };
+  });
+  return { ...value, rejected: culprits };
 }
 
 /** One Gateway has this pod for itself; several share it. */

@@ -7,6 +7,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/retry";
+import { inTurns } from "@gatewayproxy/runtime/steps";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
@@ -18,6 +19,7 @@ import {
   openKubernetesSource,
 } from "../source/kubernetes/kubernetes-source.ts";
 import { StatusWriter } from "../status/writer.ts";
+import { contained } from "../translate/containment.ts";
 import { noCredentials } from "../translate/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { LeaderElection } from "./lease.ts";
@@ -92,8 +94,11 @@ export class Controller {
     this.#source = openKubernetesSource({
       ...{ connection, clock, random, keepsStatus: true },
       log: logs.logger("controller::source"),
-      select: (resources) => resources,
-      namedObjects: controllerObjects,
+      *select(resources) {
+        // What cannot be judged is found by each plan too, and reported there.
+        const { value: named } = yield* contained(resources, controllerObjects);
+        return { resources, named };
+      },
       publish: (configuration) => this.#take(configuration),
     });
     this.#election = new LeaderElection({
@@ -154,7 +159,7 @@ export class Controller {
     const { resources, rejected, forbiddenKinds } = this.#configuration;
     // Who knows no Gateway would take everything away from all of them.
     if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) return;
-    const plan = planFor(this.#configuration, this.#options.defaults, this.#credentials);
+    const plan = await inTurns(planFor(this.#configuration, this.#options.defaults, this.#credentials));
     // Also while another replica leads: its successor must know which credentials were sound.
     this.#credentials = plan.credentials;
     this.#tellCulprits(plan.culprits);

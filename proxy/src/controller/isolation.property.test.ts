@@ -3,6 +3,7 @@
  * what is planned for one names nothing of another, and depends on nothing of another, unless a ReferenceGrant, a
  * listener or an attached object of the other says so.
  */
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
@@ -252,7 +253,7 @@ function namespaceOf({ metadata }: Resource): string {
 
 function planOf(objects: readonly Resource[], before = noCredentials) {
   const resources = resourceSet(objects);
-  return planFor({ resources, rejected: [], unreadable: new Set() }, defaults, before);
+  return atOnce(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, before));
 }
 
 /** All objects that would be made for the Gateways of a tenant, also those of Gateways that are not served now. */
@@ -328,8 +329,8 @@ describe("tenants that open nothing to each other", () => {
         const text = JSON.stringify(made);
         for (const other of others) expect(text).not.toContain(`"${other}`);
         // The controller reads for one tenant what it reads without the others.
-        const alone = controllerObjects(resourceSet(objects.filter((each) => namespaceOf(each) === owner)));
-        const all = controllerObjects(resourceSet(objects));
+        const alone = atOnce(controllerObjects(resourceSet(objects.filter((each) => namespaceOf(each) === owner))));
+        const all = atOnce(controllerObjects(resourceSet(objects)));
         expect(new Set(alone)).toEqual(new Set(all.filter(({ namespace }) => namespace === owner)));
       }),
       { numRuns: 60 },
@@ -471,8 +472,8 @@ describe("tenants that open something to each other", () => {
         expect(statusesOf(after, owner)).toEqual(statusesOf(never, owner));
         expect(madeFor(after, owner)).toEqual(madeFor(never, owner));
         expect(servedFor(withdrawn, owner, credentials)).toEqual(servedFor(withdrawn, owner));
-        const watched = controllerObjects(resourceSet(withdrawn));
-        const named = controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner)));
+        const watched = atOnce(controllerObjects(resourceSet(withdrawn)));
+        const named = atOnce(controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner))));
         // Without a grant only a tenant's own objects name what is in its namespace.
         for (const each of named) expect(each.namespace).toBe(owner);
         expect(watched).toEqual(expect.arrayContaining([...named]));

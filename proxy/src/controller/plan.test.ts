@@ -1,3 +1,4 @@
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
@@ -43,7 +44,7 @@ function resourcesOf(...manifests: readonly string[]): ResourceSet {
 }
 
 const plan = (resources: ResourceSet, rejected: readonly RejectedResource[] = []): Plan =>
-  planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials);
+  atOnce(planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials));
 
 const keys = ({ provision }: Plan) => provision.wanted.map(ownedKey);
 
@@ -186,7 +187,11 @@ data: {deployment: "spec: {replicas: 7}"}
     const resources = resourcesOf(gatewayClass, shape, gateway("web", { infrastructure }));
     const deployment = plan(resources).provision.wanted.find(({ kind }) => kind === "Deployment");
     expect(deployment?.body["spec"]).toMatchObject({ replicas: 7 });
-    expect(controllerObjects(resources)).toContainEqual({ kind: "ConfigMap", namespace: "infra", name: "shape" });
+    expect(atOnce(controllerObjects(resources))).toContainEqual({
+      kind: "ConfigMap",
+      namespace: "infra",
+      name: "shape",
+    });
   });
 });
 

@@ -3,6 +3,7 @@
  * translation is the proxies' own, so what a status says is what they serve.
  */
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
@@ -15,11 +16,12 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
 import type { SoundCredentials } from "../translate/credentials.ts";
+import { eachObjectInSteps } from "../translate/each-object.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway-classes.ts";
-import { gatewayScopes } from "../translate/gateway-scope.ts";
+import { gatewayScopes, type ScopeOf } from "../translate/gateway-scope.ts";
 import { namedObjects, referencesOfBackend } from "../translate/references.ts";
-import { translate } from "../translate/translate.ts";
+import { translateInSteps } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
 import { besideClass, limitedMetadata, selectedKeys, withoutSelectedLabels } from "./provision/infrastructure.ts";
@@ -43,7 +45,7 @@ export interface Plan {
 }
 
 /** What a controller reads of Secrets and ConfigMaps: what resources name, and parameters. */
-export function controllerObjects(resources: ResourceSet): readonly NamedObject[] {
+export function* controllerObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
   const owners = [...ourClasses(resources.GatewayClass), ...gateways];
@@ -52,18 +54,19 @@ export function controllerObjects(resources: ResourceSet): readonly NamedObject[
     if (ref?.namespace === undefined || ref.kind !== "ConfigMap" || ref.group !== "") return [];
     return [{ kind: "ConfigMap", namespace: ref.namespace, name: ref.name }];
   });
-  return [...namedObjects(resources), ...parameters];
+  return [...(yield* namedObjects(resources)), ...parameters];
 }
 
 type Known = Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">;
 
 /**
- * Never throws for an object: one that cannot be planned with is left out, and its status says so.
+ * Never throws for an object: one that cannot be planned with is left out, and its status says so. In steps, since thousands
+ * of objects take seconds, in which the lease has to be renewed.
  *
  * @param before what the last plan knew of credentials.
  */
-export function planFor(known: Known, defaults: ProxyDefaults, before: SoundCredentials): Plan {
-  const { value: plan, culprits } = contained(known.resources, (resources) =>
+export function* planFor(known: Known, defaults: ProxyDefaults, before: SoundCredentials): Steps<Plan> {
+  const { value: plan, culprits } = yield* contained(known.resources, (resources) =>
     planOf({ ...known, resources }, defaults, before),
   );
   if (culprits.length === 0) return plan;
@@ -85,7 +88,11 @@ export function planFor(known: Known, defaults: ProxyDefaults, before: SoundCred
   };
 }
 
-function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefaults, before: SoundCredentials): Plan {
+function* planOf(
+  { resources, rejected, unreadable }: Known,
+  defaults: ProxyDefaults,
+  before: SoundCredentials,
+): Steps<Plan> {
   const judgeParameters = (owner: Gateway | GatewayClass) => {
     const read = parametersOf(owner, resources.ConfigMap);
     if (read.kind === "fault") return read.message;
@@ -101,7 +108,7 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
       ofClass: parametersOfClass(gateway, resources),
     });
   const addresses = new AddressGuard({ own: [], refusesSpecial: true, allowed: defaults.allowedAddresses });
-  const { statuses: judged, credentials } = translate(resources, {
+  const { statuses: judged, credentials } = yield* translateInSteps(resources, {
     onlyStatuses: true,
     refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
     environment: clusterEnvironment({ judgeParameters, limitedInfrastructure }),
@@ -113,15 +120,18 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
   const wanted: Provision["wanted"][number][] = [];
   const frozen = new Map<string, FrozenRights>();
-  const scopeOf = gatewayScopes(resources);
-  for (const status of judged.gateways) {
+  const scopeOf = yield* gatewayScopes(resources);
+  const known = judged.gateways.flatMap((status) => {
     const gateway = byName.get(keyOf(status));
-    if (gateway === undefined) continue;
-    const rights = rightsOf(gateway, resources, scopeOf, defaults);
+    return gateway === undefined ? [] : [{ gateway, status }];
+  });
+  const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
+  yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
+    const rights = yield* rightsOf(gateway, resources, scopeOf, defaults);
     const tenant = tenantOf(gateway, status, judged, resources, defaults, selected(gateway.metadata.namespace));
     if (tenant === undefined || rights.kind === "unknown") frozen.set(ownerKey(status), rights);
     else wanted.push(...rights.roles, ...workloadOf(tenant));
-  }
+  });
   return {
     statuses,
     credentials,
@@ -132,16 +142,16 @@ function planOf({ resources, rejected, unreadable }: Known, defaults: ProxyDefau
 }
 
 /** What the proxies of a Gateway may read, whether or not the Gateway is accepted: they may run since it was. */
-function rightsOf(
+function* rightsOf(
   gateway: Gateway,
   resources: ResourceSet,
-  scopeOf: ReturnType<typeof gatewayScopes>,
+  scopeOf: ScopeOf,
   defaults: ProxyDefaults,
-): FrozenRights {
+): Steps<FrozenRights> {
   const { uid, namespace } = gateway.metadata;
   const isKnown = gateway.spec.listeners.length > 0 && uid !== undefined;
   if (!isKnown) return { kind: "unknown", namespaces: new Set([namespace, ...consentingTo(gateway, resources)]) };
-  const named = namedObjects(scopeOf(gateway.metadata));
+  const named = yield* namedObjects(yield* scopeOf(gateway.metadata));
   return { kind: "known", roles: rolesOf({ gateway, uid, defaults }, named) };
 }
 

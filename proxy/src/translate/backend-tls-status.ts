@@ -1,12 +1,14 @@
 /** Status of BackendTLSPolicies: one ancestor per Gateway of ours with a route to the Service. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../api/status.ts";
 import type { TlsPolicyState, TlsTargetState } from "./backend-tls.ts";
+import { eachObject } from "./each-object.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import { compareText, nameKey } from "./object-names.ts";
 import type { IsPermitted } from "./reference-grants.ts";
 import { permittedReferents, referencesOfRoute } from "./references.ts";
-import type { RouteState } from "./routes.ts";
+import { routeOf, type RouteState } from "./routes.ts";
 
 /** The API keeps no more of them. */
 const maxAncestors = 16;
@@ -14,13 +16,13 @@ const maxAncestors = 16;
 /** Gateways, as `namespace/name`, by the Services, as `namespace/name`, that routes on them name and may. */
 export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
 
-export function gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): GatewaysByService {
+export function* gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): Steps<GatewaysByService> {
   const byService = new Map<string, Set<string>>();
-  for (const { route, parents } of routes) {
+  yield* eachObject(routes, routeOf, ({ route, parents }) => {
     const gateways = new Set(
       parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway))),
     );
-    if (gateways.size === 0) continue;
+    if (gateways.size === 0) return;
     for (const { group, kind, namespace, name } of permittedReferents(referencesOfRoute(route), isPermitted)) {
       if (group !== "" || kind !== "Service") continue;
       const service = `${namespace}/${name}`;
@@ -28,7 +30,7 @@ export function gatewaysByService(routes: readonly RouteState[], isPermitted: Is
       for (const gateway of gateways) known.add(gateway);
       byService.set(service, known);
     }
-  }
+  });
   return byService;
 }
 

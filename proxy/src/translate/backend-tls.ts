@@ -3,12 +3,14 @@
  * one target the oldest holds; one that names a port goes before one that names the Service. Where the one that holds
  * cannot be used the Service cannot be called: what was to be protected never travels in the clear.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../api/backend-tls-policy.ts";
 import type { Service } from "../api/service.ts";
 import type { BackendTlsRefusal, BackendTlsUnresolved } from "../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../ir/snapshot.ts";
 import { AuthorityBudget } from "./certificates.ts";
 import { noValidAuthority } from "./credentials.ts";
+import { eachObjectInSteps, itself } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import { namedConfigMaps, type ReadableResources } from "./named-objects.ts";
 import { indexByName, nameKey, sortByAge } from "./object-names.ts";
@@ -49,12 +51,13 @@ export interface JudgedTlsPolicies {
 const targetPath = (index: number) => ["spec", "targetRefs", index];
 const validationPath = ["spec", "validation"];
 
-export function judgeTlsPolicies(resources: ReadableResources): JudgedTlsPolicies {
+export function* judgeTlsPolicies(resources: ReadableResources): Steps<JudgedTlsPolicies> {
   const services = indexByName(resources.Service);
   const readReference = authoritiesReader(resources);
   /** By `namespace/service`, or `namespace/service#port`. */
   const holders = new Map<string, TlsPolicyState>();
-  const policies = sortByAge(resources.BackendTLSPolicy).map((policy): TlsPolicyState => {
+  const sorted = sortByAge(resources.BackendTLSPolicy);
+  const policies = yield* eachObjectInSteps(sorted, itself, function* (policy): Steps<TlsPolicyState> {
     const taken: string[] = [];
     const targets = policy.spec.targetRefs.map((ref, index): TlsTargetState => {
       const service = `${policy.metadata.namespace}/${ref.name}`;
@@ -63,7 +66,7 @@ export function judgeTlsPolicies(resources: ReadableResources): JudgedTlsPolicie
       if (refusal === undefined) taken.push(place);
       return { service, refusal: refusal && { ...refusal, path: targetPath(index) } };
     });
-    const state = { policy, targets, ...judgeValidation(policy, readReference) };
+    const state = { policy, targets, ...(yield* judgeValidation(policy, readReference)) };
     for (const place of taken) holders.set(place, state);
     return state;
   });
@@ -100,7 +103,7 @@ function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
 
 type Judged = Pick<TlsPolicyState, "tls" | "refusals" | "unresolved" | "unserved">;
 
-function judgeValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Judged {
+function* judgeValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Steps<Judged> {
   const { validation, options } = spec;
   const unserved = Object.keys(options).map((key) => ({
     reason: "Unserved" as const,
@@ -111,7 +114,7 @@ function judgeValidation({ metadata, spec }: BackendTlsPolicy, readReference: Re
     const message = "this version is refused and no sound one is known: its targets are not called";
     return { tls: undefined, refusals: [{ reason: "Invalid", message, path: ["spec"] }], unresolved: [], unserved };
   }
-  const { trust, refusals, unresolved } = authoritiesOf(validation, metadata.namespace, readReference);
+  const { trust, refusals, unresolved } = yield* authoritiesOf(validation, metadata.namespace, readReference);
   if (trust === undefined) return { tls: undefined, refusals, unresolved, unserved };
   const names = validation.subjectAltNames.flatMap(({ type, hostname, uri }): readonly SubjectAltName[] => {
     const value = type === "Hostname" ? hostname : uri;
@@ -131,11 +134,11 @@ interface Authorities extends Pick<TlsPolicyState, "refusals" | "unresolved"> {
 }
 
 /** One that cannot be used leaves the others in force. */
-function authoritiesOf(
+function* authoritiesOf(
   { caCertificateRefs, wellKnownCACertificates }: BackendTlsValidation,
   namespace: string,
   readReference: ReadReference,
-): Authorities {
+): Steps<Authorities> {
   if (wellKnownCACertificates === "System") return { trust: {}, refusals: [], unresolved: [] };
   if (wellKnownCACertificates !== undefined) {
     const message = `no authorities are known as ${wellKnownCACertificates}, accepted is System`;
@@ -143,13 +146,14 @@ function authoritiesOf(
     return { refusals: [{ reason: "Invalid", message, path }], unresolved: [] };
   }
   const budget = new AuthorityBudget();
-  const read = caCertificateRefs.map((ref): ReferredAuthorities => {
+  const read: ReferredAuthorities[] = [];
+  for (const ref of caCertificateRefs) {
     const referred = readReference(ref, namespace);
     const refusal = referred.pem === undefined ? undefined : budget.refusal(referred.pem);
-    if (refusal === undefined) return referred;
     const message = `ConfigMap ${namespace}/${ref.name} ${refusal}`;
-    return { fault: { reason: "InvalidCACertificateRef", message } };
-  });
+    read.push(refusal === undefined ? referred : { fault: { reason: "InvalidCACertificateRef", message } });
+    yield;
+  }
   const pems = read.flatMap(({ pem }) => pem ?? []);
   const unresolved = read.flatMap(({ fault }, index) =>
     fault === undefined ? [] : [{ ...fault, path: [...validationPath, "caCertificateRefs", index] }],

@@ -8,6 +8,7 @@ import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import { backendJudge } from "./backend-resource.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import { blaming } from "./each-object.ts";
 import { memoised } from "./memoised.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
@@ -47,13 +48,17 @@ export function referenceResolver(
       const place = `${key}:${port}`;
       const known = resolvedPorts.get(place);
       if (known !== undefined) return known;
-      const resolution = resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress);
+      const resolution = blaming(service, () =>
+        resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress),
+      );
       resolvedPorts.set(place, resolution);
       return resolution;
     }
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);
-      return backend === undefined ? missing(`Backend ${key}`) : judgeBackend(backend).resolution;
+      return backend === undefined
+        ? missing(`Backend ${key}`)
+        : blaming(backend, () => judgeBackend(backend)).resolution;
     }
     return undefined;
   }

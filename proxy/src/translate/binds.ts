@@ -1,26 +1,28 @@
 /** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import { eachObject } from "./each-object.ts";
 import { backendFor, ruleFor } from "./gateway-client-certificate.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "./object-names.ts";
 import { anyRouteKey, type Limits, noLimits, type PolicyState, targetKey } from "./policies.ts";
-import type { AttachedRoute, RoutesByListener, RouteState } from "./routes.ts";
+import { type AttachedRoute, routeOf, type RoutesByListener, type RouteState } from "./routes.ts";
 
 type LimitsByTarget = ReadonlyMap<string, Limits>;
 
 /** One bind per socket address, sorted by address (none first) and port; Gateways with one address share it. */
-export function buildBinds(
+export function* buildBinds(
   gateways: Iterable<GatewayState>,
   routes: RoutesByListener,
   limits: LimitsByTarget,
-): readonly Bind[] {
+): Steps<readonly Bind[]> {
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
   for (const gateway of gateways) {
     const { addresses, listeners: own, sets } = gateway;
     const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
     for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
-      const listener = buildListener(gateway, state, routes, limits);
+      const listener = yield* buildListener(gateway, state, routes, limits);
       for (const address of addresses) {
         const { port } = state.listener;
         const key = `${address ?? ""} ${port}`;
@@ -36,30 +38,31 @@ export function buildBinds(
 }
 
 /** Every backend that a served rule names, and every service of a policy's, by its key in sorted order. */
-export function collectBackends(
+export function* collectBackends(
   gateways: ReadonlyMap<string, GatewayState>,
   routes: readonly RouteState[],
   policies: readonly PolicyState[],
-): Readonly<Record<string, Backend>> {
+): Steps<Readonly<Record<string, Backend>>> {
   const byKey = new Map<string, Backend>();
   const add = (backend: Backend) => byKey.set(backend.key, backend);
   for (const { global } of policies) if (global?.service !== undefined) add(global.service);
-  for (const { parents, rules } of routes) {
+  yield* eachObject(routes, routeOf, ({ parents, rules }) => {
     const attachments = parents.flatMap((parent) => parent.attachments);
     const callers = new Set(attachments.flatMap(({ listener }) => gateways.get(nameKey(listener.gateway)) ?? []));
     const named = new Map(rules.flatMap((rule) => rule.backends.map((backend) => [backend.key, backend])));
     for (const caller of callers) for (const backend of named.values()) add(backendFor(caller, backend));
-  }
+  });
   return Object.fromEntries([...byKey].sort(([a], [b]) => compareText(a, b)));
 }
 
-function buildListener(
+function* buildListener(
   caller: GatewayState,
   state: ListenerState,
   routes: RoutesByListener,
   limits: LimitsByTarget,
-): Listener {
+): Steps<Listener> {
   const { gateway, listener, key, tls } = state;
+  const attached = routes.get(key) ?? [];
   const { namespace, name } = gateway.metadata;
   return {
     key,
@@ -68,7 +71,11 @@ function buildListener(
     protocol: tls === undefined ? "HTTP" : "HTTPS",
     ...(tls !== undefined && { tls }),
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
-    routes: (routes.get(key) ?? []).map((attached) => buildRoute(caller, attached, limits)),
+    routes: yield* eachObject(
+      attached,
+      ({ state: { route } }) => route,
+      (each) => buildRoute(caller, each, limits),
+    ),
   };
 }
 

@@ -1,9 +1,10 @@
+import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import { type Resource, type ResourceSet, resourceKey, resourceSet } from "../api/resource.ts";
 import { contained } from "./containment.ts";
-import { translate } from "./translate.ts";
+import { translateInSteps } from "./translate.ts";
 
 const text = Array.from(
   { length: 30 },
@@ -17,6 +18,13 @@ spec: ${index % 2 === 0 ? "{}" : "{gatewayClassName: a, listeners: [{name: http,
 const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
 const all: readonly Resource[] = [...resources.Gateway, ...resources.HTTPRoute];
 
+/** A function that has no steps of its own. */
+const stepping = <T>(compute: (set: ResourceSet) => T) =>
+  // eslint-disable-next-line require-yield
+  function* (set: ResourceSet): Steps<T> {
+    return compute(set);
+  };
+
 const keysOf = (set: ResourceSet) => [...set.Gateway, ...set.HTTPRoute].map(resourceKey);
 
 test("leaves out exactly the objects that cannot be computed with, and computes with the others", () => {
@@ -29,7 +37,7 @@ test("leaves out exactly the objects that cannot be computed with, and computes 
         if (found !== undefined) throw new Error(`cannot stand ${found.metadata.name}`);
         return keysOf(set);
       };
-      const { value, culprits } = contained(resources, compute);
+      const { value, culprits } = atOnce(contained(resources, stepping(compute)));
       // Of a Gateway it stays known that it is there.
       const left = all.filter((each) => !isBad.has(each) || each.kind === "Gateway").map(resourceKey);
       expect(new Set(value)).toEqual(new Set(left));
@@ -41,11 +49,12 @@ test("leaves out exactly the objects that cannot be computed with, and computes 
 });
 
 test("throws what no object is at fault for", () => {
-  const compute = () => {
+  // eslint-disable-next-line require-yield
+  const compute = function* (): Steps<never> {
     throw new Error("broken");
   };
-  expect(() => contained(resourceSet([]), compute)).toThrow("broken");
-  expect(() => contained(resources, compute)).toThrow("broken");
+  expect(() => atOnce(contained(resourceSet([]), compute))).toThrow("broken");
+  expect(() => atOnce(contained(resources, compute))).toThrow("broken");
 });
 
 describe("a policy that cannot be computed with", () => {
@@ -93,7 +102,7 @@ spec:
     "closes its targets, as one does that cannot be read: %j",
     (path) => {
       expect(parsed.problems).toEqual([]);
-      const { value, culprits } = contained(withTrap(path), (set) => translate(set));
+      const { value, culprits } = atOnce(contained(withTrap(path), (set) => translateInSteps(set)));
       expect(culprits).toMatchObject([{ object: { kind: "ProxyPolicy" }, inForce: "remains" }]);
       const rules = value.binds.flatMap(({ listeners }) =>
         listeners.flatMap(({ routes }) => routes.flatMap((route) => route.rules)),
@@ -103,8 +112,8 @@ spec:
   );
 
   test("leaves them open where that is chosen", () => {
-    const compute = (set: ResourceSet) => translate(set, { refusedPolicies: "Open" });
-    const { value } = contained(withTrap(["spec", "traffic"]), compute);
+    const compute = (set: ResourceSet) => translateInSteps(set, { refusedPolicies: "Open" });
+    const { value } = atOnce(contained(withTrap(["spec", "traffic"]), compute));
     expect(JSON.stringify(value.binds)).not.toContain("refusedPolicies");
   });
 });

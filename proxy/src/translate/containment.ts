@@ -1,9 +1,14 @@
 /**
  * Keeps the fault of one object from the others: where a pure function of all resources throws, the objects that make it
  * throw are found and left out. Nothing is known to do so; this is for what nobody has thought of.
+ *
+ * However many objects are at fault, the function is repeated a few times only: `each-object.ts` names all of one kind at
+ * once. Where it names none, each object is tried by itself, and what fails only together with others is searched for.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import { kindNames, remainsOf, type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
+import { ObjectFaults } from "./each-object.ts";
 
 export interface Contained<T> {
   readonly value: T;
@@ -11,74 +16,170 @@ export interface Contained<T> {
   readonly culprits: readonly RejectedResource[];
 }
 
-/** More than that is no fault of single objects. */
-const maxCulprits = 32;
+/** Computes something of all resources. */
+type Compute<T> = (resources: ResourceSet) => Steps<T>;
+
+/**
+ * Searches for single objects of one kind in one namespace; each repeats the function some ten times. Of a namespace that
+ * needs more, all objects of the kind are left out.
+ */
+const maxSearches = 8;
 
 /**
  * Computes something from all resources, or from all that can be computed with.
  *
- * @param compute a pure function; it is called some ten times for each culprit.
- * @throws what `compute` throws without any resource, or with too many culprits.
+ * @param compute a pure function.
+ * @throws what `compute` throws without any resource.
  */
-export function contained<T>(resources: ResourceSet, compute: (resources: ResourceSet) => T): Contained<T> {
-  const first = attempt(() => compute(resources));
-  if (first.ok) return { value: first.value, culprits: [] };
-  // Routes and policies last, as they build on the others.
-  let left: readonly Resource[] = kindNames.flatMap((kind): readonly Resource[] => resources[kind]);
-  const culprits: RejectedResource[] = [];
-  while (culprits.length < maxCulprits) {
-    const at = firstFault(left, compute);
-    if (at === undefined) break;
-    const culprit = left[at];
-    const outcome = attempt(() => compute(resourceSet(left.slice(0, at + 1))));
-    if (culprit === undefined || outcome.ok) break;
-    const remains = remainsWith(culprit, (resource) => compute(resourceSet([...left.slice(0, at), resource])));
-    left = [...left.slice(0, at), ...(remains === undefined ? [] : [remains]), ...left.slice(at + 1)];
-    culprits.push(refused(culprit, outcome.error, remains !== undefined));
-    const whole = attempt(() => compute(resourceSet(left)));
-    if (whole.ok) return { value: whole.value, culprits };
+export function* contained<T>(resources: ResourceSet, compute: Compute<T>): Steps<Contained<T>> {
+  const whole = yield* attempt(compute(resources));
+  if (whole.ok) return { value: whole.value, culprits: [] };
+  const remains = new Remains(resources);
+  let { error } = whole;
+  for (;;) {
+    const found = yield* findFaults(error, remains, compute);
+    if (found.size === 0) throw whole.error;
+    for (const [object, fault] of found) remains.leaveOut(object, fault);
+    const rest = yield* attempt(compute(resourceSet(remains.objects())));
+    if (rest.ok) return { value: rest.value, culprits: remains.culprits() };
+    ({ error } = rest);
   }
-  throw first.error;
+}
+
+/** What is at fault, with what was thrown. Empty where it cannot be computed without any object either. */
+function* findFaults<T>(error: unknown, remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
+  const named = error instanceof ObjectFaults ? [...error.byObject] : [];
+  const known = named.filter(([object]) => remains.has(object));
+  if (known.length > 0) return new Map(known);
+  const none = yield* attempt(compute(resourceSet([])));
+  if (!none.ok) return new Map();
+  const alone = yield* faultsAlone(remains, compute);
+  return alone.size > 0 ? alone : yield* faultTogether(remains, compute);
+}
+
+/** Objects with which it cannot be computed even without any other. */
+function* faultsAlone<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
+  const faults = new Map<Resource, unknown>();
+  for (const object of remains.untried()) {
+    const outcome = yield* attempt(compute(resourceSet([object])));
+    if (!outcome.ok) faults.set(object, outcome.error);
+  }
+  return faults;
+}
+
+/** The first object with which, and with those before it, it cannot be computed; or all that are in the same place. */
+function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
+  const objects = remains.objects();
+  let [sound, faulty] = [0, objects.length];
+  while (faulty - sound > 1) {
+    const middle = (sound + faulty) >> 1;
+    const outcome = yield* attempt(compute(resourceSet(objects.slice(0, middle))));
+    if (outcome.ok) sound = middle;
+    else faulty = middle;
+  }
+  const culprit = objects[faulty - 1];
+  const outcome = yield* attempt(compute(resourceSet(objects.slice(0, faulty))));
+  if (culprit === undefined || outcome.ok) return new Map();
+  return new Map(remains.foundBySearch(culprit).map((object) => [object, outcome.error]));
+}
+
+/** What there is to compute with: all objects, and of those that are at fault what must not be forgotten of them. */
+class Remains {
+  /** What is left of each object that is not gone, by the object. */
+  readonly #left: Map<Resource, Resource>;
+  readonly #faults = new Map<Resource, unknown>();
+  /** What stands in for an object, and for which. */
+  readonly #origins = new Map<Resource, Resource>();
+  /** What may yet stand in for an object, the first choice first. */
+  readonly #choices = new Map<Resource, Resource[]>();
+  readonly #tried = new Set<Resource>();
+  readonly #searches = new Map<string, number>();
+
+  constructor(resources: ResourceSet) {
+    const all = kindNames.flatMap((kind): readonly Resource[] => resources[kind]);
+    this.#left = new Map(all.map((object) => [object, object]));
+  }
+
+  /** In the order of their kinds. */
+  objects(): readonly Resource[] {
+    return [...this.#left.values()];
+  }
+
+  has(object: Resource): boolean {
+    return this.#left.get(this.#origins.get(object) ?? object) === object;
+  }
+
+  /** Those that this has not been asked for before. */
+  untried(): readonly Resource[] {
+    const untried = this.objects().filter((object) => !this.#tried.has(object));
+    for (const object of untried) this.#tried.add(object);
+    return untried;
+  }
+
+  /** What to leave out after a search has found an object: all of its place, where that has had many searches. */
+  foundBySearch(object: Resource): readonly Resource[] {
+    const place = placeOf(object);
+    const searches = (this.#searches.get(place) ?? 0) + 1;
+    this.#searches.set(place, searches);
+    return searches <= maxSearches ? [object] : this.objects().filter((other) => placeOf(other) === place);
+  }
+
+  leaveOut(object: Resource, fault: unknown): void {
+    const origin = this.#origins.get(object) ?? object;
+    const choices = this.#choices.get(origin) ?? remainsFor(origin);
+    this.#choices.set(origin, choices);
+    if (!this.#faults.has(origin)) this.#faults.set(origin, fault);
+    const choice = choices.shift();
+    if (choice === undefined) {
+      this.#left.delete(origin);
+      return;
+    }
+    this.#left.set(origin, choice);
+    this.#origins.set(choice, origin);
+  }
+
+  culprits(): readonly RejectedResource[] {
+    return Array.from(this.#faults, ([object, error]) => {
+      const message = `cannot be processed: ${error instanceof Error ? error.message : String(error)}`;
+      const faults = [{ path: [], message, isUnknownField: false }];
+      return { object: { ...object }, faults, inForce: this.#left.has(object) ? "remains" : "nothing" };
+    });
+  }
+}
+
+/** Namespace and kind. */
+function placeOf({ kind, metadata }: Resource): string {
+  return `${kind} ${"namespace" in metadata ? metadata.namespace : ""}`;
 }
 
 /**
  * What must not be forgotten of an object that is left out: that it is there. A policy still closes its targets, or, where
- * those cannot be told, every route of its namespace. Undefined where nothing remains, or that cannot be computed with.
+ * those cannot be told, every route of its namespace.
  */
-function remainsWith(culprit: Resource, compute: (resource: Resource) => unknown): Resource | undefined {
-  const { apiVersion, kind, metadata } = culprit;
-  for (const part of [() => culprit, () => ({ apiVersion, kind, metadata })]) {
-    const remains = attempt(() => remainsOf[kind]?.(part()));
-    if (remains.ok && remains.value === undefined) return undefined;
-    const { value } = remains.ok ? remains : { value: undefined };
-    if (value !== undefined && attempt(() => compute(value)).ok) return value;
+function remainsFor(object: Resource): Resource[] {
+  const { apiVersion, kind, metadata } = object;
+  try {
+    const remains: Resource | undefined = remainsOf[kind]?.(object);
+    if (remains === undefined) return [];
+    return [remains, ...leastOf({ apiVersion, kind, metadata })];
+  } catch {
+    return leastOf({ apiVersion, kind, metadata });
   }
-  return undefined;
 }
 
-function refused(resource: Resource, error: unknown, isLeft: boolean): RejectedResource {
-  const message = `cannot be processed: ${error instanceof Error ? error.message : String(error)}`;
-  const faults = [{ path: [], message, isUnknownField: false }];
-  return { object: { ...resource }, faults, inForce: isLeft ? "remains" : "nothing" };
-}
-
-/** The first object with which, and with those before it, it cannot be computed; undefined where it cannot without any. */
-function firstFault(objects: readonly Resource[], compute: (resources: ResourceSet) => unknown): number | undefined {
-  if (!attempt(() => compute(resourceSet([]))).ok) return undefined;
-  let [sound, faulty] = [0, objects.length];
-  while (faulty - sound > 1) {
-    const middle = (sound + faulty) >> 1;
-    if (attempt(() => compute(resourceSet(objects.slice(0, middle)))).ok) sound = middle;
-    else faulty = middle;
+function leastOf(object: Pick<Resource, "apiVersion" | "kind" | "metadata">): Resource[] {
+  try {
+    return [remainsOf[object.kind]?.(object) ?? []].flat();
+  } catch {
+    return [];
   }
-  return faulty - 1;
 }
 
 type Attempt<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
 
-function attempt<T>(act: () => T): Attempt<T> {
+function* attempt<T>(steps: Steps<T>): Steps<Attempt<T>> {
   try {
-    return { ok: true, value: act() };
+    return { ok: true, value: yield* steps };
   } catch (error) {
     return { ok: false, error };
   }

@@ -8,6 +8,7 @@ import type { ConfigMap } from "../api/config-map.ts";
 import { type ResourceKey, resourceKey } from "../api/resource.ts";
 import type { Secret } from "../api/secret.ts";
 import type { Certificate, ClientCertificate } from "../ir/snapshot.ts";
+import { blaming } from "./each-object.ts";
 import { type Read, readApiKey, readAuthorities, readCertificate, readKeyPair } from "./certificates.ts";
 
 /** What an object holds, or held; in the latter case with what is wrong with it, as `Read` has it. */
@@ -93,7 +94,7 @@ function keeping<Version extends ConfigMap | Secret, T>(
       sound.set(key, last);
       return { kind: "read", value: last.value };
     }
-    const now = readNew(object);
+    const now = blaming(object, () => readNew(object));
     if (now.kind === "read") {
       sound.set(key, { version: object, value: now.value });
       return now;

@@ -4,21 +4,23 @@
  * nor is what others refer to without permission. What concerns other Gateways is left out of the resources too, so that
  * no condition is told of it.
  */
+import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
-import type { ResourceSet } from "../api/resource.ts";
+import type { Resource, ResourceSet } from "../api/resource.ts";
 import type { Service } from "../api/service.ts";
 import { memoised } from "./memoised.ts";
 import { matchListeners, type OpenListener } from "./attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
+import { eachObject, itself } from "./each-object.ts";
 import { allowsSet } from "./listener-sets.ts";
-import type { ListenerOwner } from "./owner-references.ts";
+import type { ListenerOwner, Reference } from "./owner-references.ts";
 import { supportedKindsOf } from "./listeners.ts";
 import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
 import { indexByName, nameKey } from "./object-names.ts";
-import { referencePermissions } from "./reference-grants.ts";
+import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "./references.ts";
 import { indexSlices, isReady } from "./service-backend.ts";
 
@@ -29,31 +31,39 @@ export interface GatewayName {
 
 /** Never throws; empty where the Gateway does not exist. */
 export function gatewayScope(resources: ResourceSet, gateway: GatewayName): ResourceSet {
-  return gatewayScopes(resources)(gateway);
+  return atOnce(gatewayScopeInSteps(resources, gateway));
 }
 
+/** The same in steps. */
+export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayName): Steps<ResourceSet> {
+  const scopeOf = yield* gatewayScopes(resources);
+  return yield* scopeOf(gateway);
+}
+
+export type ScopeOf = (gateway: GatewayName) => Steps<ResourceSet>;
+
 /** The same for one Gateway after the other: of thousands of resources each is looked at once, not once per Gateway. */
-export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) => ResourceSet {
+export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
   const labels = namespaceLabels(resources.Namespace);
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const gateways = indexByName(resources.Gateway);
-  const setsByParent = groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
-  const routesByParent = groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
-  const policiesByTarget = groupByKeys(resources.ProxyPolicy, targetsOf);
+  const setsByParent = yield* groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
+  const routesByParent = yield* groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
+  const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
   const services = indexByName(resources.Service);
-  const ownServices = groupByKeys(resources.Service, ({ metadata }) => [
+  const ownServices = yield* groupByKeys(resources.Service, ({ metadata }) => [
     `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
   ]);
-  const tlsPolicies = groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
+  const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
     spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
   );
   const backends = indexByName(resources.Backend);
-  const referentsOf = memoised((route: HttpRoute) => permittedReferents(referencesOfRoute(route), isPermitted));
-  const slices = groupByKeys(resources.EndpointSlice, ({ metadata }) => [
+  const usesOf = memoised((route: HttpRoute) => usesOfReferences(referencesOfRoute(route), isPermitted));
+  const slices = yield* groupByKeys(resources.EndpointSlice, ({ metadata }) => [
     `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
   ]);
 
-  return ({ namespace, name }) => {
+  return function* ({ namespace, name }) {
     const key = `${namespace}/${name}`;
     const gateway = gateways.get(key);
     const sets = (setsByParent.get(key) ?? []).filter(
@@ -62,47 +72,69 @@ export function gatewayScopes(resources: ResourceSet): (gateway: GatewayName) =>
     const parents = new Map(
       [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
     );
-    const accepted = valuesOf(routesByParent, parents.keys()).flatMap((whole) =>
-      acceptedBy(parents, whole, labels).map((route) => ({ whole, route })),
-    );
-    const routes = accepted.map(({ route }) => route);
+    const used = { services: new Set<string>(), backends: new Set<string>() };
+    const use = (uses: Uses) => {
+      for (const service of uses.services) used.services.add(service);
+      for (const backend of uses.backends) used.backends.add(backend);
+    };
+    const candidates = valuesOf(routesByParent, parents.keys());
+    const accepted = yield* eachObject(candidates, itself, (whole) => {
+      const routes = acceptedBy(parents, whole, labels);
+      if (routes.length > 0) use(usesOf(whole));
+      return routes;
+    });
+    const routes = accepted.flat();
     const targets = new Set([
       `Gateway ${key}`,
       ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
     ]);
-    const policies = valuesOf(policiesByTarget, targets).map((policy) => ofTargets(policy, targets));
-    const referents = [
-      ...accepted.flatMap(({ whole }) => referentsOf(whole)),
-      ...permittedReferents(policies.flatMap(referencesOfPolicy), isPermitted),
-    ];
-    const namesOf = (group: string, kind: string) =>
-      referents.filter((to) => to.group === group && to.kind === kind).map((to) => `${to.namespace}/${to.name}`);
-    const own = ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? [];
-    const served = new Set([...namesOf("", "Service"), ...own.map(nameKey)]);
+    const policies = yield* eachObject(valuesOf(policiesByTarget, targets), itself, (policy) => {
+      use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
+      return ofTargets(policy, targets);
+    });
+    for (const service of ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? []) {
+      used.services.add(nameKey(service));
+    }
     return {
       ...resources,
       Gateway: gateway === undefined ? [] : [gateway],
       ListenerSet: sets,
       HTTPRoute: routes,
       ProxyPolicy: policies,
-      BackendTLSPolicy: valuesOf(tlsPolicies, served),
-      Backend: [...new Set(namesOf(proxyGroup, "Backend"))].flatMap((backend) => backends.get(backend) ?? []),
-      Service: [...served].flatMap((service) => services.get(service) ?? []),
-      EndpointSlice: valuesOf(slices, served),
+      BackendTLSPolicy: valuesOf(tlsPolicies, used.services),
+      Backend: [...used.backends].flatMap((backend) => backends.get(backend) ?? []),
+      Service: [...used.services].flatMap((service) => services.get(service) ?? []),
+      EndpointSlice: valuesOf(slices, used.services),
     };
   };
 }
 
+/** What references lead to, each as `namespace/name`. */
+interface Uses {
+  readonly services: readonly string[];
+  readonly backends: readonly string[];
+}
+
+function usesOfReferences(references: readonly Reference[], isPermitted: IsPermitted): Uses {
+  const referents = permittedReferents(references, isPermitted);
+  const namesOf = (group: string, kind: string) =>
+    referents.flatMap((to) => (to.group === group && to.kind === kind ? [`${to.namespace}/${to.name}`] : []));
+  return { services: namesOf("", "Service"), backends: namesOf(proxyGroup, "Backend") };
+}
+
 /** Each value under each of its keys, in their order. */
-function groupByKeys<T>(values: readonly T[], keysOf: (value: T) => readonly (string | undefined)[]) {
+function* groupByKeys<T extends Resource>(
+  values: readonly T[],
+  keysOf: (value: T) => readonly (string | undefined)[],
+): Steps<ReadonlyMap<string | undefined, readonly T[]>> {
   const groups = new Map<string | undefined, T[]>();
-  for (const value of values) {
+  yield* eachObject(values, itself, (value) => {
     for (const key of new Set(keysOf(value))) {
       const group = groups.get(key);
       if (group === undefined) groups.set(key, [value]);
       else group.push(value);
     }
-  }
+  });
   return groups;
 }
 

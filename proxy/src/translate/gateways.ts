@@ -3,10 +3,12 @@
  * through `listeners.ts` the listeners of all.
  */
 import { isIP, SocketAddress } from "node:net";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
+import { eachObject, itself } from "./each-object.ts";
 import type { Environment } from "./environment.ts";
 import { type Finding, refusedByParser } from "./finding.ts";
 import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
@@ -52,21 +54,23 @@ export interface Parents {
   readonly all: { has(name: string): boolean };
 }
 
-export function judgeGateways(
+export function* judgeGateways(
   resources: ReadableResources,
   labels: NamespaceLabels,
   environment: Environment,
-): JudgedGateways {
+): Steps<JudgedGateways> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
   const sorted = sortByName(resources.Gateway);
-  const judged = sorted
-    .filter((gateway) => ownershipOf(gateway) === "ours")
-    .map((gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment));
+  const judged = yield* eachObject(
+    sorted.filter((gateway) => ownershipOf(gateway) === "ours"),
+    itself,
+    (gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment),
+  );
   const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
   const byName = new Map(judged.map((state) => [nameKey(state.gateway), state]));
   const { placed, problems } = placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
-  const ours = withListeners(judged, placed, resources, environment);
+  const ours = yield* withListeners(judged, placed, resources, environment);
   const sets = [...ours.values()].flatMap((state) => state.sets);
   const allSets = new Set(resources.ListenerSet.map(nameKey));
   return {
@@ -83,27 +87,29 @@ export function judgeGateways(
 type JudgedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificate">;
 
 /** Judges all listeners together, and gives each back to its owner. */
-function withListeners(
+function* withListeners(
   gateways: readonly JudgedGateway[],
   placed: readonly PlacedSet[],
   resources: ReadableResources,
   { isolatesGateways, reservedPorts }: Environment,
-): ReadonlyMap<string, GatewayState> {
+): Steps<ReadonlyMap<string, GatewayState>> {
   const ranked = placed.map((state, index) => ({ ...state, rank: index + 1 }));
+  const byGateway = Map.groupBy(ranked, ({ gateway }) => gateway);
   const hosts = gateways.map(({ gateway, addresses }) => {
-    const isTaken = (state: PlacedSet) => state.gateway === nameKey(gateway) && state.refusal === undefined;
-    const place = isolatesGateways ? nameKey(gateway) : "";
-    return { gateway, addresses, place, sets: ranked.filter(isTaken) };
+    const sets = (byGateway.get(nameKey(gateway)) ?? []).filter(({ refusal }) => refusal === undefined);
+    return { gateway, addresses, place: isolatesGateways ? nameKey(gateway) : "", sets };
   });
   const judgeClientCertificate = clientCertificateJudge(resources);
-  const judged = judgeListeners(hosts, tlsJudge(resources), reservedPorts);
-  const states = gateways.map((state): [string, GatewayState] => {
+  const judged = yield* judgeListeners(hosts, tlsJudge(resources), reservedPorts);
+  const gatewayOf = ({ gateway }: JudgedGateway) => gateway;
+  const states = yield* eachObject(gateways, gatewayOf, (state): [string, GatewayState] => {
     const { gateway } = state;
     const listenersOf = (owner: ListenerState["owner"]) =>
       owner.spec.listeners.flatMap(({ name }) => judged.get(listenerKey(gateway, owner, name)) ?? []);
-    const sets = placed
-      .filter((candidate) => candidate.gateway === nameKey(gateway))
-      .map((candidate) => ({ ...candidate, listeners: candidate.refusal ? [] : listenersOf(candidate.set) }));
+    const sets = (byGateway.get(nameKey(gateway)) ?? []).map(({ rank: _, ...candidate }) => ({
+      ...candidate,
+      listeners: candidate.refusal ? [] : listenersOf(candidate.set),
+    }));
     const clientCertificate = judgeClientCertificate(gateway);
     return [nameKey(gateway), { ...state, clientCertificate, listeners: listenersOf(gateway), sets }];
   });

@@ -4,6 +4,7 @@
  * in force, and one to an object that has become malformed leaves in force what that held before; a listener without any
  * certificate is not served, nor one whose clients nothing could validate.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { FieldPath } from "../api/issue.ts";
 import type { Listener, SecretReference } from "../api/listener.ts";
@@ -30,7 +31,12 @@ export interface JudgedTls {
 }
 
 /** Judges an HTTPS listener. @param path of the listener in its owner. */
-export type JudgeTls = (gateway: Gateway, owner: ListenerOwner, listener: Listener, path: FieldPath) => JudgedTls;
+export type JudgeTls = (
+  gateway: Gateway,
+  owner: ListenerOwner,
+  listener: Listener,
+  path: FieldPath,
+) => Steps<JudgedTls>;
 
 type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "resolved"; readonly value: T }
@@ -41,10 +47,12 @@ type Resolved<T, Reason extends ListenerUnresolved> =
 export function tlsJudge(resources: ReadableResources): JudgeTls {
   const certificateOf = certificateResolver(resources);
   const authoritiesOf = authoritiesResolver(resources);
-  return (gateway, owner, listener, path) => {
+  return function* (gateway, owner, listener, path) {
     const options = judgeTlsOptions(listener.tls?.options ?? {}, [...path, "tls", "options"]);
     const refs = listener.tls?.certificateRefs ?? [];
-    const certificates = resolveAll(refs, [...path, "tls", "certificateRefs"], (ref) => certificateOf(owner, ref));
+    const certificates = yield* resolveAll(refs, [...path, "tls", "certificateRefs"], (ref) =>
+      certificateOf(owner, ref),
+    );
     const validation = validationOf(gateway, listener.port);
     // A ListenerSet's status tells of its Gateway's faults, but they stand in another manifest.
     const validationPath = owner === gateway ? validation?.path : undefined;
@@ -56,7 +64,7 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
       const message = `ConfigMap ${ref.namespace ?? gateway.metadata.namespace}/${ref.name} ${refusal}`;
       return { kind: "unresolved", reason: "InvalidCACertificateRef", message };
     };
-    const authorities = resolveAll(validation?.refs ?? [], validationPath, withinBudget, path);
+    const authorities = yield* resolveAll(validation?.refs ?? [], validationPath, withinBudget, path);
     const refusals: JudgedTls["refusals"][number][] = [...options.refusals];
     const canValidate = validation === undefined || authorities.values.length > 0;
     if (validation !== undefined && authorities.unresolved.length === validation.refs.length) {
@@ -207,19 +215,21 @@ function validationOf({ spec }: Gateway, port: number): Validation | undefined {
  * @param listPath where the list stands; absent where that is another manifest.
  * @param elsewhere the path to name then.
  */
-function resolveAll<Ref, T, Reason extends ListenerUnresolved>(
+function* resolveAll<Ref, T, Reason extends ListenerUnresolved>(
   refs: readonly Ref[],
   listPath: FieldPath | undefined,
   resolve: (ref: Ref) => Resolved<T, Reason>,
   elsewhere: FieldPath = [],
-): { readonly values: readonly T[]; readonly unresolved: readonly Finding<Reason>[] } {
+): Steps<{ readonly values: readonly T[]; readonly unresolved: readonly Finding<Reason>[] }> {
   const values: T[] = [];
   const unresolved: Finding<Reason>[] = [];
-  refs.forEach((ref, index) => {
+  for (const [index, ref] of refs.entries()) {
     const resolved = resolve(ref);
     const path = listPath === undefined ? elsewhere : [...listPath, index];
     if (resolved.kind !== "unresolved") values.push(resolved.value);
     if (resolved.kind !== "resolved") unresolved.push({ reason: resolved.reason, message: resolved.message, path });
-  });
+    // To read a certificate takes OpenSSL up to milliseconds.
+    yield;
+  }
   return { values, unresolved };
 }

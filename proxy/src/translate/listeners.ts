@@ -3,6 +3,7 @@
  * attach, what TLS they have, and which of them stand in each other's way (`listener-conflicts.ts`). Gateways may share
  * a port, so the rules hold across Gateways too.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { FieldPath } from "../api/issue.ts";
 import type { Listener } from "../api/listener.ts";
@@ -10,6 +11,7 @@ import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
 import type { ConflictReason, ListenerRefusal, ListenerUnresolved } from "../api/status.ts";
 import type { ListenerTls } from "../ir/snapshot.ts";
+import { eachObjectInSteps } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import { type Claim, findConflicts, findOverlaps } from "./listener-conflicts.ts";
 import type { JudgedTls, JudgeTls } from "./listener-tls.ts";
@@ -64,18 +66,19 @@ export interface ListenerHost {
 }
 
 /** Judges the listeners of all Gateways; keys are those of the listeners. */
-export function judgeListeners(
+export function* judgeListeners(
   hosts: readonly ListenerHost[],
   judgeTls: JudgeTls,
   reservedPorts: ReadonlyMap<number, string> = new Map(),
-): ReadonlyMap<string, ListenerState> {
+): Steps<ReadonlyMap<string, ListenerState>> {
   const claims = hosts.flatMap(claimsOf);
   const conflicts = findConflicts(claims);
   const overlaps = findOverlaps(claims);
-  const states = claims.map((claim): [string, ListenerState] => {
+  const ownerOf = ({ owner }: OwnedClaim) => owner;
+  const states = yield* eachObjectInSteps(claims, ownerOf, function* (claim): Steps<[string, ListenerState]> {
     const { key, gateway, owner, listener, path, addresses } = claim;
     const isTls = listener.protocol === "HTTPS";
-    const tls = isTls ? judgeTls(gateway, owner, listener, path) : plain;
+    const tls = isTls ? yield* judgeTls(gateway, owner, listener, path) : plain;
     const kinds = allowedKinds(listener, path);
     const refusals = [...reservedPort(claim, reservedPorts), ...refusalsOf(claim, conflicts.get(key))];
     const isServable = refusals.length === 0 && (tls.tls !== undefined || !isTls);

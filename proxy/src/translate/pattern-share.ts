@@ -4,12 +4,14 @@
  * what it leaves goes to those who ask for more (max-min fairness). Of a namespace over its share the oldest rules are
  * served.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { Match } from "../ir/match.ts";
 import { patternSize } from "../regex/pattern.ts";
+import { eachObject } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import { memoised } from "./memoised.ts";
-import type { RouteState } from "./routes.ts";
+import { routeOf, type RouteState } from "./routes.ts";
 import type { RuleState } from "./rules.ts";
 
 /** Largest size of all regular expressions that one process serves. A text that a namespace has twice counts once. */
@@ -22,19 +24,20 @@ export const maxServedPatternSize = 32_000;
  *
  * @param placeOf names the process that serves a Gateway.
  */
-export function shareOutPatterns(
+export function* shareOutPatterns(
   routes: readonly RouteState[],
   placeOf: (gateway: Gateway) => string,
-): readonly RouteState[] {
+): Steps<readonly RouteState[]> {
   // Most routes have none, and are the same everywhere.
-  const views = routes.map((state) =>
+  const views = yield* eachObject(routes, routeOf, (state) =>
     state.rules.some((rule) => patternsOf(rule).length > 0) ? viewsOf(state, placeOf) : [],
   );
   const byPlace = Map.groupBy(views.flat(), ({ place }) => place);
   const shared = new Map<RouteState, RouteState>();
   for (const [, ofPlace] of byPlace) {
     const states = ofPlace.map(({ state }) => state);
-    shareOut(states, maxServedPatternSize).forEach((served, index) => {
+    const servedStates = yield* shareOut(states, maxServedPatternSize);
+    servedStates.forEach((served, index) => {
       const state = states[index];
       if (state !== undefined) shared.set(state, served);
     });
@@ -62,14 +65,14 @@ function viewsOf(
   }));
 }
 
-function shareOut(routes: readonly RouteState[], capacity: number): readonly RouteState[] {
+function* shareOut(routes: readonly RouteState[], capacity: number): Steps<readonly RouteState[]> {
   const wanted = new Map<string, PatternSet>();
-  for (const state of routes.filter(isAttached)) {
+  yield* eachObject(routes.filter(isAttached), routeOf, (state) => {
     for (const source of state.rules.flatMap(patternsOf)) setOf(wanted, state).add([source]);
-  }
+  });
   const shares = fairShares(new Map(Array.from(wanted, ([namespace, { size }]) => [namespace, size])), capacity);
   const served = new Map<string, PatternSet>();
-  return routes.map((state) => {
+  return yield* eachObject(routes, routeOf, (state) => {
     if (!isAttached(state)) return state;
     const { namespace } = state.route.metadata;
     const share = shares.get(namespace) ?? 0;

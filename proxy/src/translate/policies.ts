@@ -2,9 +2,11 @@
  * Attaches ProxyPolicies to what they name. A policy is attached where its entries are enforced on traffic, and
  * nowhere else: a target that does not exist, is not ours or serves nothing leaves it unattached, and says so.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
+import { eachObject, itself } from "./each-object.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { localLimits } from "./limits.ts";
@@ -67,13 +69,13 @@ export interface PolicyContext {
   readonly refusedPolicies: RefusedPolicies;
 }
 
-export function attachPolicies(
+export function* attachPolicies(
   policies: readonly ProxyPolicy[],
   { gateways, routes, translateGlobal, readyReplicas, refusedPolicies }: PolicyContext,
-): AttachedPolicies {
+): Steps<AttachedPolicies> {
   const routesByName = indexRoutes(routes);
   const limits = new Map<string, Limits>();
-  const states = sortByAge(policies).map((policy): PolicyState => {
+  const states = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
     const { namespace } = policy.metadata;
     const global = translateGlobal(policy);
     const refused = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];

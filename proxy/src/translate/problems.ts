@@ -1,8 +1,10 @@
 /** Everything that translation found wrong, as problems at their fields: what the conditions say, for people. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { BackendState } from "./backend-resource.ts";
 import { secretFindings } from "./backend-status.ts";
+import { eachObject } from "./each-object.ts";
 import type { Environment } from "./environment.ts";
 import { type TlsPolicyState, tlsPolicyFindings } from "./backend-tls.ts";
 import { type Finding, problemsFrom } from "./finding.ts";
@@ -11,7 +13,7 @@ import type { GatewayState } from "./gateways.ts";
 import type { ListenerSetState } from "./listener-sets.ts";
 import type { ListenerState } from "./listeners.ts";
 import type { PolicyState } from "./policies.ts";
-import type { RouteState } from "./routes.ts";
+import { routeOf, type RouteState } from "./routes.ts";
 
 export function classProblems({ GatewayClass }: ResourceSet, environment: Environment): readonly ResourceProblem[] {
   return ourClasses(GatewayClass).flatMap((gatewayClass) =>
@@ -42,8 +44,8 @@ function listenerFindings(listeners: readonly ListenerState[]): readonly Finding
 }
 
 /** Each once, though there may be several states of a route. */
-export function routeProblems(states: readonly RouteState[]): readonly ResourceProblem[] {
-  const problems = states.flatMap(problemsOfRoute);
+export function* routeProblems(states: readonly RouteState[]): Steps<readonly ResourceProblem[]> {
+  const problems = (yield* eachObject(states, routeOf, problemsOfRoute)).flat();
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 

@@ -2,6 +2,7 @@
  * What resources refer to, whether or not it exists. Everything that follows from a reference (a watch, a Role, a status
  * of the referent, an address) begins at `permittedReferents`: what no ReferenceGrant permits has no effect at all.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../api/backend.ts";
 import type { BackendTlsPolicy } from "../api/backend-tls-policy.ts";
 import type { HttpRoute } from "../api/http-route.ts";
@@ -10,6 +11,7 @@ import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import { objectName } from "../api/schema.ts";
+import { eachObject, itself } from "./each-object.ts";
 import { gatewayOwnership } from "./gateway-classes.ts";
 import { allowsSet } from "./listener-sets.ts";
 import { memoised } from "./memoised.ts";
@@ -54,21 +56,23 @@ export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): reado
  * does not follow from there (a Secret of authorities) names nothing, nor does a Gateway of another class or a ListenerSet
  * that no Gateway of ours takes.
  */
-export function namedObjects(resources: ResourceSet): readonly NamedObject[] {
+export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
   const labels = namespaceLabels(resources.Namespace);
   const byName = indexByName(gateways);
-  const sets = resources.ListenerSet.filter((set) => {
+  const isPermitted = referencePermissions(resources.ReferenceGrant);
+  const ofSets = yield* eachObject(resources.ListenerSet, itself, (set) => {
     const gateway = byName.get(parentOf(set) ?? "");
-    return gateway !== undefined && allowsSet(gateway, set, labels);
+    return gateway !== undefined && allowsSet(gateway, set, labels) ? referencesOfOwner(set) : [];
   });
   const references = [
-    ...[...gateways, ...sets].flatMap(referencesOfOwner),
-    ...resources.BackendTLSPolicy.flatMap(ofTlsPolicy),
-    ...resources.Backend.flatMap(referencesOfBackend),
+    ...(yield* eachObject(gateways, itself, referencesOfOwner)),
+    ...ofSets,
+    ...(yield* eachObject(resources.BackendTLSPolicy, itself, ofTlsPolicy)),
+    ...(yield* eachObject(resources.Backend, itself, referencesOfBackend)),
   ];
-  const permitted = permittedReferents(references, referencePermissions(resources.ReferenceGrant));
+  const permitted = references.flatMap((each) => permittedReferents(each, isPermitted));
   const distinct = new Map(
     permitted.flatMap(({ kind, namespace, name }): [string, NamedObject][] => {
       const isRead = (kind === "Secret" || kind === "ConfigMap") && canExist(name);

@@ -1,16 +1,19 @@
 /** Status of HTTPRoutes, one entry per parent of ours. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../api/names.ts";
 import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../api/status.ts";
 import type { ParentState } from "./attachment.ts";
+import { eachObject } from "./each-object.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { nameKey } from "./object-names.ts";
-import type { RouteState } from "./routes.ts";
+import { routeOf, type RouteState } from "./routes.ts";
 
 /** One for each route, of which there may be several states. */
-export function routeStatuses(states: readonly RouteState[]): RouteStatus[] {
-  return Array.from(Map.groupBy(states, ({ route }) => nameKey(route)).values(), (ofRoute) => {
+export function* routeStatuses(states: readonly RouteState[]): Steps<RouteStatus[]> {
+  const parents = yield* eachObject(states, routeOf, (state) => ({ route: state.route, own: parentStatuses(state) }));
+  return Array.from(Map.groupBy(parents, ({ route }) => nameKey(route)).values(), (ofRoute) => {
     const { namespace = "", name = "" } = ofRoute[0]?.route.metadata ?? {};
-    return { namespace, name, parents: ofRoute.flatMap(parentStatuses) };
+    return { namespace, name, parents: ofRoute.flatMap(({ own }) => own) };
   });
 }
 

@@ -1,9 +1,11 @@
 /** Judges HTTPRoutes: where each attaches, and what its rules become. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import { type Attachment, attachRoute, type ParentState } from "./attachment.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { backendResolver } from "./backends.ts";
+import { eachObject, itself } from "./each-object.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
@@ -24,15 +26,15 @@ export interface JudgedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
-export function judgeRoutes(
+export function* judgeRoutes(
   resources: ReadableResources,
   gateways: JudgedGateways,
   labels: NamespaceLabels,
   tlsPolicies: JudgedTlsPolicies,
-): JudgedRoutes {
+): Steps<JudgedRoutes> {
   const resolve = backendResolver(resources, tlsPolicies);
   const problems: ResourceProblem[] = [];
-  const routes = sortByAge(resources.HTTPRoute).map((route): RouteState => {
+  const routes = yield* eachObject(sortByAge(resources.HTTPRoute), itself, (route): RouteState => {
     const attached = attachRoute(route, gateways, labels);
     problems.push(...attached.problems);
     const rules = route.spec.rules.map((rule, index) => translateRule(route, index, rule, resolve));
@@ -56,18 +58,21 @@ export interface AttachedRoute {
 /** Routes by the key of each listener that they are attached to, in their order, each once. */
 export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
 
-export function routesByListener(routes: readonly RouteState[]): RoutesByListener {
+export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesByListener> {
   const byListener = new Map<string, AttachedRoute[]>();
-  for (const state of routes) {
+  yield* eachObject(routes, routeOf, (state) => {
     for (const attachment of state.parents.flatMap(({ attachments }) => attachments)) {
       const attached = byListener.get(attachment.listener.key);
       if (attached === undefined) byListener.set(attachment.listener.key, [{ state, attachment }]);
       // A route may name one listener twice, by several parentRefs; the outcome is the same each time.
       else if (attached.at(-1)?.state !== state) attached.push({ state, attachment });
     }
-  }
+  });
   return byListener;
 }
+
+/** For `eachObject`. */
+export const routeOf = ({ route }: RouteState): HttpRoute => route;
 
 /** Every state of each route, by `namespace/name`. */
 export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, readonly RouteState[]> {

@@ -2,6 +2,7 @@
  * From resources to what is served: a pure function of the world. Users' mistakes become conditions and problems,
  * never exceptions; what is sound is served whatever stands beside it. Golden files under `testdata/` show each case.
  */
+import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ResourceKey, ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
@@ -12,10 +13,11 @@ import { judgeTlsPolicies } from "./backend-tls.ts";
 import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
 import { buildBinds, collectBackends } from "./binds.ts";
 import { noCredentials, openCredentials, type SoundCredentials } from "./credentials.ts";
+import { eachObject, itself } from "./each-object.ts";
 import { type Environment, hostEnvironment } from "./environment.ts";
 import { gatewayClassStatuses } from "./gateway-classes.ts";
 import { gatewayStatus } from "./gateway-status.ts";
-import { judgeGateways } from "./gateways.ts";
+import { type GatewayState, judgeGateways } from "./gateways.ts";
 import { globalTranslator } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
 import type { RefuseAddress } from "./named-objects.ts";
@@ -62,49 +64,58 @@ export interface TranslateOptions {
   readonly before?: SoundCredentials;
 }
 
-/** Never throws, and gives the same for the same resources in any order. */
+/** Never throws for what users write, and gives the same for the same resources in any order. */
 export function translate(known: ResourceSet, options: TranslateOptions = {}): Translation {
+  return atOnce(translateInSteps(known, options));
+}
+
+/** The same, in steps of one object each: thousands of them take seconds. */
+export function* translateInSteps(known: ResourceSet, options: TranslateOptions = {}): Steps<Translation> {
   const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() } = options;
   const { before = noCredentials, refuseAddress = () => undefined, refusedPolicies = "Closed" } = options;
   const credentials = openCredentials(before);
   const resources = { ...known, unreadable, credentials, refuseAddress };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
-  const tlsPolicies = judgeTlsPolicies(resources);
-  const gateways = judgeGateways(resources, labels, environment);
-  const judged = judgeRoutes(resources, gateways, labels, tlsPolicies);
+  const tlsPolicies = yield* judgeTlsPolicies(resources);
+  const gateways = yield* judgeGateways(resources, labels, environment);
+  const judged = yield* judgeRoutes(resources, gateways, labels, tlsPolicies);
   // What a status says of a Gateway in pods of its own must not depend on other Gateways, of which its proxies know nothing.
-  const routes = shareOutPatterns(judged.routes, environment.isolatesGateways ? nameKey : () => "");
+  const routes = yield* shareOutPatterns(judged.routes, environment.isolatesGateways ? nameKey : () => "");
   const translateGlobal = globalTranslator(resources, tlsPolicies);
   const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies };
-  const { policies, limits } = attachPolicies(resources.ProxyPolicy, context);
-  const users = gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
-  const backends = resources.Backend.map(backendJudge(resources));
-  const attached = routesByListener(routes);
+  const { policies, limits } = yield* attachPolicies(resources.ProxyPolicy, context);
+  const users = yield* gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
+  const backends = yield* eachObject(resources.Backend, itself, backendJudge(resources));
+  const attached = yield* routesByListener(routes);
   const isServing = options.onlyStatuses !== true;
   const gatewayStates = [...gateways.ours.values()];
 
   return {
-    binds: isServing ? buildBinds(gatewayStates, attached, limits) : [],
-    backends: isServing ? collectBackends(gateways.ours, routes, policies) : {},
+    binds: isServing ? yield* buildBinds(gatewayStates, attached, limits) : [],
+    backends: isServing ? yield* collectBackends(gateways.ours, routes, policies) : {},
     statuses: {
       gatewayClasses: gatewayClassStatuses(resources.GatewayClass, environment),
-      gateways: gatewayStates.map((state) => gatewayStatus(state, attached)),
-      listenerSets: gatewayStates
-        .flatMap((state) => state.sets.map((set) => listenerSetStatus(set, state, attached)))
+      gateways: yield* eachObject(gatewayStates, gatewayOf, (state) => gatewayStatus(state, attached)),
+      listenerSets: (yield* eachObject(gatewayStates, gatewayOf, (state) =>
+        state.sets.map((set) => listenerSetStatus(set, state, attached)),
+      ))
+        .flat()
         .sort(byName),
-      httpRoutes: routeStatuses(routes).sort(byName),
-      backendTlsPolicies: tlsPolicies.policies.map((state) => backendTlsPolicyStatus(state, users)).sort(byName),
-      proxyPolicies: policies.map(policyStatus).sort(byName),
-      backends: backends.map(backendStatus).sort(byName),
+      httpRoutes: (yield* routeStatuses(routes)).sort(byName),
+      backendTlsPolicies: (yield* eachObject(tlsPolicies.policies, policyOf, (state) =>
+        backendTlsPolicyStatus(state, users),
+      )).sort(byName),
+      proxyPolicies: (yield* eachObject(policies, policyOf, policyStatus)).sort(byName),
+      backends: (yield* eachObject(backends, ({ resource }) => resource, backendStatus)).sort(byName),
     },
     problems: isServing
       ? [
           ...classProblems(resources, environment),
           ...gateways.problems,
-          ...gatewayStates.flatMap(gatewayProblems),
+          ...(yield* eachObject(gatewayStates, gatewayOf, gatewayProblems)).flat(),
           ...judged.problems,
-          ...routeProblems(routes),
+          ...(yield* routeProblems(routes)),
           ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
           ...policies.flatMap(policyProblems),
           ...backends.flatMap(backendProblems),
@@ -113,6 +124,9 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
     credentials: credentials.sound,
   };
 }
+
+const gatewayOf = ({ gateway }: GatewayState) => gateway;
+const policyOf = <Policy>({ policy }: { readonly policy: Policy }): Policy => policy;
 
 interface ObjectStatus {
   readonly namespace: string;

@@ -2,6 +2,7 @@
  * That a Gateway's own parameters cannot decide what runs: whatever is accepted of them, pods keep to the Pod Security
  * Standard "restricted", and image, command and account stay the controller's.
  */
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -48,7 +49,7 @@ function planWith(
   const text = objects.map((each) => JSON.stringify(each)).join("\n---\n");
   const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
-  const plan = planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials);
+  const plan = atOnce(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials));
   const accepted = plan.statuses.gateways[0]?.conditions.find(({ type }) => type === "Accepted");
   const body = (kind: string) => plan.provision.wanted.find((each) => each.kind === kind)?.body;
   return { accepted, body };

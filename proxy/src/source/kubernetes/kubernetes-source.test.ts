@@ -42,12 +42,14 @@ async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
     ...{ connection, clock, log, random: () => 1, keepsStatus: false },
-    select: (resources) => resources,
-    namedObjects: ({ Backend }) =>
-      Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
+    // eslint-disable-next-line require-yield
+    *select(resources) {
+      const named = resources.Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
         const ref = spec.ai?.auth?.secretRef;
         return ref === undefined ? [] : [{ kind: "Secret", namespace, name: ref.name }];
-      }),
+      });
+      return { resources, named };
+    },
     publish: (configuration) => published.push(configuration),
   });
   onTestFinished(async () => {

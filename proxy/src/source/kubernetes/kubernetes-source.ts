@@ -8,6 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Problem } from "@gatewayproxy/runtime/problem";
+import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
 import {
@@ -47,13 +48,20 @@ export interface KubernetesSourceOptions {
   readonly random: () => number;
   readonly log: Logger;
   /** What of the cluster's resources concerns this process; a pure function. */
-  readonly select: (resources: ResourceSet) => ResourceSet;
-  /** Which Secrets and ConfigMaps those name; a pure function. */
-  readonly namedObjects: (resources: ResourceSet) => readonly NamedObject[];
+  readonly select: (resources: ResourceSet) => Steps<Selection>;
   /** For who writes statuses; for others a new status is no change. */
   readonly keepsStatus: boolean;
   /** Takes a complete configuration: first when everything has been listed, then after each change. */
   readonly publish: (configuration: KubernetesConfiguration) => void;
+}
+
+/** A part of a cluster's resources. */
+export interface Selection {
+  readonly resources: ResourceSet;
+  /** Which Secrets and ConfigMaps they name. */
+  readonly named: readonly NamedObject[];
+  /** Objects that could not be judged; absent: none. */
+  readonly rejected?: readonly RejectedResource[];
 }
 
 export interface KubernetesSource {
@@ -133,19 +141,26 @@ class Source implements KubernetesSource {
     });
   }
 
-  #rebuild(): void {
-    const { select, namedObjects } = this.#options;
+  async #rebuild(): Promise<void> {
     if (this.#isClosed || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
-    const selected = select(resourceSet(resourcesOf(this.#whole.values())));
-    this.#watchNamed(namedObjects(selected));
+    // What changes during the selection asks for the next one; this one is of a single moment.
+    const heldNow = heldIn(this.#whole.values());
+    const {
+      resources: selected,
+      named,
+      rejected = [],
+    } = await inTurns(this.#options.select(resourceSet(resourcesOf(heldNow))));
+    if (this.#isClosed) return;
+    this.#watchNamed(named);
     if (this.#waitsForNamed()) {
       this.#withdraw(selected);
       return;
     }
     this.#heldSinceMs = undefined;
-    const watches = [...this.#whole.values(), ...Array.from(this.#named.values(), ({ watch }) => watch)];
-    const { Secret, ConfigMap } = resourceSet(resourcesOf(watches));
-    const held = watches.flatMap(({ objects }) => [...objects.values()]);
+    const heldNamed = heldIn(Array.from(this.#named.values(), ({ watch }) => watch));
+    const { Secret, ConfigMap } = resourceSet(resourcesOf(heldNamed));
+    const unjudged = rejected.map((each): HeldResource => ({ resource: undefined, rejected: each, unknownFields: [] }));
+    const held = [...heldNow, ...heldNamed, ...unjudged];
     const configuration: KubernetesConfiguration = {
       resources: { ...selected, Secret, ConfigMap },
       problems: [...this.#watchProblems(), ...held.flatMap(resourceProblems)],
@@ -229,8 +244,12 @@ function isUnread({ kind }: ResourceWatch["state"]): boolean {
   return kind === "starting" || kind === "forbidden";
 }
 
-function resourcesOf(watches: Iterable<ResourceWatch>): readonly Resource[] {
-  return Array.from(watches, ({ objects }) => Array.from(objects.values(), ({ resource }) => resource ?? [])).flat(2);
+function heldIn(watches: Iterable<ResourceWatch>): readonly HeldResource[] {
+  return Array.from(watches, ({ objects }) => [...objects.values()]).flat();
+}
+
+function resourcesOf(held: readonly HeldResource[]): readonly Resource[] {
+  return held.flatMap(({ resource }) => resource ?? []);
 }
 
 function watchProblems(what: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {
