@@ -10,9 +10,9 @@ function* countTo(end: number, seen: number[] = []): Steps<number> {
 }
 
 /** A clock by which each look takes so long. */
-function clockOf(stepMs: number): () => number {
+function clockOf(stepMs: number) {
   let ms = 0;
-  return () => (ms += stepMs);
+  return { nowMs: () => (ms += stepMs) };
 }
 
 test("runs at once, or in turns, to the same end", async () => {

@@ -4,11 +4,17 @@
  * the same.
  */
 
+import { systemClock } from "./clock.ts";
+
 /** A computation that may be interrupted at each `yield`. */
 export type Steps<Value> = Generator<undefined, Value, undefined>;
 
-/** How long a computation runs before the event loop has its turn. One step may take longer. */
-const sliceMs = 5;
+export interface TurnOptions {
+  /** How long it runs before the event loop has its turn; one step may take longer. 0: each step is a turn. Default: 5. */
+  readonly sliceMs?: number;
+  /** A monotonic clock; default: the system's. */
+  readonly nowMs?: () => number;
+}
 
 /** Runs to the end without interruption. */
 export function atOnce<Value>(steps: Steps<Value>): Value {
@@ -19,12 +25,12 @@ export function atOnce<Value>(steps: Steps<Value>): Value {
 }
 
 /**
- * Runs in slices of about 5 ms, each in a turn of the event loop of its own. The first begins at once.
+ * Runs in slices of time, each in a turn of the event loop of its own. The first begins at once.
  *
- * @param nowMs a monotonic clock; absent: the process's.
  * @throws what the computation throws.
  */
-export async function inTurns<Value>(steps: Steps<Value>, nowMs = () => performance.now()): Promise<Value> {
+export async function inTurns<Value>(steps: Steps<Value>, options: TurnOptions = {}): Promise<Value> {
+  const { sliceMs = 5, nowMs = () => systemClock.monotonicMs() } = options;
   for (let untilMs = nowMs() + sliceMs; ; ) {
     const step = steps.next();
     if (step.done === true) return step.value;

@@ -1,4 +1,4 @@
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { atOnce, inTurns } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
@@ -287,6 +287,34 @@ stringData: {apiKey: k}
       ...{ target: "Gateway/web", limits: "10 requests/Minute", accepted: "True", attached: "True" },
     });
   });
+});
+
+test("gives the event loop a turn after each object, so that the lease is renewed meanwhile", async () => {
+  const routes = Array.from(
+    { length: 50 },
+    (_, index) => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: r${index}, namespace: infra}
+spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: s, port: 80}]}]}
+---`,
+  );
+  const resources = resourcesOf(gatewayClass, gateway("web"), ...routes);
+  let turns = 0;
+  let isOver = false;
+  const count = () => {
+    turns++;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  let nowMs = 0;
+  const known = { resources, rejected: [], unreadable: new Set<string>() };
+  // By this clock every step takes longer than a slice.
+  const planned = await inTurns(planFor(known, defaults, noCredentials), { nowMs: () => (nowMs += 100) });
+  isOver = true;
+  // Each route is judged, attached and told of.
+  expect(turns).toBeGreaterThan(3 * routes.length);
+  expect(planned).toEqual(plan(resources));
 });
 
 test("reads the references of a route once, however many Gateways it has", () => {

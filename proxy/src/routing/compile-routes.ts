@@ -6,6 +6,7 @@
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
  * matches holds to one with a less specific host name.
  */
+import { atOnce, inTurns, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
@@ -58,25 +59,16 @@ export function compileRoutes<T>(
   compileRule: CompileRule<T>,
   pathRules: PathRules = defaultPathRules,
 ): RouteIndex<T> {
-  const steps = compileInSteps(bind, { compileRule, pathRules });
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
+  return atOnce(compileInSteps(bind, { compileRule, pathRules }));
 }
 
-/** The same, a piece in each turn of the event loop, so that requests are served meanwhile. */
-export async function compileRoutesInTurns<T>(
+/** The same in turns of the event loop, so that requests are served meanwhile. */
+export function compileRoutesInTurns<T>(
   bind: Bind,
   compileRule: CompileRule<T>,
   pathRules: PathRules,
 ): Promise<RouteIndex<T>> {
-  const steps = compileInSteps(bind, { compileRule, pathRules });
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    await new Promise<void>((resolve) => setImmediate(resolve));
-  }
+  return inTurns(compileInSteps(bind, { compileRule, pathRules }), { sliceMs: 0 });
 }
 
 /** Rules that are compiled, and matches that are indexed, in one step; some milliseconds. */
@@ -94,8 +86,6 @@ class Pace {
     return true;
   }
 }
-
-type Steps<Value> = Generator<undefined, Value, undefined>;
 
 function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace">): Steps<RouteIndex<T>> {
   const context = { ...options, pace: new Pace() };

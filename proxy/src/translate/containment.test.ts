@@ -2,9 +2,9 @@ import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
-import { type Resource, type ResourceSet, resourceKey, resourceSet } from "../api/resource.ts";
+import { kindNames, type Resource, type ResourceSet, resourceKey, resourceSet } from "../api/resource.ts";
 import { contained } from "./containment.ts";
-import { translateInSteps } from "./translate.ts";
+import { type Translation, translateInSteps } from "./translate.ts";
 
 const text = Array.from(
   { length: 30 },
@@ -20,7 +20,6 @@ const all: readonly Resource[] = [...resources.Gateway, ...resources.HTTPRoute];
 
 /** A function that has no steps of its own. */
 const stepping = <T>(compute: (set: ResourceSet) => T) =>
-  // eslint-disable-next-line require-yield
   function* (set: ResourceSet): Steps<T> {
     return compute(set);
   };
@@ -49,7 +48,6 @@ test("leaves out exactly the objects that cannot be computed with, and computes 
 });
 
 test("throws what no object is at fault for", () => {
-  // eslint-disable-next-line require-yield
   const compute = function* (): Steps<never> {
     throw new Error("broken");
   };
@@ -57,8 +55,7 @@ test("throws what no object is at fault for", () => {
   expect(() => atOnce(contained(resources, compute))).toThrow("broken");
 });
 
-describe("a policy that cannot be computed with", () => {
-  const world = `
+const world = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: web, namespace: ns}
@@ -81,20 +78,119 @@ spec:
   targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat}]
   traffic: {rateLimit: {local: [{requests: 5, unit: Minutes}]}}
 `;
-  const parsed = parseManifests([{ path: "a.yaml", text: world }]);
+const parsed = parseManifests([{ path: "a.yaml", text: world }]);
 
+/** Makes a field of an object one that nobody can read. */
+function setTrap(object: Record<string, unknown>, path: readonly string[]): void {
+  if (path.length === 0) return;
+  let holder = object;
+  for (const name of path.slice(0, -1)) holder = holder[name] as Record<string, unknown>;
+  Object.defineProperty(holder, path.at(-1) ?? "", {
+    enumerable: true,
+    get: () => {
+      throw new Error("trap");
+    },
+  });
+}
+
+describe("a thousand objects at fault", () => {
+  const count = 1_000;
+  const route = parsed.resources.HTTPRoute[0];
+  const service = parsed.resources.Service[0];
+
+  /** Copies of an object, each with a field that nobody can read. */
+  function trapped<T extends Resource>(
+    object: T | undefined,
+    path: readonly string[],
+    namespace = "bad",
+  ): readonly T[] {
+    return Array.from({ length: count }, (_, index) => {
+      const copy = structuredClone(object) as unknown as Record<string, Record<string, unknown>>;
+      Object.assign(copy["metadata"] ?? {}, { name: `bad${index}`, namespace });
+      setTrap(copy, path);
+      return copy as unknown as T;
+    });
+  }
+
+  /** Counts how often the translation begins anew. */
+  function counting() {
+    const runs = { all: 0, whole: 0 };
+    const compute = (set: ResourceSet): Steps<Translation> => {
+      runs.all++;
+      if (kindNames.reduce((sum, kind) => sum + set[kind].length, 0) > count) runs.whole++;
+      return translateInSteps(set);
+    };
+    return { runs, compute };
+  }
+
+  const servedRoutes = ({ binds }: Translation) =>
+    binds.flatMap(({ listeners }) => listeners.flatMap((each) => each.routes.map(({ key }) => key)));
+
+  test.each<[string, Partial<ResourceSet>]>([
+    ["routes", { HTTPRoute: [...trapped(route, ["spec", "rules"]), ...parsed.resources.HTTPRoute] }],
+    [
+      "routes by their age",
+      { HTTPRoute: [...trapped(route, ["metadata", "creationTimestamp"]), ...parsed.resources.HTTPRoute] },
+    ],
+    [
+      "policies",
+      {
+        ProxyPolicy: [
+          ...trapped(parsed.resources.ProxyPolicy[0], ["spec", "targetRefs"]),
+          ...parsed.resources.ProxyPolicy,
+        ],
+      },
+    ],
+    [
+      "Gateways",
+      { Gateway: [...trapped(parsed.resources.Gateway[0], ["spec", "addresses"]), ...parsed.resources.Gateway] },
+    ],
+  ])("are found in a few repetitions, and the others are served: %s", (_, objects) => {
+    const { runs, compute } = counting();
+    const { value, culprits } = atOnce(contained({ ...parsed.resources, ...objects }, compute));
+    expect(culprits).toHaveLength(count);
+    expect(servedRoutes(value)).toEqual(["ns/chat"]);
+    // Each object may be tried by itself; all together only a few times.
+    expect(runs.whole).toBeLessThan(6);
+    expect(runs.all).toBeLessThan(count * 2 + 10);
+  });
+
+  test("are no fault of those that refer to them", () => {
+    const bad = trapped(service, ["spec", "ports"], "ns");
+    const backendRefs = bad.map(({ metadata: { name } }) => `{name: ${name}, port: 80}`).slice(0, 15);
+    const text = world.replace("[{name: s, port: 80}]", `[{name: s, port: 80}, ${backendRefs.join(", ")}]`);
+    const { resources: known } = parseManifests([{ path: "a.yaml", text }]);
+    const { runs, compute } = counting();
+    const { value, culprits } = atOnce(contained({ ...known, Service: [...known.Service, ...bad] }, compute));
+    expect(new Set(culprits.map(({ object }) => object["kind"]))).toEqual(new Set(["Service"]));
+    expect(servedRoutes(value)).toEqual(["ns/chat"]);
+    expect(runs.all).toBeLessThan(15);
+  });
+
+  test("and only together with others, cost their own namespace the objects of that kind", () => {
+    const routes = trapped(route, [], "bad");
+    const isBad = (each: Resource) => each.metadata.name.startsWith("bad");
+    let runs = 0;
+    const compute = function* (set: ResourceSet): Steps<readonly string[]> {
+      runs++;
+      yield;
+      if (set.Gateway.length > 0 && set.HTTPRoute.some(isBad)) throw new Error("not with a Gateway");
+      return set.HTTPRoute.map(resourceKey);
+    };
+    const known = { ...parsed.resources, HTTPRoute: [...routes, ...parsed.resources.HTTPRoute] };
+    const { value, culprits } = atOnce(contained(known, compute));
+    expect(value).toEqual(["HTTPRoute ns/chat"]);
+    expect(culprits).toHaveLength(count);
+    expect(runs).toBeLessThan(count * 2);
+  });
+});
+
+describe("a policy that cannot be computed with", () => {
   /** The policy with a field that nobody can read. */
   function withTrap(path: readonly string[]): ResourceSet {
     const [policy] = parsed.resources.ProxyPolicy;
     const copy = structuredClone(policy) as unknown as Record<string, unknown>;
-    let holder: Record<string, unknown> = copy;
-    for (const name of path.slice(0, -1)) holder = holder[name] as Record<string, unknown>;
-    Object.defineProperty(holder, path.at(-1) ?? "", {
-      enumerable: true,
-      get: () => {
-        throw new Error("trap");
-      },
-    });
+    setTrap(copy, path);
     return { ...parsed.resources, ProxyPolicy: [copy as unknown as ResourceSet["ProxyPolicy"][number]] };
   }
 

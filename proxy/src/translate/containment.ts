@@ -20,10 +20,10 @@ export interface Contained<T> {
 type Compute<T> = (resources: ResourceSet) => Steps<T>;
 
 /**
- * Searches for single objects of one kind in one namespace; each repeats the function some ten times. Of a namespace that
- * needs more, all objects of the kind are left out.
+ * How often objects of one kind and namespace are found at fault, any number of them each time. Of a namespace with more,
+ * all objects of the kind are left out: what it writes does not decide how often the function is repeated.
  */
-const maxSearches = 8;
+const maxRounds = 8;
 
 /**
  * Computes something from all resources, or from all that can be computed with.
@@ -39,7 +39,7 @@ export function* contained<T>(resources: ResourceSet, compute: Compute<T>): Step
   for (;;) {
     const found = yield* findFaults(error, remains, compute);
     if (found.size === 0) throw whole.error;
-    for (const [object, fault] of found) remains.leaveOut(object, fault);
+    remains.leaveOut(found);
     const rest = yield* attempt(compute(resourceSet(remains.objects())));
     if (rest.ok) return { value: rest.value, culprits: remains.culprits() };
     ({ error } = rest);
@@ -67,7 +67,7 @@ function* faultsAlone<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyM
   return faults;
 }
 
-/** The first object with which, and with those before it, it cannot be computed; or all that are in the same place. */
+/** The first object with which, and with those before it, it cannot be computed. */
 function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
   const objects = remains.objects();
   let [sound, faulty] = [0, objects.length];
@@ -80,7 +80,7 @@ function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<Readonl
   const culprit = objects[faulty - 1];
   const outcome = yield* attempt(compute(resourceSet(objects.slice(0, faulty))));
   if (culprit === undefined || outcome.ok) return new Map();
-  return new Map(remains.foundBySearch(culprit).map((object) => [object, outcome.error]));
+  return new Map([[culprit, outcome.error]]);
 }
 
 /** What there is to compute with: all objects, and of those that are at fault what must not be forgotten of them. */
@@ -93,7 +93,8 @@ class Remains {
   /** What may yet stand in for an object, the first choice first. */
   readonly #choices = new Map<Resource, Resource[]>();
   readonly #tried = new Set<Resource>();
-  readonly #searches = new Map<string, number>();
+  /** By `placeOf`. */
+  readonly #rounds = new Map<string, number>();
 
   constructor(resources: ResourceSet) {
     const all = kindNames.flatMap((kind): readonly Resource[] => resources[kind]);
@@ -116,15 +117,21 @@ class Remains {
     return untried;
   }
 
-  /** What to leave out after a search has found an object: all of its place, where that has had many searches. */
-  foundBySearch(object: Resource): readonly Resource[] {
-    const place = placeOf(object);
-    const searches = (this.#searches.get(place) ?? 0) + 1;
-    this.#searches.set(place, searches);
-    return searches <= maxSearches ? [object] : this.objects().filter((other) => placeOf(other) === place);
+  /** @param found what is at fault, with what was thrown. */
+  leaveOut(found: ReadonlyMap<Resource, unknown>): void {
+    const byPlace = Map.groupBy(found, ([object]) => placeOf(object));
+    for (const [place, faults] of byPlace) {
+      const rounds = (this.#rounds.get(place) ?? 0) + 1;
+      this.#rounds.set(place, rounds);
+      for (const [object, fault] of faults) this.#leaveOut(object, fault);
+      if (rounds <= maxRounds) continue;
+      // What remains of an object stays: a policy must not open what it closes.
+      const others = this.objects().filter((object) => placeOf(object) === place && !this.#origins.has(object));
+      for (const object of others) this.#leaveOut(object, faults[0]?.[1]);
+    }
   }
 
-  leaveOut(object: Resource, fault: unknown): void {
+  #leaveOut(object: Resource, fault: unknown): void {
     const origin = this.#origins.get(object) ?? object;
     const choices = this.#choices.get(origin) ?? remainsFor(origin);
     this.#choices.set(origin, choices);

@@ -18,7 +18,7 @@ export class ObjectFaults extends Error {
 }
 
 /** For items that are objects. */
-export const itself = <Item extends Resource>(item: Item): Resource => item;
+export const itself = (object: Resource): Resource => object;
 
 /** @throws `ObjectFaults` after the last object. */
 export function eachObject<Item, Value>(
@@ -26,7 +26,6 @@ export function eachObject<Item, Value>(
   objectOf: (item: Item) => Resource,
   compute: (item: Item) => Value,
 ): Steps<Value[]> {
-  // eslint-disable-next-line require-yield
   return eachObjectInSteps(items, objectOf, function* (item) {
     return compute(item);
   });

@@ -44,6 +44,13 @@ export type ScopeOf = (gateway: GatewayName) => Steps<ResourceSet>;
 
 /** The same for one Gateway after the other: of thousands of resources each is looked at once, not once per Gateway. */
 export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
+  const index = yield* indexResources(resources);
+  return (gateway) => scopeIn(resources, index, gateway);
+}
+
+type Index = ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never;
+
+function* indexResources(resources: ResourceSet) {
   const labels = namespaceLabels(resources.Namespace);
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const gateways = indexByName(resources.Gateway);
@@ -62,50 +69,55 @@ export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
   const slices = yield* groupByKeys(resources.EndpointSlice, ({ metadata }) => [
     `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
   ]);
+  return {
+    ...{ labels, isPermitted, gateways, setsByParent, routesByParent, policiesByTarget },
+    ...{ services, ownServices, tlsPolicies, backends, usesOf, slices },
+  };
+}
 
-  return function* ({ namespace, name }) {
-    const key = `${namespace}/${name}`;
-    const gateway = gateways.get(key);
-    const sets = (setsByParent.get(key) ?? []).filter(
-      (set) => gateway !== undefined && allowsSet(gateway, set, labels),
-    );
-    const parents = new Map(
-      [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
-    );
-    const used = { services: new Set<string>(), backends: new Set<string>() };
-    const use = (uses: Uses) => {
-      for (const service of uses.services) used.services.add(service);
-      for (const backend of uses.backends) used.backends.add(backend);
-    };
-    const candidates = valuesOf(routesByParent, parents.keys());
-    const accepted = yield* eachObject(candidates, itself, (whole) => {
-      const routes = acceptedBy(parents, whole, labels);
-      if (routes.length > 0) use(usesOf(whole));
-      return routes;
-    });
-    const routes = accepted.flat();
-    const targets = new Set([
-      `Gateway ${key}`,
-      ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
-    ]);
-    const policies = yield* eachObject(valuesOf(policiesByTarget, targets), itself, (policy) => {
-      use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
-      return ofTargets(policy, targets);
-    });
-    for (const service of ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? []) {
-      used.services.add(nameKey(service));
-    }
-    return {
-      ...resources,
-      Gateway: gateway === undefined ? [] : [gateway],
-      ListenerSet: sets,
-      HTTPRoute: routes,
-      ProxyPolicy: policies,
-      BackendTLSPolicy: valuesOf(tlsPolicies, used.services),
-      Backend: [...used.backends].flatMap((backend) => backends.get(backend) ?? []),
-      Service: [...used.services].flatMap((service) => services.get(service) ?? []),
-      EndpointSlice: valuesOf(slices, used.services),
-    };
+function* scopeIn(resources: ResourceSet, index: Index, { namespace, name }: GatewayName): Steps<ResourceSet> {
+  const { labels, isPermitted, usesOf } = index;
+  const key = `${namespace}/${name}`;
+  const gateway = index.gateways.get(key);
+  const sets = (index.setsByParent.get(key) ?? []).filter(
+    (set) => gateway !== undefined && allowsSet(gateway, set, labels),
+  );
+  const parents = new Map(
+    [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
+  );
+  const used = { services: new Set<string>(), backends: new Set<string>() };
+  const use = (uses: Uses) => {
+    for (const service of uses.services) used.services.add(service);
+    for (const backend of uses.backends) used.backends.add(backend);
+  };
+  const candidates = valuesOf(index.routesByParent, parents.keys());
+  const accepted = yield* eachObject(candidates, itself, (whole) => {
+    const routes = acceptedBy(parents, whole, labels);
+    if (routes.length > 0) use(usesOf(whole));
+    return routes;
+  });
+  const routes = accepted.flat();
+  const targets = new Set([
+    `Gateway ${key}`,
+    ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
+  ]);
+  const policies = yield* eachObject(valuesOf(index.policiesByTarget, targets), itself, (policy) => {
+    use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
+    return ofTargets(policy, targets);
+  });
+  for (const service of index.ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? []) {
+    used.services.add(nameKey(service));
+  }
+  return {
+    ...resources,
+    Gateway: gateway === undefined ? [] : [gateway],
+    ListenerSet: sets,
+    HTTPRoute: routes,
+    ProxyPolicy: policies,
+    BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
+    Backend: [...used.backends].flatMap((backend) => index.backends.get(backend) ?? []),
+    Service: [...used.services].flatMap((service) => index.services.get(service) ?? []),
+    EndpointSlice: valuesOf(index.slices, used.services),
   };
 }
 

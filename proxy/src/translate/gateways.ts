@@ -93,10 +93,11 @@ function* withListeners(
   resources: ReadableResources,
   { isolatesGateways, reservedPorts }: Environment,
 ): Steps<ReadonlyMap<string, GatewayState>> {
-  const ranked = placed.map((state, index) => ({ ...state, rank: index + 1 }));
-  const byGateway = Map.groupBy(ranked, ({ gateway }) => gateway);
+  const ranks = new Map(placed.map(({ set }, index) => [set, index + 1]));
+  const byGateway = Map.groupBy(placed, ({ gateway }) => gateway);
   const hosts = gateways.map(({ gateway, addresses }) => {
-    const sets = (byGateway.get(nameKey(gateway)) ?? []).filter(({ refusal }) => refusal === undefined);
+    const own = (byGateway.get(nameKey(gateway)) ?? []).filter(({ refusal }) => refusal === undefined);
+    const sets = own.map(({ set }) => ({ set, rank: ranks.get(set) ?? 0 }));
     return { gateway, addresses, place: isolatesGateways ? nameKey(gateway) : "", sets };
   });
   const judgeClientCertificate = clientCertificateJudge(resources);
@@ -106,7 +107,7 @@ function* withListeners(
     const { gateway } = state;
     const listenersOf = (owner: ListenerState["owner"]) =>
       owner.spec.listeners.flatMap(({ name }) => judged.get(listenerKey(gateway, owner, name)) ?? []);
-    const sets = (byGateway.get(nameKey(gateway)) ?? []).map(({ rank: _, ...candidate }) => ({
+    const sets = (byGateway.get(nameKey(gateway)) ?? []).map((candidate) => ({
       ...candidate,
       listeners: candidate.refusal ? [] : listenersOf(candidate.set),
     }));

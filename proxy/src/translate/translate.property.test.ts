@@ -10,7 +10,7 @@ import { parseAllDocuments } from "yaml";
 import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, resourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import type { Condition } from "../api/status.ts";
-import { type Translation, translate } from "./translate.ts";
+import { type Translation, translate, translateInSteps } from "./translate.ts";
 
 const folder = join(import.meta.dirname, "testdata");
 const scenarios = readdirSync(folder)
@@ -118,6 +118,26 @@ describe("for every configuration", () => {
 
   test("translation ends with plain data that a thread can be sent", () => {
     holds(({ binds, backends }) => expect(structuredClone({ binds, backends })).toEqual({ binds, backends }));
+  });
+
+  test("several translations in turns give what each gives at once", () => {
+    fc.assert(
+      fc.property(
+        fc.array(configuration, { minLength: 2, maxLength: 3 }),
+        fc.infiniteStream(fc.nat(2)),
+        (all, turns) => {
+          const running = all.map((resources) => translateInSteps(resources));
+          const results = new Map<number, Translation>();
+          while (results.size < all.length) {
+            const index = (turns.next().value ?? 0) % all.length;
+            const step = results.has(index) ? undefined : running[index]?.next();
+            if (step?.done === true) results.set(index, step.value);
+          }
+          all.forEach((resources, index) => expect(results.get(index)).toEqual(translate(resources)));
+        },
+      ),
+      { numRuns: 100 },
+    );
   });
 
   test("the order of the resources does not matter", () => {

@@ -42,7 +42,6 @@ async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
     ...{ connection, clock, log, random: () => 1, keepsStatus: false },
-    // eslint-disable-next-line require-yield
     *select(resources) {
       const named = resources.Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
         const ref = spec.ai?.auth?.secretRef;

@@ -142,7 +142,7 @@ class Source implements KubernetesSource {
   }
 
   async #rebuild(): Promise<void> {
-    if (this.#isClosed || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
+    if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
     // What changes during the selection asks for the next one; this one is of a single moment.
     const heldNow = heldIn(this.#whole.values());
     const {
@@ -150,7 +150,7 @@ class Source implements KubernetesSource {
       named,
       rejected = [],
     } = await inTurns(this.#options.select(resourceSet(resourcesOf(heldNow))));
-    if (this.#isClosed) return;
+    if (this.#hasEnded()) return;
     this.#watchNamed(named);
     if (this.#waitsForNamed()) {
       this.#withdraw(selected);
@@ -172,6 +172,10 @@ class Source implements KubernetesSource {
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     this.#publish(configuration);
+  }
+
+  #hasEnded(): boolean {
+    return this.#isClosed;
   }
 
   #publish(configuration: KubernetesConfiguration): void {
