@@ -9,7 +9,10 @@ import { context, kubectl } from "./support/cluster.ts";
 import { type Block, blocksOf, cloneRepository, Shell, unnamedBlocksOf } from "./support/pages.ts";
 
 const repository = join(import.meta.dirname, "../..");
-const pages = ["README.md", "docs/quickstart-kind.md", ...globSync("examples/*/README.md", { cwd: repository }).sort()];
+const pages = [
+  ...["README.md", "docs/first-gateway.md", "docs/quickstart-kind.md"],
+  ...globSync("examples/*/README.md", { cwd: repository }).sort(),
+];
 
 /** What is not run here, and what runs it. */
 const elsewhere = [

@@ -8,7 +8,7 @@ import { join } from "node:path";
 const repository = join(import.meta.dirname, "../../..");
 
 /** Commands that last until they are ended; alone on their line. */
-const lasting = /^(?:npm ci && )?npm run (?:demo|demo:global|mock-llm|proxy|ratelimit-service)(?![:\w-])/;
+const lasting = /^(?:npm ci && )?npm run (?:--silent )?(?:demo|demo:global|mock-llm|proxy|ratelimit-service)(?![:\w-])/;
 
 /** What each of them says when it serves. */
 const ready = /\bready\b|\blistens on\b/;
