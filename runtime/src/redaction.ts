@@ -69,7 +69,7 @@ function isNoTokenCount(word: string, at: number, words: readonly string[]): boo
  * quantifier is open at its end, so that the search is linear.
  */
 const secretValue =
-  /^\s*(?:bearer|basic|digest|negotiate|dpop)\s+\S|\beyJ[\w-]{16}|\b(?:sk|pk|rk)[-_][\w-]{16}|\b(?:gh[opsu]|github_pat|xox[abprs]|glpat|hf|AKIA|AIza)[-_]?[\w-]{16}/i;
+  /(?:^|,)\s*(?:bearer|basic|digest|negotiate|dpop)\s+\S|\beyJ[\w-]{16}|\b(?:sk|pk|rk)[-_][\w-]{16}|\b(?:gh[opsu]|github_pat|xox[abprs]|glpat|hf|AKIA|AIza)[-_]?[\w-]{16}/i;
 
 /** Whether a value is a credential by its form, whatever its name. */
 export function isSecretValue(value: string): boolean {
@@ -117,15 +117,20 @@ export function shownHeaders(rawHeaders: readonly string[]): { name: string; val
   return headers;
 }
 
-/** The name of a parameter in a query, a fragment, a path parameter (RFC 3986 §3.3) or a list, with its `=`. */
-const parameterName = /(?:^|[?&;#,\s])([^?&;#,\s=/]+)=/g;
-/** A secret may hold separators of lists; another value is looked at up to the next of them, so that none is read twice. */
-const secretParameter = /[^&#\s"'<>]*/y;
-const openParameter = /[^?&;#,\s]*/y;
+/** The name of a parameter in a query, a fragment, a path segment (RFC 3986 §3.3) or a list, with its `=`. */
+const parameterName = /(?:^|[?&;#,\s/])([^?&;#,\s=/]+)=/g;
+/**
+ * A secret may hold separators of lists, and quotes, which `encodeURIComponent` leaves as they are. Another value is looked
+ * at up to the next separator, so that none is read twice.
+ */
+const secretParameter = /"[^"]*"?|[^&#\s]*/y;
+const openParameter = /[^?&;#,\s/]*/y;
 /** User and password of a URL (RFC 3986 §3.2.1). */
 const userInfo = /\/\/[^/?#\s"'<>]*@/g;
 /** A parameter may hold a URL that is encoded, which may hold one again. */
 const maxNesting = 2;
+/** Layers of percent-encoding that are looked through; a value with more of them is not shown. */
+const maxLayers = 3;
 /** Parameters of a text that are looked at, each for about a microsecond; those behind are not shown. */
 const maxParameters = 100;
 
@@ -141,7 +146,7 @@ export function shownPath(path: string): string {
 function shownUrl(text: string, nesting: number): string {
   return withoutParameters(text.replaceAll(userInfo, `//${redacted}@`), nesting)
     .split("/")
-    .map((segment) => (/[?=#]/.test(segment) || !isSecretValue(segment) ? segment : redacted))
+    .map((segment) => (/[?=#]/.test(segment) || !isSecretValue(decoded(segment)) ? segment : redacted))
     .join("/");
 }
 
@@ -166,9 +171,15 @@ function textAt(sticky: RegExp, text: string, start: number): string {
 }
 
 function holdsSecret(value: string, nesting: number): boolean {
-  const plain = decoded(value);
-  if (isSecretValue(plain)) return true;
-  return plain !== value && nesting > 0 && shownUrl(plain, nesting - 1) !== plain;
+  let plain = value;
+  for (let layer = 0; layer <= maxLayers; layer++) {
+    if (isSecretValue(plain)) return true;
+    if (layer > 0 && nesting > 0 && shownUrl(plain, nesting - 1) !== plain) return true;
+    const inner = decoded(plain);
+    if (inner === plain) return false;
+    plain = inner;
+  }
+  return true;
 }
 
 /** One or more escaped bytes. */

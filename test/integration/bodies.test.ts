@@ -233,6 +233,8 @@ describe("answers", () => {
 describe("requests that could mean two things are refused", () => {
   const cases: readonly (readonly [string, string, number])[] = [
     ["two Host fields", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400],
+    ["a Host with an empty label", "GET / HTTP/1.1\r\nHost: a..example\r\n\r\n", 400],
+    ["a Host with two dots at its end", "GET / HTTP/1.1\r\nHost: a.example..\r\n\r\n", 400],
     ["a Host with user information", "GET / HTTP/1.1\r\nHost: me@a\r\n\r\n", 400],
     ["another scheme in the target", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400],
     ["a fragment in the target", "GET /#x HTTP/1.1\r\nHost: a\r\n\r\n", 400],

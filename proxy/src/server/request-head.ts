@@ -180,9 +180,9 @@ function checked(
 
 /**
  * Empty, or a DNS name, an IPv4 address or an IPv6 literal, with an optional port. Of what RFC 3986 §3.2.2 allows beyond
- * that, escapes and delimiters are left out: some servers decode a host and others do not.
+ * that, escapes, delimiters and empty labels are left out: some servers decode or shorten a host and others do not.
  */
-const authorityPattern = /^(?:[\w.~-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
+const authorityPattern = /^(?:(?:[\w~-]+(?:\.[\w~-]+)*\.?)?|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
 
 /** In lower case and without the dot at the end of a full DNS name, so that one host has one spelling. */
 function normalizeAuthority(authority: string): string {
