@@ -202,7 +202,7 @@ describe("a stream", () => {
     ["without a content type and with lines that end with CR", {}, "\r"],
     // As Go labels what its program does not.
     ["that is labelled as a text", { "content-type": "text/plain; charset=utf-8" }, "\n"],
-  ])("%s is counted, and what was asked for that is taken out", async (_case, label, end) => {
+  ])("%s is counted, and its usage has a choice", async (_case, label, end) => {
     const event = (text: string): string => `data: ${text}${end}${end}`;
     const hello = '{"choices":[{"delta":{"content":"hello"}}]}';
     const { port } = await startBackend((_request, response) => {
@@ -215,7 +215,8 @@ describe("a stream", () => {
     const gateway = await startGateway(manifests(gatewayManifest(), backend, chatRoute, limit));
     const ask = () =>
       fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"model":"m","stream":true}' });
-    expect(await (await ask()).text()).toBe(event(hello) + event("[DONE]"));
+    const usage = '{"choices":[{"index":0,"delta":{},"finish_reason":null}],"usage":{"total_tokens":1000}}';
+    expect(await (await ask()).text()).toBe(event(hello) + event(usage) + event("[DONE]"));
     expect((await ask()).status).toBe(429);
   });
 

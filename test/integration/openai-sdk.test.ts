@@ -94,7 +94,7 @@ test("a refusal tells the client when to come back", async () => {
 });
 
 describe("a stream", () => {
-  test("is the same as without the gateway, though its usage is asked for", async () => {
+  test("is the same as without the gateway, but for the usage in its last chunk", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const body = JSON.stringify({ model, messages, stream: true });
     const [direct, through] = await Promise.all(
@@ -104,7 +104,9 @@ describe("a stream", () => {
       }),
     );
     const withoutIds = (stream: string | undefined) => stream?.replaceAll(/"id":"[^"]*"|"created":\d+/g, "");
-    expect(withoutIds(through)).toBe(withoutIds(direct));
+    const usage = ',"usage":{"prompt_tokens":10,"completion_tokens":116,"total_tokens":126}';
+    expect(withoutIds(through)?.replace(usage, "")).toBe(withoutIds(direct));
+    expect(through?.endsWith(`"finish_reason":"stop"}]${usage}}\n\n${done}`)).toBe(true);
     expect(served.mock.requests.map(({ body: sent }) => sent.includes("include_usage")).toSorted()).toEqual([
       false,
       true,
@@ -112,15 +114,16 @@ describe("a stream", () => {
     expect(await remaining(served)).toBe(874);
   });
 
-  test("of a provider that announces its length arrives whole, though it gets shorter", async () => {
-    const stream = `data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"total_tokens":3}}\n\n${done}`;
+  test("of a provider that announces its length arrives whole, though its length changes", async () => {
+    const choice = '{"choices":[{"finish_reason":"stop"}]';
+    const stream = `data: ${choice},"usage":null}\n\ndata: {"choices":[],"usage":{"total_tokens":3}}\n\n${done}`;
     const { port } = await startBackend((_request, response) => {
       response.writeHead(200, { "content-type": "text/event-stream", "content-length": stream.length });
       response.end(stream);
     });
     const gateway = await startGatewayTo("openai", port, thousandTokens);
     const answer = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"stream":true}' });
-    expect(await answer.text()).toBe(`data: {"choices":[{}]}\n\n${done}`);
+    expect(await answer.text()).toBe(`data: ${choice},"usage":{"total_tokens":3}}\n\n${done}`);
     expect(gateway.records[0]?.usage?.total).toBe(3);
   });
 
@@ -136,7 +139,9 @@ describe("a stream", () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const stream_options = { include_usage: false };
     const stream = await clientOf(served).chat.completions.create({ model, messages, stream: true, stream_options });
-    expect((await Array.fromAsync(stream)).filter((chunk) => chunk.usage !== undefined)).toEqual([]);
+    const chunks = await Array.fromAsync(stream);
+    expect(chunks.filter((chunk) => chunk.usage !== undefined)).toEqual([chunks.at(-1)]);
+    expect(chunks.filter((chunk) => chunk.choices.length === 0)).toEqual([]);
     expect(await remaining(served)).toBe(874);
   });
 

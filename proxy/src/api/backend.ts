@@ -6,6 +6,7 @@ import { isIP, SocketAddress } from "node:net";
 import * as z from "zod";
 import { namespacedMetadata, strictResource } from "./metadata.ts";
 import { proxyGroup } from "./names.ts";
+import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 import {
   type Immutable,
   leaf,
@@ -117,6 +118,9 @@ const aiBackend = strictObject({
     .describe(
       "Whether clients may ask for work whose tokens no answer tells, under a token limit or a `model`: batches, jobs, runs of assistants, responses in the background, evaluations, fine-tuning, videos, and sessions that go on without the gateway, such as OpenAI's realtime client secrets. Absent means Refuse.",
     ),
+  usageChunk: usageChunk
+    .optional()
+    .describe(`${usageChunkMeaning} A policy of the route that has this field decides before. Absent means Merge.`),
   tls: tls
     .optional()
     .describe(

@@ -17,6 +17,7 @@ import {
   sectionName,
   strictObject,
 } from "./schema.ts";
+import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 
 const targetRef = strictObject({
   group: z.literal(gatewayGroup).describe("Group of the target."),
@@ -129,12 +130,17 @@ const rateLimit = strictObject({
     .describe(
       "Failures that give a request's unit back, in local and fallback. ConnectFailure: there is no endpoint, or no connection to it. Overload: no connection became free. In these no backend has seen the request, and they are the default. Reset: the backend broke off before its answer. Timeout: a timeout ended. BackendError: the backend answered with a 5xx. A client that can cause one of the last three has no limit while they are listed. A rate limit service keeps what it has counted.",
     ),
+  usageChunk: usageChunk
+    .optional()
+    .describe(
+      `${usageChunkMeaning} Of several policies the one nearest to the rule decides. Absent means what the Backend says, else Merge.`,
+    ),
 })
   .refine(({ local, global }) => local !== undefined || global !== undefined, {
     error: "found neither, required is local or global",
   })
   .meta(publishRules({ rule: "has(self.local) || has(self.global)", message: "required is local or global" }))
-  .transform(({ local = [], global, refundOn }) => ({ local, global, refundOn }));
+  .transform(({ local = [], global, refundOn, usageChunk }) => ({ local, global, refundOn, usageChunk }));
 
 export const proxyPolicySchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],
@@ -180,7 +186,7 @@ const remains = z.object({
     .catch({ targetRefs: [] })
     .transform(({ targetRefs }) => ({
       targetRefs,
-      traffic: { rateLimit: { local: [], global: undefined, refundOn: undefined } },
+      traffic: { rateLimit: { local: [], global: undefined, refundOn: undefined, usageChunk: undefined } },
     })),
 });
 
@@ -200,6 +206,7 @@ const shadowOnly = z.object({
           local: z.array(shadowEntry).min(1).optional(),
           global: shadowEntry.optional(),
           refundOn: anything,
+          usageChunk: anything,
         })
         .refine(({ local, global }) => local !== undefined || global !== undefined),
     }),

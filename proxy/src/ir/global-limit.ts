@@ -1,5 +1,6 @@
 /** A limit that a rate limit service counts for all replicas (ProxyPolicy `spec.traffic.rateLimit.global`). */
 import type { LocalLimit, RefundCause } from "./limit.ts";
+import type { UsageChunk } from "./usage.ts";
 
 export interface GlobalLimit {
   /** Policy and target: `default/chat HTTPRoute/default/chat`. What is learned or remembered for it survives edits. */
@@ -23,6 +24,8 @@ export interface GlobalLimit {
   readonly hitsMode: HitsMode;
   /** As `LocalLimit.refundOn`, for the counters that stand in for the service; a service keeps what it has counted. */
   readonly refundOn?: readonly RefundCause[];
+  /** Of its policy: what clients see of the usage event of streams; absent: another policy or the Backend says. */
+  readonly usageChunk?: UsageChunk;
   /** At least one. */
   readonly descriptors: readonly GlobalDescriptor[];
   /** Under `failureMode: Local`; empty: the limits last seen in answers of the service. */

@@ -1,4 +1,5 @@
 /** A local rate limit entry as it applies to one place (ProxyPolicy `spec.traffic.rateLimit.local[]`). */
+import type { UsageChunk } from "./usage.ts";
 
 export interface LocalLimit {
   /**
@@ -29,6 +30,8 @@ export interface LocalLimit {
   readonly mode: "Enforce" | "Shadow";
   /** Failures that give a request's unit back; absent: `defaultRefundOn`. */
   readonly refundOn?: readonly RefundCause[];
+  /** Of its policy: what clients see of the usage event of streams; absent: another policy or the Backend says. */
+  readonly usageChunk?: UsageChunk;
 }
 
 /** A failure for which a policy may give a request's unit back (ProxyPolicy `spec.traffic.rateLimit.refundOn`). */

@@ -10,6 +10,7 @@ import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
 import type { Match } from "./match.ts";
+import type { UsageChunk } from "./usage.ts";
 
 export interface Snapshot {
   /** Counts up from 1 with every accepted configuration. */
@@ -215,6 +216,8 @@ export interface AiBackend {
   readonly allowsUpgrades?: true;
   /** Whether clients may ask for work whose tokens no response reports; absent: refused under a token limit or a prescribed `model`. */
   readonly allowsDeferredWork?: true;
+  /** What clients see of the usage event of streams, where no policy says; absent: `defaultUsageChunk`. */
+  readonly usageChunk?: UsageChunk;
 }
 
 /** Wrapped so that a dump or a log never shows it by accident: redaction looks for this shape. */

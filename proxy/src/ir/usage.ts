@@ -28,3 +28,13 @@ export type UncountedReason =
 export type UsageOutcome =
   | { readonly kind: "counted"; readonly usage: TokenUsage }
   | { readonly kind: "uncounted"; readonly reason: UncountedReason };
+
+/**
+ * What a client sees of the usage event of a stream that the gateway asked for (ProxyPolicy
+ * `spec.traffic.rateLimit.usageChunk`, Backend `spec.ai.usageChunk`). `Merge`: the usage is in the last chunk that has a
+ * choice. `Pass`: the event passes as the provider sends it. `Hide`: it is cut.
+ */
+export type UsageChunk = "Merge" | "Pass" | "Hide";
+
+/** Where neither a policy nor a Backend says. */
+export const defaultUsageChunk: UsageChunk = "Merge";

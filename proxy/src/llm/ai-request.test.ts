@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { AiBackend } from "../ir/snapshot.ts";
-import { aiRequestNames, needsBody, prepareAiRequest } from "./ai-request.ts";
+import { type AiRequestRules, aiRequestNames, needsBody, prepareAiRequest } from "./ai-request.ts";
 import { maxRepeats, readJson } from "./request-json.ts";
 
-const openai: AiBackend = { provider: "openai" };
-const withModel: AiBackend = { provider: "openai", model: "gpt-mock-1" };
+const openai: AiRequestRules = { refusesDeferred: false };
+const withModel: AiRequestRules = { model: "gpt-mock-1", refusesDeferred: false };
+const refusing: AiRequestRules = { refusesDeferred: true };
 const chat = "/v1/chat/completions";
 
 function prepared(body: string, ai = openai, path = chat) {
-  const request = prepareAiRequest(ai, path, readJson(Buffer.from(body), aiRequestNames), false);
+  const request = prepareAiRequest(ai, path, readJson(Buffer.from(body), aiRequestNames));
   return typeof request === "string" ? request : { ...request, body: request.body.toString() };
 }
 
@@ -72,7 +72,7 @@ describe("prepareAiRequest", () => {
     ["is in UTF-16, little end first", utf16],
     ["is in UTF-16, big end first", Buffer.from(utf16).swap16()],
   ])("makes no request of a body that %s", (_name, body) => {
-    expect(prepareAiRequest(withModel, chat, readJson(body, aiRequestNames), false)).toBe("notObject");
+    expect(prepareAiRequest(withModel, chat, readJson(body, aiRequestNames))).toBe("notObject");
   });
 
   test.each(["model", "MODEL", "mod\\u0065l", "stream", "stream_options", "models"])(
@@ -131,7 +131,7 @@ describe("prepareAiRequest", () => {
 
   test("gives the same bytes back when nothing is to be changed", () => {
     const body = Buffer.from('{"model":"x"}');
-    expect(prepareAiRequest(openai, chat, readJson(body, aiRequestNames), false)).toHaveProperty("body", body);
+    expect(prepareAiRequest(openai, chat, readJson(body, aiRequestNames))).toHaveProperty("body", body);
   });
 
   test.each([
@@ -184,10 +184,10 @@ describe("prepareAiRequest", () => {
 
 describe("needsBody", () => {
   test("says yes for a chat completion and for every request whose model is prescribed", () => {
-    expect(needsBody(openai, chat, false)).toBe(true);
-    expect(needsBody(openai, "/v1/embeddings", true)).toBe(false);
-    expect(needsBody(withModel, "/v1/embeddings", false)).toBe(true);
-    expect(needsBody(openai, "/v1/responses", false)).toBe(false);
-    expect(needsBody(openai, "/v1/responses", true)).toBe(true);
+    expect(needsBody(openai, chat)).toBe(true);
+    expect(needsBody(refusing, "/v1/embeddings")).toBe(false);
+    expect(needsBody(withModel, "/v1/embeddings")).toBe(true);
+    expect(needsBody(openai, "/v1/responses")).toBe(false);
+    expect(needsBody(refusing, "/v1/responses")).toBe(true);
   });
 });

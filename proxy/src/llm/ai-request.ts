@@ -1,9 +1,9 @@
 /**
- * Edits a request on its way to an `ai` backend: sets the model that the Backend prescribes, and asks for the usage of a
- * streamed completion, which OpenAI's API leaves out unless `stream_options.include_usage` is true.
+ * Edits a request to a model: sets the model that an `ai` Backend prescribes, and asks for the usage of a streamed
+ * completion, which OpenAI's API leaves out unless `stream_options.include_usage` is true.
  *
  * The gateway asks whatever the client's own options say: a client could otherwise pass a token budget by with
- * `{"include_usage":false}`. The answer is taken out of the stream again (`usage-event-filter.ts`).
+ * `{"include_usage":false}`. `usage-event-filter.ts` edits what the client sees of the answer.
  *
  * Rule: a body that is edited has one reading. It is one JSON object by RFC 8259 in UTF-8 (`request-json.ts`). Of members
  * that come twice, or in another case (Go, and C readers that stop at a NUL), each is edited, as servers differ in which
@@ -11,7 +11,6 @@
  *
  * The body is edited in place: all other bytes stay as the client sent them.
  */
-import type { AiBackend } from "../ir/snapshot.ts";
 import { deferringMembers, takesDeferringMembers } from "./deferred-work.ts";
 import { mayBeCompletions } from "./provider-path.ts";
 import type { JsonMember, JsonObject, JsonReading, WantedNames } from "./request-json.ts";
@@ -34,19 +33,22 @@ export interface AiRequest {
   /** What to send; the same object as was read when nothing had to be changed. */
   readonly body: Buffer;
   /**
-   * The usage is asked for in the client's stead: send `accept-encoding: identity`, as a compressed stream could not be
-   * edited, and put a `UsageEventFilter` in front of the client if an uncompressed stream of events comes back.
+   * The usage is asked for in the client's stead: its answer has an event that the client did not ask for.
    */
   readonly asksUsage: boolean;
 }
 
-/**
- * Whether the body must be read whole, without a content coding, before the request is sent.
- *
- * @param refusesDeferred whether a body that asks for deferred work is refused.
- */
-export function needsBody(ai: AiBackend, path: string, refusesDeferred: boolean): boolean {
-  return ai.model !== undefined || mayBeCompletions(path) || (refusesDeferred && takesDeferringMembers(path));
+/** What is done with a request whose path may be one of a model's. */
+export interface AiRequestRules {
+  /** The model that the Backend prescribes. */
+  readonly model?: string | undefined;
+  /** Whether a body that asks for deferred work is refused, where the path takes such members. */
+  readonly refusesDeferred: boolean;
+}
+
+/** Whether the body must be read whole, without a content coding, before the request is sent. */
+export function needsBody({ model, refusesDeferred }: AiRequestRules, path: string): boolean {
+  return model !== undefined || mayBeCompletions(path) || (refusesDeferred && takesDeferringMembers(path));
 }
 
 /**
@@ -54,19 +56,17 @@ export function needsBody(ai: AiBackend, path: string, refusesDeferred: boolean)
  *
  * @param path as the backend will get it; a query does not matter
  * @param reading of the whole body, decoded, with `aiRequestNames`
- * @param refusesDeferred whether a body that asks for deferred work is refused
  */
 export function prepareAiRequest(
-  ai: AiBackend,
+  { model, refusesDeferred }: AiRequestRules,
   path: string,
   reading: JsonReading,
-  refusesDeferred: boolean,
 ): AiRequest | Unedited {
   if (reading.kind !== "object") return reading.kind;
   const { body, object } = reading;
   if (refusesDeferred && takesDeferringMembers(path) && asksForDeferred(body, object)) return "deferred";
-  if (ai.model !== undefined && namesAlternatives(object)) return "alternatives";
-  const modelEdits = ai.model === undefined ? [] : replaceModel(object, ai.model);
+  if (model !== undefined && namesAlternatives(object)) return "alternatives";
+  const modelEdits = model === undefined ? [] : replaceModel(object, model);
   const usageEdits = mayBeCompletions(path) ? askForUsage(body, object) : [];
   return { body: applyEdits(body, [...modelEdits, ...usageEdits]), asksUsage: usageEdits.length > 0 };
 }

@@ -19,6 +19,8 @@ export interface DeferringEndpoint {
   readonly source: string;
   /** Paths as documented. */
   readonly examples: readonly string[];
+  /** Other APIs have such names too: a request to a backend that is not known to be a provider may be one of theirs. */
+  readonly isShared?: true;
 }
 
 export const deferringEndpoints: readonly DeferringEndpoint[] = [
@@ -29,6 +31,7 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
     examples: ["/v1/batches", "/v1/messages/batches", "/v1/batch/jobs"],
   },
   {
+    isShared: true,
     kind: "segment",
     pattern: "[^/\\\\:;]*jobs?",
     source:
@@ -52,18 +55,21 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
   },
   { kind: "last", pattern: "tunedModels", source: "Fine-tuning: Gemini", examples: ["/v1beta/tunedModels"] },
   {
+    isShared: true,
     kind: "segment",
     pattern: "evals|evaluations?",
     source: "Evaluations. OpenAI: evals. Together: evaluation",
     examples: ["/v1/evals/e/runs", "/v1/evaluation"],
   },
   {
+    isShared: true,
     kind: "segment",
     pattern: "runs",
     source: "Runs of assistants: OpenAI, Azure; LangGraph",
     examples: ["/openai/threads/t/runs?api-version=1", "/v1/threads/runs", "/v1/threads/t/runs/r/submit_tool_outputs"],
   },
   {
+    isShared: true,
     kind: "segment",
     pattern: "(?:[^/\\\\:;]*[-_])?async(?:[-_][^/\\\\:;]*)?",
     source:
@@ -88,18 +94,21 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
     ],
   },
   {
+    isShared: true,
     kind: "segment",
     pattern: "videos?|video_generation",
     source: "Videos. OpenAI, xAI: videos. Azure: video/generations. MiniMax: video_generation",
     examples: ["/v1/videos", "/v1/videos/v/remix", "/v1/video_generation"],
   },
   {
+    isShared: true,
     kind: "last",
     pattern: "predictions|tasks|executions",
     source: "Replicate: predictions. Volcengine: contents/generations/tasks. Bedrock's flows: executions",
     examples: ["/v1/models/o/m/predictions", "/api/v3/contents/generations/tasks", "/flows/f/aliases/a/executions"],
   },
   {
+    isShared: true,
     kind: "segment",
     pattern: "sessions",
     source: "Sessions of agents: Anthropic, OpenAI",
@@ -113,23 +122,35 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
   },
 ];
 
-const patternsOf = (kind: DeferringEndpoint["kind"]): string =>
-  deferringEndpoints
-    .filter((endpoint) => endpoint.kind === kind)
-    .map(({ pattern }) => pattern)
-    .join("|");
+/** How paths of some of these endpoints are recognized. */
+interface PathPatterns {
+  readonly path: RegExp;
+  /** With `..` in it, any segment may become the last one. */
+  readonly upwardPath: RegExp;
+}
 
-const ofSegment = String.raw`[/\\](?:${patternsOf("segment")})(?![\w-])`;
-const ofMethod = String.raw`[:/\\](?:${patternsOf("method")})`;
-const ofLast = String.raw`[/\\](?:${patternsOf("last")})(?![\w-])`;
 /** Behind the last segment: parameters, slashes, `/.`. */
 const tail = String.raw`[^/\\]*(?:[/\\](?:[.;][^/\\]*)?)*$`;
 
-const deferringPath = new RegExp(`${ofSegment}|${ofMethod}|${ofLast}${tail}`, "i");
+/** @param methodStart what is in front of a method, as a character class. */
+function pathPatterns(endpoints: readonly DeferringEndpoint[], methodStart: string): PathPatterns {
+  const patternsOf = (kind: DeferringEndpoint["kind"]): string =>
+    endpoints
+      .filter((endpoint) => endpoint.kind === kind)
+      .map(({ pattern }) => pattern)
+      .join("|");
+  const ofSegment = String.raw`[/\\](?:${patternsOf("segment")})(?![\w-])`;
+  const ofMethod = `${methodStart}(?:${patternsOf("method")})`;
+  const ofLast = String.raw`[/\\](?:${patternsOf("last")})(?![\w-])`;
+  return { path: new RegExp(`${ofSegment}|${ofMethod}|${ofLast}${tail}`, "i"), upwardPath: new RegExp(ofLast, "i") };
+}
 
-/** With `..` in it, any segment may become the last one. */
+const ofProviders = pathPatterns(deferringEndpoints, String.raw`[:/\\]`);
+const ofAnyServer = pathPatterns(
+  deferringEndpoints.filter(({ isShared }) => isShared !== true),
+  ":",
+);
 const upward = /[/\\]\.\./;
-const deferringUpward = new RegExp(ofLast, "i");
 
 /** Cloudflare's `?queueRequest=true`. */
 const deferringQuery = /(?:^|[&;?])\s*queueRequest/i;
@@ -138,10 +159,12 @@ const deferringQuery = /(?:^|[&;?])\s*queueRequest/i;
  * Whether some server could route `path` to work whose tokens its response does not report.
  *
  * @param path as the provider gets it, with the query.
+ * @param isProvider whether the backend is known to be a provider: then names count that other APIs have too.
  */
-export function mayDeferWork(path: string): boolean {
+export function mayDeferWork(path: string, isProvider = true): boolean {
   const { text, isDecoded } = decodedPath(path);
-  if (!isDecoded || deferringPath.test(text) || (upward.test(text) && deferringUpward.test(text))) return true;
+  const { path: ofPath, upwardPath } = isProvider ? ofProviders : ofAnyServer;
+  if (!isDecoded || ofPath.test(text) || (upward.test(text) && upwardPath.test(text))) return true;
   const query = decodedQuery(path);
   return !query.isDecoded || deferringQuery.test(query.text);
 }

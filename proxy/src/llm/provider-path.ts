@@ -21,6 +21,19 @@ export function mayBeCompletions(path: string): boolean {
 }
 
 /**
+ * Whether some server could route `path` to an API of models: completions, responses, messages, embeddings, interactions,
+ * realtime sessions. Decides for backends of which nothing else tells that they are providers.
+ *
+ * @param path as the backend gets it; the query does not matter.
+ */
+export function mayBeOfModels(path: string): boolean {
+  const { text, isDecoded } = decodedPath(path);
+  return !isDecoded || modelApi.test(text);
+}
+
+const modelApi = /completion|[/\\](?:responses?|messages|embeddings?|interactions?|realtime)(?![\w-])/i;
+
+/**
  * Whether the path or the query of a request names a model or a deployment other than `model`:
  * `/openai/deployments/NAME/…` (Azure), `/models/NAME:generateContent` (Gemini), `/model/NAME/invoke` (Bedrock),
  * `?model=NAME`.

@@ -14,6 +14,8 @@ export class Admitted {
   readonly #global: GlobalPass | undefined;
   /** Of the local limits, as the client is told. */
   #state: LimitState | undefined;
+  /** Since `#state` was read. */
+  #isCharged = false;
 
   constructor(clock: Clock, local: Allowed | undefined, global: GlobalPass | undefined) {
     this.#clock = clock;
@@ -27,6 +29,7 @@ export class Admitted {
    * own. Edits `headers` (flat) in place; without effect where nothing is enforced.
    */
   setHeaders(headers: string[]): void {
+    if (this.#isCharged) this.#state = this.#local?.lease.state(this.#clock.monotonicMs());
     const state = this.#state;
     const view = this.#global?.view;
     if (view !== undefined && view.otherHeaders.length > 0) headers.push(...view.otherHeaders);
@@ -47,6 +50,7 @@ export class Admitted {
   /** Charges the tokens of the answer. */
   charge(usage: TokenUsage): void {
     this.#local?.lease.charge(usage.total, this.#clock.monotonicMs());
+    this.#isCharged = true;
     this.#global?.charge(usage);
   }
 

@@ -15,6 +15,7 @@ import type {
   RouteRule,
   Timeouts,
 } from "../ir/snapshot.ts";
+import type { UsageChunk } from "../ir/usage.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { GlobalLimiter, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
@@ -37,6 +38,8 @@ export interface CompiledRule {
   readonly limits: LimitSet;
   /** Undefined where none applies. */
   readonly globalLimits: GlobalLimitSet | undefined;
+  /** What its policies say of the usage event of streams; the nearest one decides. */
+  readonly usageChunk: UsageChunk | undefined;
   /** A policy that cannot be read closes it. */
   readonly isClosed: boolean;
   /** Of the rule; backend references have none. */
@@ -96,6 +99,7 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),
+    usageChunk: usageChunkOf(rule),
     isClosed: rule.refusedPolicies !== undefined,
     cors: filters.cors,
     ...readsOf(rule),
@@ -104,6 +108,17 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     redirect: redirectOf(filters),
     pick: compileWeighted(targets, context.rotations.of(rule.key, weights)),
   };
+}
+
+/** Of several policies the one whose target is nearest: a rule, then a route, a listener, a Gateway. */
+function usageChunkOf({ limits, globalLimits = [] }: RouteRule): UsageChunk | undefined {
+  const saying = [...limits, ...globalLimits].filter(({ usageChunk }) => usageChunk !== undefined);
+  return saying.toSorted((one, other) => distanceOf(one.target) - distanceOf(other.target))[0]?.usageChunk;
+}
+
+/** @param target as `LocalLimit.target`. */
+function distanceOf(target: string): number {
+  return (target.startsWith("Gateway/") ? 2 : 0) + (target.includes("#") ? 0 : 1);
 }
 
 /** What the expressions of a rule's limits read of the request target. */

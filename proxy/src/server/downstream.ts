@@ -40,8 +40,16 @@ export interface Downstream {
    */
   readonly upgrade: string | undefined;
 
-  /** Answers in one go: head and whole body in one write. `headers` is flat and says nothing of framing. */
+  /**
+   * Answers in the backend's stead: head and whole body in one write. `headers` is flat and says nothing of framing; where
+   * the answer may have a body its length is added.
+   */
   respond(status: number, headers: string[], body: Buffer | string): void;
+  /**
+   * Passes on an answer that is whole, in one write. It is framed as by `start`, `write` and `end`: what the client gets
+   * does not depend on how fast the answer came.
+   */
+  forward(status: number, headers: string[], body: Buffer): void;
   /**
    * Sends the head of an answer whose body follows by `write` and `end`. A `content-length` among `headers` is kept,
    * otherwise the protocol's own framing is used.

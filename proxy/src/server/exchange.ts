@@ -18,6 +18,7 @@ import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
+import { defaultUsageChunk } from "../ir/usage.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import { hasConflictingParameter } from "../routing/query-parameters.ts";
@@ -420,6 +421,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       admission: this.#limitCheck?.admitted,
       editResponse: this.#responseEditor(rule, target),
       readsUsage: target.ai !== undefined || countsTokens,
+      tellsCharge: rule.limits.countsTokens,
       abandonedAnswers: countsTokens ? abandonedAnswers : undefined,
       answer: (answer) => this.#answer(answer),
       fault: (error) => this.fault(error),
@@ -427,16 +429,17 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#forwarding = forwarding;
     const request = this.#outgoingRequest(target, match, withPass(loop, rule.loopName));
     if (!isReturning(loop, rule.loopName)) mirrorRequest(this.#services, target.mirrors, request);
-    if (target.ai !== undefined) {
+    if (target.ai !== undefined || countsTokens) {
       const send = this.#guarded<ProviderRequest>((prepared) => {
-        if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.asksUsage);
+        if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.usageEdit);
         else forwarding.refuse(prepared.answer);
       });
-      prepareProviderRequest(target.ai, request, countsTokens, send);
-    } else if (request.body === undefined) forwarding.send(request, false);
+      const usageChunk = rule.usageChunk ?? target.ai?.usageChunk ?? defaultUsageChunk;
+      prepareProviderRequest({ ai: target.ai, countsTokens, usageChunk }, request, send);
+    } else if (request.body === undefined) forwarding.send(request, undefined);
     else {
       const send = this.#guarded<boolean>((isReady) => {
-        if (isReady) forwarding.send(request, false);
+        if (isReady) forwarding.send(request, undefined);
         else forwarding.refuse(bodyMemoryFull);
       });
       request.body.whenReady(request.headers, send);

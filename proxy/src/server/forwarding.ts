@@ -10,6 +10,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
+import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
 import { shownHeaders } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -46,6 +47,8 @@ export interface ForwardingOptions {
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
+  /** Whether the head of an answer tells what is left of a budget of tokens. */
+  readonly tellsCharge: boolean;
   /** Where answers are read on for their usage when their clients have left; absent where no limit counts tokens. */
   readonly abandonedAnswers: AbandonedAnswers | undefined;
   /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
@@ -66,7 +69,7 @@ export class Forwarding implements RelayOwner {
   readonly #idleTimeoutMs: number | undefined;
   readonly #tried: EndpointPool[] = [];
   #request: OutgoingRequest | undefined;
-  #hidesUsage = false;
+  #usageEdit: UsageEdit | undefined;
   #relay: ResponseRelay | undefined;
   #call: UpstreamCall | undefined;
   #requestTimer: Timer | undefined;
@@ -103,11 +106,11 @@ export class Forwarding implements RelayOwner {
     });
   }
 
-  /** @param hidesUsage the answer has an event that the client did not ask for. */
-  send(request: OutgoingRequest, hidesUsage: boolean): void {
+  /** @param usageEdit what becomes of the usage event of a stream, where the client did not ask for it. */
+  send(request: OutgoingRequest, usageEdit: UsageEdit | undefined): void {
     if (this.#isOver) return;
     this.#request = request;
-    this.#hidesUsage = hidesUsage;
+    this.#usageEdit = usageEdit;
     const { target, retry, clock } = this.#options;
     if (retry !== undefined) target.backend.retries.countRequest(clock.monotonicMs());
     this.#callOnce();
@@ -284,8 +287,8 @@ export class Forwarding implements RelayOwner {
   }
 
   #newRelay(asked: OutgoingRequest): ResponseRelay {
-    const { clock, downstream, record, admission, editResponse, readsUsage } = this.#options;
-    const hidesUsage = this.#hidesUsage;
+    const { clock, downstream, record, admission, editResponse, readsUsage, tellsCharge } = this.#options;
+    const usageEdit = this.#usageEdit;
     return new ResponseRelay({
       clock,
       downstream,
@@ -293,7 +296,8 @@ export class Forwarding implements RelayOwner {
       admission,
       editResponse,
       readsUsage,
-      hidesUsage,
+      tellsCharge,
+      usageEdit,
       asked,
       owner: this,
     });

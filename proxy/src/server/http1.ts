@@ -83,10 +83,25 @@ export class Http1Downstream implements Downstream {
     if (this.#needsLength(status) && fieldOf(headers, "content-length") === undefined)
       headers.push("content-length", String(bytes));
     this.start(status, headers);
-    if (bytes === 0) this.#response.end();
-    else if (typeof body === "string") this.#response.end(body);
-    else if (bytes <= joinedBodyBytes) this.#response.end(body.toString("latin1"), "latin1");
-    else this.#response.end(body);
+    if (typeof body === "string") this.#response.end(body);
+    else this.#endWith(body);
+  }
+
+  forward(status: number, headers: string[], body: Buffer): void {
+    this.start(status, headers);
+    this.#endWith(body);
+  }
+
+  #endWith(body: Buffer): void {
+    const response = this.#response;
+    if (body.length === 0) response.end();
+    else if (body.length > joinedBodyBytes) response.end(body);
+    else if (!response.chunkedEncoding) response.end(body.toString("latin1"), "latin1");
+    else {
+      // Node would make five pieces of it. RFC 9112 §7.1: one chunk, the last chunk, no trailers.
+      response.chunkedEncoding = false;
+      response.end(`${body.length.toString(16)}\r\n${body.toString("latin1")}\r\n0\r\n\r\n`, "latin1");
+    }
   }
 
   start(status: number, headers: string[]): void {

@@ -69,6 +69,10 @@ export class Http2Downstream implements Downstream {
     this.#refuseRest();
   }
 
+  forward(status: number, headers: string[], body: Buffer): void {
+    this.respond(status, headers, body);
+  }
+
   start(status: number, headers: string[]): void {
     if (this.#isGone()) return;
     this.#stream.respond([":status", String(status), ...headers], { waitForTrailers: true });

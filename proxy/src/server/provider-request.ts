@@ -1,15 +1,18 @@
 /**
- * What an `ai` backend changes on the way to a provider: the path prefix, the API key, the model, and the question for the
- * usage of a stream.
+ * What is changed on the way to a model. To an `ai` backend: the path prefix, the API key, the model, and the question for
+ * the usage of a stream. To any other backend, where a limit counts tokens: that question alone.
  *
  * Rule: a request is edited or refused. Where the Backend prescribes a model, or the path may be one of completions, a
  * body that the gateway cannot hold, read and edit is answered with 4xx, whatever its method, encoding or content type.
- * So is work whose tokens no answer would tell, under a limit that counts them, unless the Backend allows it.
+ * So is work whose tokens no answer would tell, under a limit that counts them, unless the Backend allows it. A backend
+ * other than `ai` may serve more than models, so there only paths that name an API of models are refused for that.
  * An edited body is labelled as the JSON in UTF-8 that was read, so that no label gives it another meaning.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
+import type { UsageChunk } from "../ir/usage.ts";
 import {
   type AiRequest,
+  type AiRequestRules,
   aiRequestNames,
   maxAiRequestBytes,
   needsBody,
@@ -18,7 +21,8 @@ import {
 } from "../llm/ai-request.ts";
 import { generatesNothing } from "../llm/charging.ts";
 import { isDeferringField, mayDeferWork } from "../llm/deferred-work.ts";
-import { mayBeCompletions, namesOtherModel } from "../llm/provider-path.ts";
+import { mayBeCompletions, mayBeOfModels, namesOtherModel } from "../llm/provider-path.ts";
+import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import { readBody } from "./body-reading.ts";
 import {
   bodyEncoded,
@@ -44,71 +48,94 @@ export interface OutgoingRequest {
   readonly upgrade: string | undefined;
 }
 
-/** Ready to be sent, or refused; `asksUsage`: the answer has an event that the client did not ask for. */
+/** Ready to be sent, or refused; `usageEdit`: the stream has an event that the client did not ask for. */
 export type ProviderRequest =
-  | { readonly kind: "ready"; readonly request: OutgoingRequest; readonly asksUsage: boolean }
+  | { readonly kind: "ready"; readonly request: OutgoingRequest; readonly usageEdit: UsageEdit | undefined }
   | { readonly kind: "refused"; readonly answer: OwnAnswer };
+
+/** A backend that may be asked for the work of a model. */
+export interface ModelBackend {
+  /** Absent: it is not an `ai` Backend, and a limit counts its tokens. */
+  readonly ai: AiBackend | undefined;
+  /** Whether a limit counts the tokens of the answer. */
+  readonly countsTokens: boolean;
+  readonly usageChunk: UsageChunk;
+}
+
+type Request = OutgoingRequest & { readonly body: RequestBody | undefined };
 
 /**
  * @param request as another backend would get it.
- * @param countsTokens whether a limit counts the tokens of the answer.
  * @param done called once, perhaps at once; never when the client leaves meanwhile.
  */
 export function prepareProviderRequest(
-  ai: AiBackend,
-  request: OutgoingRequest & { readonly body: RequestBody | undefined },
-  countsTokens: boolean,
+  backend: ModelBackend,
+  request: Request,
   done: (prepared: ProviderRequest) => void,
 ): void {
-  const { body } = request;
-  if (request.upgrade !== undefined && ai.allowsUpgrades !== true) {
+  const { ai } = backend;
+  const refusal = ai === undefined ? undefined : refusalOf(ai, request);
+  if (refusal !== undefined) {
+    done({ kind: "refused", answer: refusal });
+    return;
+  }
+  const addressed = ai === undefined ? request : addressedTo(ai, request);
+  const rules = ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens);
+  const { body } = addressed;
+  if (addressed.upgrade !== undefined && ai === undefined && rules.refusesDeferred) {
     done({ kind: "refused", answer: upgradeNotAllowed });
-    return;
-  }
-  if (ai.model !== undefined && mayGenerate(request) && namesOtherModel(request.path, ai.model)) {
-    done({ kind: "refused", answer: otherModel });
-    return;
-  }
-  const addressed = {
-    ...request,
-    path: `${ai.pathPrefix ?? ""}${request.path}`,
-    headers: withCredentials(ai, request.headers),
-  };
-  const refusesDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
-  if (refusesDeferred && defersWork(addressed)) {
+  } else if (defersWork(addressed, rules, ai !== undefined)) {
     done({ kind: "refused", answer: deferredWorkNotAllowed });
-    return;
-  }
-  const pass = (): void => done({ kind: "ready", request: addressed, asksUsage: false });
-  if (body === undefined) pass();
-  else if (!needsBody(ai, addressed.path, refusesDeferred)) {
-    body.whenReady(request.headers, (isReady) => {
-      if (isReady) pass();
+  } else if (body === undefined) done({ kind: "ready", request: addressed, usageEdit: undefined });
+  else if (!needsBody(rules, addressed.path)) {
+    body.whenReady(addressed.headers, (isReady) => {
+      if (isReady) done({ kind: "ready", request: addressed, usageEdit: undefined });
       else done({ kind: "refused", answer: bodyMemoryFull });
     });
-  } else if (isEncoded(request.headers)) done({ kind: "refused", answer: bodyEncoded });
+  } else if (isEncoded(addressed.headers)) done({ kind: "refused", answer: bodyEncoded });
   else {
     body.keepUpTo(maxAiRequestBytes);
     body.collect((whole) => {
       if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
       // Nothing is said of a model where nothing is said, as when a batch is cancelled.
       else if (whole.length === 0 && !mayBeCompletions(addressed.path)) {
-        done({ kind: "ready", request: { ...addressed, body: whole }, asksUsage: false });
+        done({ kind: "ready", request: { ...addressed, body: whole }, usageEdit: undefined });
       } else
         readBody(body, whole, aiRequestNames, (reading) => {
-          const prepared = prepareAiRequest(ai, addressed.path, reading, refusesDeferred);
-          done(withPreparedBody({ ...addressed, body }, prepared));
+          const prepared = prepareAiRequest(rules, addressed.path, reading);
+          done(withPreparedBody(backend, { ...addressed, body }, whole, prepared));
         });
     });
   }
 }
 
-function defersWork(request: OutgoingRequest): boolean {
+function refusalOf(ai: AiBackend, request: Request): OwnAnswer | undefined {
+  if (request.upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
+  const isOther = ai.model !== undefined && mayGenerate(request) && namesOtherModel(request.path, ai.model);
+  return isOther ? otherModel : undefined;
+}
+
+function addressedTo(ai: AiBackend, request: Request): Request {
+  return { ...request, path: `${ai.pathPrefix ?? ""}${request.path}`, headers: withCredentials(ai, request.headers) };
+}
+
+function rulesOfProvider(ai: AiBackend, countsTokens: boolean): AiRequestRules {
+  const refusesDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
+  return { model: ai.model, refusesDeferred };
+}
+
+/** Of a backend that may be no provider: its background work, and protocols, are refused on paths of models alone. */
+function rulesOfAnyServer({ path }: Request): AiRequestRules {
+  return { refusesDeferred: mayBeOfModels(path) };
+}
+
+function defersWork(request: OutgoingRequest, { refusesDeferred }: AiRequestRules, isProvider: boolean): boolean {
+  if (isProvider && !refusesDeferred) return false;
   const { path, headers, method, body, upgrade } = request;
   if (upgrade !== undefined || !mayGenerate(request) || generatesNothing(request)) return false;
   // What is deleted was charged, or refused, when it was made.
   if (method === "DELETE" && body === undefined) return false;
-  return mayDeferWork(path) || someField(headers, isDeferringField);
+  return mayDeferWork(path, isProvider) || (refusesDeferred && someField(headers, isDeferringField));
 }
 
 /** Whether the request may ask a model for something, rather than for what is known of it. */
@@ -119,24 +146,28 @@ function mayGenerate({ method, body, upgrade }: OutgoingRequest): boolean {
 }
 
 function withPreparedBody(
+  { ai, usageChunk }: ModelBackend,
   request: OutgoingRequest & { readonly body: RequestBody },
+  whole: Buffer,
   prepared: AiRequest | Unedited,
 ): ProviderRequest {
   if (typeof prepared === "string") return { kind: "refused", answer: uneditedAnswer(prepared) };
   const { body, asksUsage } = prepared;
+  if (ai === undefined && body === whole) return { kind: "ready", request, usageEdit: undefined };
   if (!request.body.replaceBy(body)) return { kind: "refused", answer: bodyMemoryFull };
-  const headers = without(request.headers, replacedFields(request.headers, asksUsage));
+  const usageEdit = asksUsage && usageChunk !== "Pass" ? usageChunk : undefined;
+  const headers = without(request.headers, replacedFields(request.headers, usageEdit));
   headers.push("content-length", String(body.length));
   if (!isLabelledJson(headers)) headers.push("content-type", "application/json");
   // A compressed stream could not be edited.
-  if (asksUsage) headers.push("accept-encoding", "identity");
-  return { kind: "ready", request: { ...request, headers, body }, asksUsage };
+  if (usageEdit !== undefined) headers.push("accept-encoding", "identity");
+  return { kind: "ready", request: { ...request, headers, body }, usageEdit };
 }
 
-function replacedFields(headers: readonly string[], asksUsage: boolean): ReadonlySet<string> {
+function replacedFields(headers: readonly string[], usageEdit: UsageEdit | undefined): ReadonlySet<string> {
   const names = new Set(["content-length"]);
   if (!isLabelledJson(headers)) names.add("content-type");
-  if (asksUsage) names.add("accept-encoding");
+  if (usageEdit !== undefined) names.add("accept-encoding");
   return names;
 }
 

@@ -6,11 +6,11 @@
  * as this one left it.
  */
 import type { Duplex } from "node:stream";
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { UsageOutcome } from "../ir/usage.ts";
 import { type AskedOf, generatesNothing } from "../llm/charging.ts";
-import { UsageEventFilter } from "../llm/usage-event-filter.ts";
+import { type UsageEdit, UsageEventFilter } from "../llm/usage-event-filter.ts";
 import {
   createUsageReader,
   type Ending,
@@ -36,8 +36,10 @@ export interface RelayOptions {
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
-  /** The usage was asked for in the client's stead: what answers that is taken out of the stream again. */
-  readonly hidesUsage: boolean;
+  /** What becomes of the usage event of a stream, where it was asked for in the client's stead. */
+  readonly usageEdit: UsageEdit | undefined;
+  /** Whether the head tells what is left of a budget of tokens that the answer is charged to. */
+  readonly tellsCharge: boolean;
   /** The request as it was sent. */
   readonly asked: AskedOf;
   readonly owner: RelayOwner;
@@ -56,6 +58,10 @@ export interface RelayOwner {
 }
 
 const nothing = Buffer.alloc(0);
+/** How long the end of a stream waits for its usage, and a head for the end of its answer. */
+const maxWaitMs = 1_000;
+/** An answer whose head waits for its end is not held beyond this. */
+const maxAwaitedBytes = 64 * 1024;
 /** The highest that HTTP/2 can say by Node; HTTP/1.1 passes on what some sites make up. */
 const maxHttp2Status = 599;
 
@@ -64,10 +70,17 @@ export class ResponseRelay implements ResponseSink {
   /** When its call was made; monotonic. */
   readonly sentMs: number;
   #usage: UsageReader | undefined;
-  #hidden: UsageEventFilter | undefined;
+  #usageEvents: UsageEventFilter | undefined;
   #headers: string[] = [];
-  /** What has come in this turn of the event loop. */
+  /** What has come in this turn of the event loop; of an answer that waits for its end, all of it. */
   #gathered: Buffer[] = [];
+  #gatheredBytes = 0;
+  /** The head waits for the end of the answer, so that it can tell what is left of the budget then. */
+  #awaitsEnd = false;
+  /** Of what waits, the head or an event. */
+  #waitTimer: Timer | undefined;
+  /** The event that `#waitTimer` is for. */
+  #waitingEvent: object | undefined;
   /**
    * `dropped`: nothing of the answer is passed on, because another one is. `abandoned`: the client has left, and the
    * answer is read for its usage alone.
@@ -86,7 +99,7 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { readsUsage, hidesUsage, owner, downstream } = this.#options;
+    const { readsUsage, usageEdit, tellsCharge, owner, downstream } = this.#options;
     if (this.#state === "abandoned") {
       this.#readUsage(status, headers);
       return;
@@ -101,11 +114,14 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     if (isWithoutContent(status)) removeField(headers, "content-length");
-    if (readsUsage || hidesUsage) this.#readUsage(status, headers);
+    // RFC 9110 §15.3.6; a 204 has no length (§8.6).
+    if (status === 205) headers.push("content-length", "0");
+    if (readsUsage || usageEdit !== undefined) this.#readUsage(status, headers);
     this.#begin(status, call);
     this.#headers = headers;
     this.#state = "headHeld";
     this.#isTrailersOnly = fieldOf(headers, "grpc-status") !== undefined;
+    this.#awaitsEnd = tellsCharge && status < 400 && isJson(headers);
     if (!this.#isTrailersOnly) process.nextTick(release, this, call);
   }
 
@@ -158,8 +174,16 @@ export class ResponseRelay implements ResponseSink {
     if (this.#state !== "headHeld" && this.#state !== "started") return;
     if (isWithoutContent(this.#options.record.status)) return;
     this.#gathered.push(chunk);
+    this.#gatheredBytes += chunk.length;
     const isScheduled = this.#state === "headHeld" && !this.#isTrailersOnly;
     if (!isScheduled && this.#gathered.length === 1) process.nextTick(release, this, call);
+    if (this.#awaitsEnd && this.#gatheredBytes > maxAwaitedBytes) this.#awaitNoMore(call);
+  }
+
+  #awaitNoMore(call: UpstreamCall): void {
+    this.#awaitsEnd = false;
+    this.#waitTimer?.cancel();
+    process.nextTick(release, this, call);
   }
 
   onEnd(trailers: string[], call: UpstreamCall): void {
@@ -168,7 +192,7 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     const piece = this.#takeGathered();
-    const rest = this.#hidden?.end() ?? nothing;
+    const rest = this.#usageEvents?.end() ?? nothing;
     const last = rest.length === 0 ? piece : Buffer.concat([piece, rest]);
     this.settle("whole", () => this.#end(last, trailers, call));
   }
@@ -180,6 +204,8 @@ export class ResponseRelay implements ResponseSink {
       this.#endAbandoned(this.#usage === undefined && failure.kind !== "timeout" ? "whole" : "cutShort");
       return;
     }
+    // Its head and a part of it have come, and would have been passed on.
+    if (this.#state === "headHeld" && this.#awaitsEnd && this.#waitTimer !== undefined) this.#start();
     if (this.#state !== "started") {
       this.#state = "dropped";
       record.status = 0;
@@ -189,6 +215,7 @@ export class ResponseRelay implements ResponseSink {
     }
     record.reason ??= failure.kind === "timeout" ? "UpstreamTimeout" : "UpstreamReset";
     this.#write(this.#takeGathered(), call);
+    this.#write(this.#usageEvents?.end() ?? nothing, call);
     this.#state = "ended";
     this.settle("cutShort", () => {
       downstream.reset();
@@ -203,7 +230,8 @@ export class ResponseRelay implements ResponseSink {
   abandon(answer: AbandonedAnswer, done: () => void): void {
     this.#takeGathered();
     this.#onAbandonedSettled = done;
-    this.#hidden = undefined;
+    this.#usageEvents = undefined;
+    this.#waitTimer?.cancel();
     this.#abandoned = answer;
     this.#state = "abandoned";
   }
@@ -252,6 +280,7 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     this.#onSettled = done;
+    this.#waitTimer?.cancel();
     // What a client that left will not get was used all the same; of an answer that ended nothing is left here.
     this.#takeGathered();
     if (this.#usage === undefined) this.#conclude(ending === "cutShort" ? this.#unanswered() : undefined);
@@ -265,12 +294,12 @@ export class ResponseRelay implements ResponseSink {
   }
 
   #readUsage(status: number, headers: string[]): void {
-    const { record, asked } = this.#options;
+    const { record, asked, usageEdit } = this.#options;
     const head = usageHead(status, headers, record.requestBytes, asked);
     this.#usage = createUsageReader(head);
-    if (!this.#options.hidesUsage || !mayBePlainEvents(head)) return;
-    this.#hidden = new UsageEventFilter();
-    // What is hidden makes the stream shorter.
+    if (usageEdit === undefined || !mayBePlainEvents(head)) return;
+    this.#usageEvents = new UsageEventFilter(usageEdit);
+    // The stream gets shorter, or longer.
     removeField(headers, "content-length");
   }
 
@@ -290,8 +319,33 @@ export class ResponseRelay implements ResponseSink {
   release(call: UpstreamCall): void {
     if (this.#isSettled || (this.#state !== "headHeld" && this.#state !== "started")) return;
     try {
+      if (this.#state === "headHeld" && this.#awaitsEnd) {
+        this.#waitTimer ??= this.#options.clock.setTimer(maxWaitMs, () => this.#awaitNoMore(call));
+        return;
+      }
       if (this.#state === "headHeld") this.#start();
       this.#write(this.#takeGathered(), call);
+      this.#limitWait(call);
+    } catch (error) {
+      this.#options.owner.onFault(error);
+    }
+  }
+
+  /** Sees to it that an event does not wait longer than `maxWaitMs` for the next one. */
+  #limitWait(call: UpstreamCall): void {
+    const waiting = this.#usageEvents?.waiting;
+    if (waiting === this.#waitingEvent) return;
+    this.#waitTimer?.cancel();
+    this.#waitingEvent = waiting;
+    if (waiting !== undefined) {
+      this.#waitTimer = this.#options.clock.setTimer(maxWaitMs, () => this.#releaseEvent(call));
+    }
+  }
+
+  #releaseEvent(call: UpstreamCall): void {
+    if (this.#isSettled || this.#state !== "started") return;
+    try {
+      this.#write(this.#usageEvents?.release() ?? nothing, call);
     } catch (error) {
       this.#options.owner.onFault(error);
     }
@@ -309,8 +363,9 @@ export class ResponseRelay implements ResponseSink {
     if (first === undefined) return nothing;
     const piece = this.#gathered.length === 1 ? first : Buffer.concat(this.#gathered);
     this.#gathered = [];
+    this.#gatheredBytes = 0;
     this.#usage?.push(piece);
-    return this.#hidden === undefined ? piece : this.#hidden.push(piece);
+    return this.#usageEvents === undefined ? piece : this.#usageEvents.push(piece);
   }
 
   #write(piece: Buffer, call: UpstreamCall): void {
@@ -333,7 +388,7 @@ export class ResponseRelay implements ResponseSink {
     const { downstream, record } = this.#options;
     record.responseBytes = body.length;
     this.#finishHead(this.#headers);
-    downstream.respond(record.status, this.#headers, body);
+    downstream.forward(record.status, this.#headers, body);
     this.#state = "ended";
   }
 
@@ -372,6 +427,11 @@ function usageHead(status: number, headers: readonly string[], requestBytes: num
     ...(contentType !== undefined && { contentType }),
     ...(contentEncoding !== undefined && { contentEncoding }),
   };
+}
+
+/** A whole JSON text, which no client can use before its end. */
+function isJson(headers: readonly string[]): boolean {
+  return /^\s*application\/(?:[\w.-]+\+)?json\b/i.test(fieldOf(headers, "content-type") ?? "");
 }
 
 /** RFC 9110 §15.3.5, §15.3.6: what a backend sends behind such a head is no content. */

@@ -93,7 +93,7 @@ describe("the access log", () => {
   });
 
   test("says that tokens were estimated", () => {
-    expect(fieldsOf({ usage: { total: 3, estimated: true } })).toMatchObject({ totalTokens: 3, tokensEstimated: true });
+    expect(fieldsOf({ usage: { total: 3, estimated: true } })).toMatchObject({ totalTokens: 3, usageEstimated: true });
   });
 
   test("says why the tokens of an answer are not known", () => {

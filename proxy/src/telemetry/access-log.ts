@@ -98,7 +98,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     outputTokens: usage?.output,
     totalTokens: usage?.total,
     model: usage?.model === undefined ? undefined : cut(shownText(usage.model)),
-    tokensEstimated: usage?.estimated === true ? true : undefined,
+    usageEstimated: usage?.estimated === true ? true : undefined,
     usageUnread: record.usageUnread,
     deniedBy: entriesWith("denied", decisions),
     shadowDeniedBy: entriesWith("shadowDenied", decisions),

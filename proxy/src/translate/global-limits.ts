@@ -46,7 +46,7 @@ export function globalTranslator(resources: ReadableResources, tlsPolicies: Judg
   }
 
   return (policy) => {
-    const { global, refundOn } = policy.spec.traffic.rateLimit;
+    const { global, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
     if (global === undefined) return undefined;
     const { descriptors, findings } = soundDescriptors(global);
     const found = findService(policy, global);
@@ -63,6 +63,7 @@ export function globalTranslator(resources: ReadableResources, tlsPolicies: Judg
     const settings = {
       ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
       ...(refundOn === undefined ? {} : { refundOn }),
+      ...(usageChunk === undefined ? {} : { usageChunk }),
     };
     const key = service?.key ?? missingKey(policy, global);
     const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };

@@ -18,7 +18,7 @@ import { nameKey } from "./object-names.ts";
 export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
   const name = nameKey(policy);
   const timesSeen = new Map<string, number>();
-  const { local, refundOn } = policy.spec.traffic.rateLimit;
+  const { local, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
   return local.map((localEntry, entry): LocalLimit => {
     const { requests, tokens, burst = 0, unit, key, mode } = localEntry;
     const counts = tokens === undefined ? "requests" : "tokens";
@@ -41,6 +41,7 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
       ...(key === undefined ? {} : { key }),
       mode,
       ...(refundOn === undefined ? {} : { refundOn }),
+      ...(usageChunk === undefined ? {} : { usageChunk }),
     };
   });
 }

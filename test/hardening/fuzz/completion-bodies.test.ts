@@ -82,7 +82,7 @@ fuzz("completion-bodies", {
   quickRuns: 300,
   check(body) {
     const bytes = Buffer.from(body, "latin1");
-    const prepared = prepareAiRequest({ provider: "openai", model }, chat, readJson(bytes, aiRequestNames), true);
+    const prepared = prepareAiRequest({ model, refusesDeferred: true }, chat, readJson(bytes, aiRequestNames));
     if (typeof prepared === "string") return;
     const sent = prepared.body.toString().replace(/^\ufeff/, "");
     const members = membersOf(sent);

@@ -78,6 +78,8 @@ export interface Lease {
    * @returns the state of the enforced entry nearest to exhaustion now; undefined when no entry is enforced.
    */
   refund(nowMs: number, cause?: RefundCause): LimitState | undefined;
+  /** The state of the enforced entry nearest to exhaustion now; undefined when no entry is enforced. */
+  state(nowMs: number): LimitState | undefined;
 }
 
 /**
@@ -367,6 +369,15 @@ class CounterLease implements Lease {
     return nearestState(this.#entries, nowMs);
   }
 
+  state(nowMs: number): LimitState | undefined {
+    for (let at = 0; at < this.#ids.length; at++) {
+      const entry = this.#entries[at];
+      const id = this.#ids[at];
+      if (entry !== undefined && id !== undefined) this.#update(entry, id, nowMs, nothingMore);
+    }
+    return nearestState(this.#entries, nowMs);
+  }
+
   /** Settles one counter, lets `change` at it, and stores it. */
   #update(entry: Entry, id: CounterId, nowMs: number, change: () => void): void {
     const buckets = [id.bucket];
@@ -382,4 +393,8 @@ class CounterLease implements Lease {
       this.#table.unlock(buckets);
     }
   }
+}
+
+function nothingMore(): void {
+  // To be settled is all that is wanted.
 }

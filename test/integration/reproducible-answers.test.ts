@@ -1,0 +1,114 @@
+/** The same answer of a backend has the same head and content, however its segments come: framing, and what limits tell. */
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import {
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  serviceManifest,
+  startGateway,
+} from "../support/gateway.ts";
+import { startRawServer } from "../support/raw-backend.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+const head = (fields: string): string => `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${fields}\r\n`;
+const chunked = "transfer-encoding: chunked\r\n";
+const usage = '{"usage":{"total_tokens":400}}';
+const chunks = `${usage.length.toString(16)}\r\n${usage}\r\n0\r\n\r\n`;
+
+/** A gateway in front of a backend that sends `answer` cut where `cuts` say, with time between the pieces. */
+async function serve(answer: string, closes: boolean, local: readonly string[]) {
+  let cuts: readonly number[] = [];
+  const port = await startRawServer((socket) => {
+    socket.setNoDelay(true);
+    socket.on("data", () => {
+      void (async () => {
+        const ends = [...cuts, answer.length];
+        for (const [at, end] of ends.entries()) {
+          socket.write(answer.slice(ends[at - 1] ?? 0, end), "latin1");
+          // Until the gateway has read it: what follows comes with another read.
+          for (let turns = 0; turns < 20; turns++) await turn();
+        }
+        if (closes) socket.end();
+      })();
+    });
+  });
+  const policy = local.length === 0 ? [] : [policyManifest("p", "kind: HTTPRoute, name: a", local)];
+  const route = routeManifest("a", ["backendRefs: [{ name: a, port: 80 }]"]);
+  const gateway = await startGateway(manifests(gatewayManifest(), serviceManifest("a", [port]), route, ...policy));
+  return async (version: string, method: string, at: readonly number[]): Promise<string> => {
+    cuts = at;
+    const body = "content-length: 2\r\n\r\n{}";
+    const asked = `${method} /v1/embeddings HTTP/${version}\r\nhost: a\r\nconnection: close\r\n${body}`;
+    const { head: fields, body: sent } = await rawHttp(gateway.url(), asked);
+    // A new window for each, so that every answer leaves the same.
+    gateway.clock.advance(60_000);
+    return `${fields.replace(/^date: .*\r\n/im, "")}\r\n\r\n${/: chunked/.test(fields) ? content(sent) : sent}`;
+  };
+}
+
+/** Of chunks, whose borders mean nothing (RFC 9112 §7.1). */
+function content(chunked: string): string {
+  let rest = chunked;
+  let text = "";
+  for (let size = -1; size !== 0; ) {
+    const start = rest.indexOf("\r\n") + 2;
+    size = Number.parseInt(rest, 16);
+    text += rest.slice(start, start + size);
+    rest = rest.slice(start + size + 2);
+  }
+  expect(rest).toBe("");
+  return text;
+}
+
+const answers = [
+  ["chunked", head(chunked) + chunks, false],
+  ["of a known length", head(`content-length: ${usage.length}\r\n`) + usage, false],
+  ["that ends with its connection", head("") + usage, true],
+  ["chunked and empty", `${head(chunked)}0\r\n\r\n`, false],
+  ["without content", "HTTP/1.1 204 No Content\r\n\r\n", false],
+  ["that resets the content", "HTTP/1.1 205 Reset Content\r\ncontent-length: 0\r\n\r\n", false],
+] as const;
+
+describe.each(answers)("an answer %s", (name, answer, closes) => {
+  test.each([
+    ["1.1", "without limits", []],
+    ["1.0", "without limits", []],
+    ["1.1", "under a limit by tokens", ["{ tokens: 1000, unit: Minutes }"]],
+  ])("goes out the same to HTTP/%s %s, wherever it is cut", async (version, _limits, local) => {
+    const ask = await serve(answer, closes, local);
+    const headEnd = answer.indexOf("\r\n\r\n") + 4;
+    const whole = await ask(version, "POST", []);
+    for (const cuts of [
+      [headEnd],
+      [headEnd + 1],
+      [headEnd + 6],
+      [headEnd, headEnd + 4, answer.length - 3],
+      [answer.length - 1],
+    ]) {
+      expect(
+        await ask(
+          version,
+          "POST",
+          cuts.filter((cut) => cut < answer.length),
+        ),
+      ).toBe(whole);
+    }
+    const isLengthSent = answer.includes("content-length");
+    expect(/^content-length:/im.test(whole)).toBe(isLengthSent);
+    const isChunked = version === "1.1" && !isLengthSent && name !== "without content";
+    expect(/^transfer-encoding: chunked/im.test(whole)).toBe(isChunked);
+  });
+});
+
+test("the head of an answer that is no stream tells what is left after its charge", async () => {
+  const ask = await serve(head(chunked) + chunks, false, [
+    "{ requests: 15, unit: Minutes }",
+    "{ tokens: 1000, unit: Minutes }",
+  ]);
+  const headEnd = head(chunked).length;
+  for (const cuts of [[], [headEnd], [headEnd + 10, headEnd + 20]]) {
+    expect(await ask("1.1", "POST", cuts)).toMatch(/x-ratelimit-limit: 1000\r\nx-ratelimit-remaining: 600\r\n/);
+  }
+});
