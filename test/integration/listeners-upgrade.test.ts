@@ -165,7 +165,7 @@ describe("a WebSocket", () => {
     const gateway = await startGateway(route(port));
     const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 403 /);
-    expect(rest).toBe("2\r\nno\r\n0\r\n\r\n");
+    expect(rest).toBe("no");
     expect(gateway.records[0]).toMatchObject({ status: 403, reason: undefined });
   });
 
@@ -259,8 +259,7 @@ describe("any other protocol", () => {
       gateway.url(),
       "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nhello",
     );
-    expect(status).toBe(200);
-    expect(body).toContain('"body":"hello"');
+    expect([status, (JSON.parse(body) as { body: string }).body]).toEqual([200, "hello"]);
     expect(requests[0]?.headers).not.toHaveProperty("upgrade");
   });
 });

@@ -39,15 +39,16 @@ export function echo(request: IncomingMessage, response: ServerResponse): void {
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
   request.on("end", () => {
     const { method, url, headers } = request;
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ method, url, headers, body: Buffer.concat(chunks).toString() }));
+    const text = JSON.stringify({ method, url, headers, body: Buffer.concat(chunks).toString() });
+    response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
+    response.end(text);
   });
 }
 
 /** Answers with a status and a text. */
 export function answering(status: number, text = ""): RequestListener {
   return (_request, response) => {
-    response.writeHead(status, { "content-type": "text/plain" });
+    response.writeHead(status, { "content-type": "text/plain", "content-length": Buffer.byteLength(text) });
     response.end(text);
   };
 }

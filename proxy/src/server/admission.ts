@@ -14,8 +14,6 @@ export class Admitted {
   readonly #global: GlobalPass | undefined;
   /** Of the local limits, as the client is told. */
   #state: LimitState | undefined;
-  /** Since `#state` was read. */
-  #isCharged = false;
 
   constructor(clock: Clock, local: Allowed | undefined, global: GlobalPass | undefined) {
     this.#clock = clock;
@@ -29,7 +27,6 @@ export class Admitted {
    * own. Edits `headers` (flat) in place; without effect where nothing is enforced.
    */
   setHeaders(headers: string[]): void {
-    if (this.#isCharged) this.#state = this.#local?.lease.state(this.#clock.monotonicMs());
     const state = this.#state;
     const view = this.#global?.view;
     if (view !== undefined && view.otherHeaders.length > 0) headers.push(...view.otherHeaders);
@@ -47,10 +44,14 @@ export class Admitted {
     if (told !== undefined && told.length > 0) replaceFields(headers, told);
   }
 
+  /** Has `setHeaders` tell the state of the local limits as it is now, rather than when the request was admitted. */
+  readState(): void {
+    this.#state = this.#local?.lease.state(this.#clock.monotonicMs());
+  }
+
   /** Charges the tokens of the answer. */
   charge(usage: TokenUsage): void {
     this.#local?.lease.charge(usage.total, this.#clock.monotonicMs());
-    this.#isCharged = true;
     this.#global?.charge(usage);
   }
 

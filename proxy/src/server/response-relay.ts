@@ -387,6 +387,7 @@ export class ResponseRelay implements ResponseSink {
   #respond(body: Buffer): void {
     const { downstream, record } = this.#options;
     record.responseBytes = body.length;
+    if (this.#awaitsEnd) this.#options.admission?.readState();
     this.#finishHead(this.#headers);
     downstream.forward(record.status, this.#headers, body);
     this.#state = "ended";
