@@ -17,6 +17,7 @@ import {
   serviceManifest,
   startGateway,
 } from "../support/gateway.ts";
+import { startRawServer } from "../support/raw-backend.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { startWebSocketBackend } from "../support/upgrades.ts";
 
@@ -279,14 +280,20 @@ describe("a chunk", () => {
   });
 
   test("that waits reaches the client when the stream breaks off", async () => {
-    const { response, receive, gateway } = await streamByHand();
+    const last = chunk(choice("", '"stop"'));
+    const text = `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n`;
+    const { promise: ended, resolve: breakOff } = Promise.withResolvers<undefined>();
+    const port = await startRawServer((socket) => {
+      socket.on("data", () => socket.write(`${text}${last.length.toString(16)}\r\n${last}\r\n`));
+      void ended.then(() => socket.resetAndDestroy());
+    });
+    const { gateway } = await serve("Service", port);
     const timers = gateway.clock.pendingTimers;
-    response.write(chunk(choice("", '"stop"')));
+    const head = `POST ${chat} HTTP/1.1\r\nhost: a\r\ncontent-length: ${stream.length}\r\n\r\n`;
+    const answer = rawHttp(gateway.url(), head + stream);
     await expect.poll(() => gateway.clock.pendingTimers).toBe(timers + 1);
-    const ended = gateway.nextRecord();
-    response.destroy();
-    expect((await ended).responseBytes).toBe(chunk(choice("a")).length + chunk(choice("", '"stop"')).length);
-    await receive().catch(() => undefined);
+    breakOff(undefined);
+    expect((await answer).body).toBe(`${last.length.toString(16)}\r\n${last}\r\n`);
   });
 });
 

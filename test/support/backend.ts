@@ -48,7 +48,8 @@ export function echo(request: IncomingMessage, response: ServerResponse): void {
 /** Answers with a status and a text. */
 export function answering(status: number, text = ""): RequestListener {
   return (_request, response) => {
-    response.writeHead(status, { "content-type": "text/plain", "content-length": Buffer.byteLength(text) });
-    response.end(text);
+    response.statusCode = status;
+    // Without `writeHead` Node tells the length.
+    response.setHeader("content-type", "text/plain").end(text);
   };
 }

@@ -143,8 +143,13 @@ export class Http1Downstream implements Downstream {
   }
 
   reset(): void {
-    if (this.#isSwitched) this.#request.socket.destroy();
-    else this.#response.destroy();
+    if (this.#isSwitched) {
+      this.#request.socket.destroy();
+      return;
+    }
+    // What was written in this turn waits for its end, and would be dropped.
+    this.#response.uncork();
+    this.#response.destroy();
   }
 
   #beginNext(socket: Socket): void {

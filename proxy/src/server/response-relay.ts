@@ -251,10 +251,16 @@ export class ResponseRelay implements ResponseSink {
       this.#state = "dropped";
       return false;
     }
-    this.#options.record.reason ??= reason;
+    const { record, downstream } = this.#options;
+    record.reason ??= reason;
+    if (this.#state === "started") {
+      const rest = Buffer.concat([this.#takeGathered(), this.#usageEvents?.end() ?? nothing]);
+      record.responseBytes += rest.length;
+      if (rest.length > 0) downstream.write(rest);
+    }
     this.#state = "ended";
     this.settle("cutShort", () => {
-      this.#options.downstream.reset();
+      downstream.reset();
     });
     return true;
   }
