@@ -87,7 +87,8 @@ export class Controller {
     const onChange = () => this.#changes.poke();
     const isLeader = () => this.#isLeader;
     const { onWritten } = options;
-    this.#writer = new StatusWriter({ api, clock, log: logs.logger("controller::status"), isLeader, onWritten });
+    const statusLog = logs.logger("controller::status");
+    this.#writer = new StatusWriter({ api, clock, log: statusLog, isLeader, onWritten, onBehind: onChange });
     const log = logs.logger("controller::provision");
     this.#finalizer = new ClassFinalizer({ api, log, isLeader });
     this.#provisioner = new Provisioner({ connection, api, clock, random, log, isLeader, onChange });

@@ -253,3 +253,57 @@ describe("a status", () => {
     expect(server.writes).toHaveLength(8);
   });
 });
+
+describe("thousands of objects of one namespace", () => {
+  const many = 500;
+  const routes = Array.from({ length: many }, (_, index): RouteStatus => ({ ...route, name: `r${index}` }));
+  const policy = {
+    ...{ namespace: "other", name: "limits" },
+    ancestors: [{ ancestorRef: { ...parentRef, namespace: "other" }, controllerName, conditions: [] }],
+    summary: { target: "", limits: "", accepted: "True", attached: "True" },
+  } as const;
+  const pathOf = (name: string) => routePath.replace("chat", name);
+  const policyPath = "/apis/gatewayproxy.dev/v1alpha1/namespaces/other/proxypolicies/limits";
+  const statuses: ClusterStatuses = { ...none, httpRoutes: routes, proxyPolicies: [policy] };
+  const standing: StandingObjects = {
+    ...nothing,
+    HTTPRoute: routes.map(({ namespace, name }) => ({ metadata: { namespace, name } })),
+    ProxyPolicy: [{ metadata: { namespace: "other", name: "limits" } }],
+  };
+
+  function serverWithAll(): StatusServer {
+    const server = new StatusServer();
+    for (const { name } of routes) server.put(pathOf(name), undefined);
+    server.put(policyPath, undefined);
+    return server;
+  }
+
+  test("do not keep the status of another from being written among the first", async () => {
+    const server = serverWithAll();
+    const { writer } = writerTo(server);
+    expect(await writer.write(statuses, standing)).toBe(true);
+    expect(server.writes).toHaveLength(many + 1);
+    expect(server.writes.findIndex(({ path }) => path.startsWith(policyPath))).toBeLessThan(8);
+  });
+
+  test("are written in several passes, so that changes of others are planned in between", async () => {
+    const server = serverWithAll();
+    const clock = new FakeClock();
+    const slow = {
+      get: (path: string) => server.get(path),
+      apply: (path: string, body: KubeObject) => server.apply(path, body),
+      merge: (path: string, body: KubeObject) => {
+        clock.advance(100);
+        return server.merge(path, body);
+      },
+    };
+    let behind = 0;
+    const writer = new StatusWriter({ api: slow, clock, log, isLeader: () => true, onBehind: () => behind++ });
+    let passes = 0;
+    for (; behind === passes; passes++) await writer.write(statuses, standing);
+    expect(server.writes).toHaveLength(many + 1);
+    // Each writes for about four seconds.
+    expect(passes).toBeGreaterThan(10);
+    expect(passes).toBeLessThan(15);
+  });
+});

@@ -6,6 +6,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
 import { renderKey } from "../api/resource.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
@@ -24,7 +25,15 @@ export interface StatusWriterOptions {
   readonly isLeader: () => boolean;
   /** Tells each object whose status was written, and each that could not be. */
   readonly onWritten?: (outcome: "written" | "failed") => void;
+  /** Called where more is to be written than one pass does: the rest is for the next one. */
+  readonly onBehind?: () => void;
 }
+
+/**
+ * How long a pass goes on. A tenant can have thousands of objects, and what changes for others meanwhile is not planned
+ * before the pass is over.
+ */
+const passMs = 4_000;
 
 /** Requests under way at once; more would be queued by the API server's fairness anyway. */
 const parallel = 8;
@@ -69,60 +78,78 @@ export class StatusWriter {
   }
 
   /**
-   * Writes every status that differs from the one that stands. Never rejects; false when some could not be written
-   * and should be tried again.
+   * Writes every status that differs from the one that stands, by turns of their namespaces. Never rejects; false when
+   * some could not be written and should be tried again.
    */
   async write(statuses: ClusterStatuses, standing: StandingObjects): Promise<boolean> {
-    const tasks = [
-      ...this.#classTasks(statuses, standing),
-      ...this.#gatewayTasks(statuses, standing),
-      ...this.#withdrawals("Gateway", statuses.orphans.Gateway, standing.Gateway),
-      ...this.#withdrawals("ListenerSet", statuses.orphans.ListenerSet, standing.ListenerSet),
+    const tasks = await inTurns(tasksIn(this.#comparisons(statuses, standing)));
+    this.#retain(standing);
+    const { isLeader, clock, onBehind } = this.#options;
+    const endMs = clock.monotonicMs() + passMs;
+    // What has failed before comes last, and cannot keep the others from being written.
+    const ordered = [false, true].flatMap((isFailing) =>
+      byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
+    );
+    let isOver = false;
+    const outcomes = await runParallel(ordered, () => {
+      isOver ||= clock.monotonicMs() >= endMs;
+      return isLeader() && !isOver;
+    });
+    if (outcomes.length < ordered.length && isOver) onBehind?.();
+    return isLeader() && outcomes.every(Boolean);
+  }
+
+  #comparisons(statuses: ClusterStatuses, standing: StandingObjects): readonly Comparison[] {
+    const { backendTlsPolicies, proxyPolicies, orphans } = statuses;
+    return [
+      ...this.#ownTasks(statuses, standing),
+      ...this.#withdrawals("Gateway", orphans.Gateway, standing.Gateway),
+      ...this.#withdrawals("ListenerSet", orphans.ListenerSet, standing.ListenerSet),
       ...this.#sharedTasks("HTTPRoute", routeParents, standing.HTTPRoute, routeEntries(statuses)),
       ...this.#sharedTasks(
         "BackendTLSPolicy",
         policyAncestors,
         standing.BackendTLSPolicy,
-        policyEntries(statuses.backendTlsPolicies),
+        policyEntries(backendTlsPolicies),
       ),
-      ...this.#sharedTasks("ProxyPolicy", policyAncestors, standing.ProxyPolicy, policyEntries(statuses.proxyPolicies)),
-      ...statuses.backends.flatMap(({ namespace, name, conditions }) =>
-        this.#ownTask("Backend", standing.Backend, { namespace, name }, { conditions, fields: {} }),
-      ),
+      ...this.#sharedTasks("ProxyPolicy", policyAncestors, standing.ProxyPolicy, policyEntries(proxyPolicies)),
     ];
-    this.#retain(standing);
-    const outcomes = await runParallel(tasks, this.#options.isLeader);
-    return outcomes.every(Boolean);
   }
 
-  #classTasks({ gatewayClasses }: ClusterStatuses, { GatewayClass }: StandingObjects): readonly Task[] {
-    return gatewayClasses.flatMap(({ name, conditions, supportedFeatures }) =>
-      this.#ownTask("GatewayClass", GatewayClass, { name }, { conditions, fields: { supportedFeatures } }),
-    );
-  }
-
-  #gatewayTasks({ gateways, listenerSets }: ClusterStatuses, standing: StandingObjects): readonly Task[] {
+  #ownTasks(statuses: ClusterStatuses, standing: StandingObjects): readonly Comparison[] {
+    const { gatewayClasses, gateways, listenerSets, backends } = statuses;
+    const find = {
+      ...{ GatewayClass: indexed(standing.GatewayClass), Gateway: indexed(standing.Gateway) },
+      ...{ ListenerSet: indexed(standing.ListenerSet), Backend: indexed(standing.Backend) },
+    };
+    const own = (kind: keyof typeof find, object: ObjectName, status: OwnStatus) => () =>
+      this.#ownTask(kind, find[kind].get(nameOf(object)), object, status);
     return [
-      ...gateways.flatMap(({ namespace, name, conditions, listeners, addresses, attachedListenerSets }) => {
+      ...gatewayClasses.map(({ name, conditions, supportedFeatures }) =>
+        own("GatewayClass", { name }, { conditions, fields: { supportedFeatures } }),
+      ),
+      ...gateways.map(({ namespace, name, conditions, listeners, addresses, attachedListenerSets }) => {
         const fields = { addresses, ...(attachedListenerSets !== undefined && { attachedListenerSets }) };
         const status = { conditions, listeners: listeners.map((each) => ({ ...each })), fields };
-        return this.#ownTask("Gateway", standing.Gateway, { namespace, name }, status);
+        return own("Gateway", { namespace, name }, status);
       }),
-      ...listenerSets.flatMap(({ namespace, name, conditions, listeners }) => {
+      ...listenerSets.map(({ namespace, name, conditions, listeners }) => {
         const status = { conditions, listeners: listeners.map((each) => ({ ...each })), fields: {} };
-        return this.#ownTask("ListenerSet", standing.ListenerSet, { namespace, name }, status);
+        return own("ListenerSet", { namespace, name }, status);
       }),
+      ...backends.map(({ namespace, name, conditions }) =>
+        own("Backend", { namespace, name }, { conditions, fields: {} }),
+      ),
     ];
   }
 
   #ownTask(
     kind: keyof typeof ownedTypes,
-    resources: readonly StandingObject[],
+    resource: StandingObject | undefined,
     object: ObjectName,
     status: OwnStatus,
   ): readonly Task[] {
     const key = renderKey(kind, object.namespace, object.name);
-    const resource = resources.find(({ metadata }) => isSame(metadata, object));
     if (resource === undefined) return [];
     this.#withdrawn.delete(key);
     return this.#contained(key, () => {
@@ -138,7 +165,7 @@ export class StatusWriter {
       return make();
     } catch (error) {
       this.#fail(key, "cannot read the status that stands; it is tried again", error);
-      return [() => Promise.resolve(false)];
+      return [{ key, namespace: "", run: () => Promise.resolve(false) }];
     }
   }
 
@@ -156,10 +183,11 @@ export class StatusWriter {
     kind: "Gateway" | "ListenerSet",
     objects: readonly ObjectName[],
     resources: readonly StandingObject[],
-  ): readonly Task[] {
-    return objects.flatMap((object) => {
+  ): readonly Comparison[] {
+    const standing = indexed(resources);
+    return objects.map((object) => () => {
       const key = renderKey(kind, object.namespace, object.name);
-      const resource = resources.find(({ metadata }) => isSame(metadata, object));
+      const resource = standing.get(nameOf(object));
       if (resource === undefined || this.#withdrawn.get(key) === resource.metadata.uid) return [];
       return [
         this.#task(key, resource, {}, async () => {
@@ -177,8 +205,8 @@ export class StatusWriter {
     list: SharedList,
     resources: readonly StandingObject[],
     entries: ReadonlyMap<string, SharedStatus>,
-  ): readonly Task[] {
-    return resources.flatMap((resource) => {
+  ): readonly Comparison[] {
+    return resources.map((resource) => () => {
       const { metadata } = resource;
       const key = renderKey(kind, metadata.namespace, metadata.name);
       const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
@@ -229,7 +257,7 @@ export class StatusWriter {
    */
   #task(key: string, object: StandingObject, own: unknown, write: () => Promise<unknown>): Task {
     const { onWritten } = this.#options;
-    return async () => {
+    const run = async () => {
       if (!this.#written.mayWrite(key, object, own)) {
         this.#fail(key, "the status is changed by somebody else as often as it is put right");
         return false;
@@ -247,6 +275,7 @@ export class StatusWriter {
         return false;
       }
     };
+    return { key, namespace: object.metadata.namespace ?? "", run };
   }
 
   /** Tells it once until it succeeds. */
@@ -263,18 +292,54 @@ export class StatusWriter {
   }
 }
 
-type Task = () => Promise<boolean>;
-
-function isSame(a: ObjectName, b: ObjectName): boolean {
-  return a.name === b.name && a.namespace === b.namespace;
+/** A write that is due. */
+interface Task {
+  readonly key: string;
+  readonly namespace: string;
+  readonly run: () => Promise<boolean>;
 }
 
-/** The outcomes; of tasks that are not begun, because nothing may be done any more, false. */
+/** Finds what of one object is to be written, if anything. */
+type Comparison = () => readonly Task[];
+
+/** To compare thousands of statuses takes time. */
+function* tasksIn(comparisons: readonly Comparison[]): Steps<readonly Task[]> {
+  const tasks: Task[] = [];
+  for (const compare of comparisons) {
+    tasks.push(...compare());
+    yield;
+  }
+  return tasks;
+}
+
+function indexed(objects: readonly StandingObject[]): ReadonlyMap<string, StandingObject> {
+  return new Map(objects.map((object) => [nameOf(object.metadata), object]));
+}
+
+function nameOf({ namespace, name }: ObjectName): string {
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
+/** The first of each namespace, then the second of each, and so on. */
+function byTurns(tasks: readonly Task[]): readonly Task[] {
+  const places = new Map<string, number>();
+  const placed = tasks.map((task) => {
+    const place = places.get(task.namespace) ?? 0;
+    places.set(task.namespace, place + 1);
+    return { task, place };
+  });
+  return placed.sort((a, b) => a.place - b.place).map(({ task }) => task);
+}
+
+/** The outcomes of the tasks that were begun. */
 async function runParallel(tasks: readonly Task[], mayBegin: () => boolean): Promise<readonly boolean[]> {
   const outcomes: boolean[] = [];
   const waiting = tasks.values();
   const lane = async () => {
-    for (const task of waiting) outcomes.push(mayBegin() && (await task()));
+    for (const { run } of waiting) {
+      if (!mayBegin()) return;
+      outcomes.push(await run());
+    }
   };
   await Promise.all(Array.from({ length: parallel }, lane));
   return outcomes;

@@ -4,7 +4,7 @@ import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
 import { gatewayNameLabel } from "../../translate/gateway-label.ts";
-import { gatewayNamespaceLabel } from "./names.ts";
+import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { ownedObject } from "./owned-object.ts";
 import { Provisioner } from "./provisioner.ts";
 
@@ -12,16 +12,24 @@ const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
 
 /** A provisioner over a cluster without objects, whose API takes what `refuses` does not name. */
-async function provisioning(refuses: (path: string) => boolean = () => false, standing?: KubeObject) {
+async function provisioning(
+  refuses: (path: string) => boolean = () => false,
+  standing?: KubeObject,
+  existing: readonly KubeObject[] = [],
+) {
   const server = await openScriptedApiServer();
   const connection = new ClusterConnection(server.cluster);
   const applied: string[] = [];
+  const deleted: string[] = [];
   const onChange = vi.fn();
   const provisioner = new Provisioner({
     ...{ connection, clock: new FakeClock(), random: () => 1, log, onChange, isLeader: () => true },
     api: {
       get: (path: string) => Promise.resolve(refuses(path) ? standing : undefined),
-      delete: () => Promise.resolve(),
+      delete: (path: string) => {
+        deleted.push(path);
+        return Promise.resolve();
+      },
       apply: (path: string, body: KubeObject) => {
         applied.push(path);
         return refuses(path) ? Promise.reject(new Error("refused")) : Promise.resolve(body);
@@ -32,17 +40,18 @@ async function provisioning(refuses: (path: string) => boolean = () => false, st
     provisioner.close();
     connection.close();
   });
+  const itemsOf = (path: string) => (path.endsWith("/serviceaccounts") ? existing : []);
   const serve = async (): Promise<void> => {
     for (;;) {
       const call = await server.next();
       if (call.isWatch) call.open();
-      else call.answer(200, { kind: "List", metadata: { resourceVersion: "1" }, items: [] });
+      else call.answer(200, { kind: "List", metadata: { resourceVersion: "1" }, items: itemsOf(call.url.pathname) });
     }
   };
   void serve();
   await vi.waitFor(() => expect(provisioner.isSynced).toBe(true));
   onChange.mockClear();
-  return { provisioner, applied, onChange };
+  return { provisioner, applied, deleted, onChange };
 }
 
 function accounts(namespace: string, count: number) {
@@ -61,6 +70,22 @@ test("makes a part of a namespace with thousands of objects in each pass, and al
   await provisioner.reconcile(provision(...accounts("many", 2_000), ...accounts("few", 5)));
   expect(applied.filter((path) => path.includes("/few/"))).toHaveLength(5);
   expect(applied.filter((path) => path.includes("/many/"))).toHaveLength(48);
+  expect(onChange).toHaveBeenCalled();
+});
+
+test("deletes a part of what a namespace has too much of in each pass, and all of another", async () => {
+  const leftOver = [...accounts("many", 200), ...accounts("few", 5)].map(({ body, namespace, name }) => ({
+    ...body,
+    // A label that somebody has written does not count for another namespace.
+    metadata: {
+      ...{ namespace, name, uid: `${namespace}/${name}` },
+      labels: { [managedByLabel]: managedBy, [gatewayNamespaceLabel]: "few", [gatewayNameLabel]: "gone" },
+    },
+  }));
+  const { provisioner, deleted, onChange } = await provisioning(undefined, undefined, leftOver);
+  await provisioner.reconcile(provision());
+  expect(deleted.filter((path) => path.includes("/few/"))).toHaveLength(5);
+  expect(deleted.filter((path) => path.includes("/many/"))).toHaveLength(48);
   expect(onChange).toHaveBeenCalled();
 });
 

@@ -5,6 +5,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../../api/names.ts";
 import { type KubeApi, resourcePath } from "../../kube/api.ts";
 import { ApiFailure } from "../../kube/api-failure.ts";
@@ -80,7 +81,7 @@ export class Provisioner {
   readonly #repairs: RepairLimit;
   /** What could not be done, by key: each is logged once, and done after all else. */
   readonly #told = new Map<string, string>();
-  /** Whether some namespace has more to be made than one pass makes. */
+  /** Whether some namespace has more to be changed than one pass changes. */
   #isBehind = false;
 
   constructor(options: ProvisionerOptions) {
@@ -142,35 +143,46 @@ export class Provisioner {
   /** Makes the objects of several namespaces at once; those of one namespace in order, as they may need each other. */
   async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly Fault[]> {
     const faults: Fault[] = [];
-    await inLanes(
-      [...Map.groupBy(objects, ({ body }) => labelOf(body, gatewayNamespaceLabel)).values()],
-      async (own) => {
-        let left = changesPerPass;
-        // What has failed before comes last, and cannot keep the others from being made.
-        const [fresh, failed] = [false, true].map((isTold) =>
-          own.filter((object) => this.#told.has(ownedKey(object)) === isTold),
-        );
-        for (const object of [...(fresh ?? []), ...(failed ?? [])]) {
-          const key = ownedKey(object);
-          if (this.#isAsWanted(object)) {
-            this.#told.delete(key);
-            continue;
-          }
-          if (left === 0) {
-            const told = this.#told.get(key);
-            if (told === undefined) this.#isBehind = true;
-            else faults.push({ object, message: told });
-            continue;
-          }
-          left--;
-          const message = await this.#attempt(object, () => this.#ensure(object, present));
-          if (message === undefined) continue;
-          this.#told.set(key, message);
-          faults.push({ object, message });
+    const changed = await inTurns(this.#unlikeWanted(objects));
+    const lanes = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
+    await inLanes([...lanes.values()], async (own) => {
+      for (const { object, isInTurn } of this.#shareOf(own)) {
+        const key = ownedKey(object);
+        if (!isInTurn) {
+          const told = this.#told.get(key);
+          if (told !== undefined) faults.push({ object, message: told });
+          continue;
         }
-      },
-    );
+        const message = await this.#attempt(object, () => this.#ensure(object, present));
+        if (message === undefined) continue;
+        this.#told.set(key, message);
+        faults.push({ object, message });
+      }
+    });
     return faults;
+  }
+
+  /** Objects that are not as they should be; to compare thousands takes time. */
+  *#unlikeWanted(objects: readonly OwnedObject[]): Steps<readonly OwnedObject[]> {
+    const unlike: OwnedObject[] = [];
+    for (const object of objects) {
+      if (this.#isAsWanted(object)) this.#told.delete(ownedKey(object));
+      else unlike.push(object);
+      yield;
+    }
+    return unlike;
+  }
+
+  /**
+   * What of a namespace's objects is changed in this pass. What has failed before comes last, and cannot keep the others
+   * from being changed.
+   */
+  #shareOf(own: readonly OwnedObject[]): readonly { readonly object: OwnedObject; readonly isInTurn: boolean }[] {
+    const [fresh = [], failed = []] = [false, true].map((isTold) =>
+      own.filter((object) => this.#told.has(ownedKey(object)) === isTold),
+    );
+    if (fresh.length > changesPerPass) this.#isBehind = true;
+    return [...fresh, ...failed].map((object, index) => ({ object, isInTurn: index < changesPerPass }));
   }
 
   /** Deletes what nobody wants any more. */
@@ -187,8 +199,12 @@ export class Provisioner {
       // Garbage collection sees to it, and it alone can be sure that the Gateway is gone.
       return present.has(owner) || (claims.length === 0 && !hasOwner(object.body));
     });
-    await inLanes(unclaimed, async (object) => {
-      await this.#attempt(object, () => this.#remove(object));
+    // By where an object is, since whoever may write there may label it as he likes.
+    const lanes = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
+    await inLanes([...lanes.values()], async (own) => {
+      for (const { object, isInTurn } of this.#shareOf(own)) {
+        if (isInTurn) await this.#attempt(object, () => this.#remove(object));
+      }
     });
   }
 
@@ -302,7 +318,7 @@ interface Fault {
 }
 
 /**
- * Objects of one namespace that are made or changed in one pass, rights and others each. A namespace with more has the rest
+ * Objects of one namespace that are made or changed in one pass, rights and others each; and as many that are deleted. A namespace with more has the rest
  * in the next passes, so that the changes and statuses of others do not wait for thousands of its objects.
  */
 const changesPerPass = 48;
