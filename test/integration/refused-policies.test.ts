@@ -114,11 +114,28 @@ describe("a policy that cannot be read", () => {
   });
 });
 
-test("a policy of which some expressions are sound is enforced by these", async () => {
-  const twoDescriptors = badGlobal.replace(
-    "descriptors: [",
-    "failureMode: Open, descriptors: [{ entries: [{ name: r, expression: route }] }, ",
-  );
-  const { statuses } = await start(policy(onRoute, twoDescriptors));
-  expect(await statuses()).toEqual([200, 200, 200]);
+describe("a policy of which some limits can be read and others cannot", () => {
+  const faulty = "{ entries: [{ name: n, expression: request.nothing }] }";
+  const descriptors = `descriptors: [{ entries: [{ name: r, expression: route }] }, ${faulty}]`;
+  const partly = `{ global: { address: 127.0.0.1:9, domain: d, failureMode: Open, ${descriptors} } }`;
+
+  test.each([
+    ["a descriptor", partly],
+    [
+      "a descriptor, for its cost",
+      partly.replace("expression: request.nothing }] }", "expression: route }], cost: nothing }"),
+    ],
+    [
+      "its global part, beside a local limit",
+      badGlobal.replace("{ global", "{ local: [{ requests: 5, unit: Hours }], global"),
+    ],
+  ])("closes its target, as that would be less limited than written: %s", async (_, rateLimit) => {
+    const { statuses } = await start(policy(onRoute, rateLimit));
+    expect(await statuses()).toEqual([503, 200, 200]);
+  });
+
+  test("closes nothing where it only counts", async () => {
+    const { statuses } = await start(policy(onRoute, partly.replace("domain: d", "domain: d, mode: Shadow")));
+    expect(await statuses()).toEqual([200, 200, 200]);
+  });
 });

@@ -90,12 +90,8 @@ export class StatusWriter {
     const ordered = [false, true].flatMap((isFailing) =>
       byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
     );
-    let isOver = false;
-    const outcomes = await runParallel(ordered, () => {
-      isOver ||= clock.monotonicMs() >= endMs;
-      return isLeader() && !isOver;
-    });
-    if (outcomes.length < ordered.length && isOver) onBehind?.();
+    const outcomes = await runParallel(ordered, () => isLeader() && clock.monotonicMs() < endMs);
+    if (outcomes.length < ordered.length && isLeader()) onBehind?.();
     return isLeader() && outcomes.every(Boolean);
   }
 

@@ -14,8 +14,8 @@ import { nameKey, sortByAge } from "./object-names.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
 
 /**
- * What becomes of the targets of a policy of which nothing can be enforced, because it cannot be read: they answer 503,
- * or are served without its limits.
+ * What becomes of the targets of a policy of which something that it enforces cannot be read: they answer 503, or are
+ * served with what of the policy can be read.
  */
 export type RefusedPolicies = "Closed" | "Open";
 
@@ -50,7 +50,7 @@ export interface PolicyState {
 export interface Limits {
   readonly local: readonly LocalLimit[];
   readonly global: readonly GlobalLimit[];
-  /** Policies (`namespace/name`) that close the place, because nothing of them can be enforced. */
+  /** Policies (`namespace/name`) that close the place, because something that they enforce cannot be read. */
   readonly refused: readonly string[];
 }
 
@@ -143,17 +143,15 @@ export function anyRouteKey(namespace: string): string {
 }
 
 /**
- * Whether a policy is to refuse requests and cannot: it cannot be read, or every limit that it enforces has a faulty
- * expression. A limit that only counts stands in for none.
+ * Whether a policy is to refuse requests and cannot tell which: it cannot be read, or some limit that it enforces has a
+ * faulty expression. No limit stands in for another: without one, requests are less limited than the policy says.
  */
 export function isUnreadable({ isRefused, spec }: ProxyPolicy): boolean {
-  const { local, global } = spec.traffic.rateLimit;
+  const { global } = spec.traffic.rateLimit;
   if (isRefused === true || global === undefined) return isRefused === true;
   const isFaulty = ({ entries, cost }: (typeof global.descriptors)[number]): boolean =>
     [...entries.map(({ expression }) => expression), cost].some((each) => (each?.faults.length ?? 0) > 0);
-  return (
-    local.every(({ mode }) => mode === "Shadow") && global.mode === "Enforce" && global.descriptors.every(isFaulty)
-  );
+  return global.mode === "Enforce" && global.descriptors.some(isFaulty);
 }
 
 /** Names a target in limits: kind, `namespace/name`, and the section if there is one. */

@@ -81,6 +81,9 @@ test("a policy that is to refuse requests does, or closes its targets", () => {
       const isEmptyList = local?.length === 0;
       if (onlyCounts && !isEmptyList) expect(inForce === undefined || !refuses(inForce as ProxyPolicy)).toBe(true);
       else expect(inForce !== undefined && refuses(inForce as ProxyPolicy)).toBe(true);
+      // No limit stands in for another that cannot be read.
+      const isLost = global?.mode === "Enforce" && global.descriptors.includes(true);
+      if (isLost) expect(inForce !== undefined && isUnreadable(inForce as ProxyPolicy)).toBe(true);
     }),
     { numRuns: 500 },
   );
