@@ -1,4 +1,6 @@
 /** The same answer of a backend has the same head and content, however its segments come: framing, and what limits tell. */
+import { once } from "node:events";
+import { connect } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import {
@@ -100,6 +102,17 @@ describe.each(answers)("an answer %s", (name, answer, closes) => {
     const isChunked = version === "1.1" && !isLengthSent && name !== "without content";
     expect(/^transfer-encoding: chunked/im.test(whole)).toBe(isChunked);
   });
+});
+
+test("a small chunked answer that came whole leaves in one write", async () => {
+  const port = await startRawServer((socket) => socket.on("data", () => socket.write(head(chunked) + chunks)));
+  const route = routeManifest("a", ["backendRefs: [{ name: a, port: 80 }]"]);
+  const gateway = await startGateway(manifests(gatewayManifest(), serviceManifest("a", [port]), route));
+  const { hostname, port: listening } = new URL(gateway.url());
+  const client = connect(Number(listening), hostname, () => client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n"));
+  const [piece] = (await once(client, "data")) as [Buffer];
+  expect(piece.toString("latin1").endsWith(`\r\n\r\n${chunks}`)).toBe(true);
+  client.destroy();
 });
 
 test("the head of an answer that is no stream tells what is left after its charge", async () => {

@@ -95,13 +95,8 @@ export class Http1Downstream implements Downstream {
   #endWith(body: Buffer): void {
     const response = this.#response;
     if (body.length === 0) response.end();
-    else if (body.length > joinedBodyBytes) response.end(body);
-    else if (!response.chunkedEncoding) response.end(body.toString("latin1"), "latin1");
-    else {
-      // Node would make five pieces of it. RFC 9112 §7.1: one chunk, the last chunk, no trailers.
-      response.chunkedEncoding = false;
-      response.end(`${body.length.toString(16)}\r\n${body.toString("latin1")}\r\n0\r\n\r\n`, "latin1");
-    }
+    else if (body.length <= joinedBodyBytes) response.end(body.toString("latin1"), "latin1");
+    else response.end(body);
   }
 
   start(status: number, headers: string[]): void {
