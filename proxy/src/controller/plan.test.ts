@@ -262,7 +262,7 @@ metadata: {name: ${name}, namespace: tenant}
 stringData: {apiKey: k}
 ---`;
     const resources = resourcesOf(gatewayClass, gateway("web"), slice, backend("a"), backend("b"));
-    const withheld = new Map([["Secret tenant/a", "Role tenant/r exists and is not ours"]]);
+    const withheld = new Map([["infra/web", new Map([["Secret tenant/a", "Role tenant/r exists and is not ours"]])]]);
     const { gateways, backends } = told(resources, { withheld });
     expect(gateways[0]?.conditions).toContainEqual(expect.objectContaining({ type: "Programmed", status: "True" }));
     expect(backends).toMatchObject([
@@ -272,12 +272,69 @@ stringData: {apiKey: k}
           {
             status: "False",
             reason: "InvalidSecretRef",
-            message: "proxies may not read Secret tenant/a: Role tenant/r exists and is not ours",
+            message:
+              "proxies of Gateway infra/web may not read Secret tenant/a: Role tenant/r exists and is not ours; needed is that the controller can write this right",
           },
         ],
       },
       { name: "b", conditions: [{ status: "True" }] },
     ]);
+  });
+
+  test("of ListenerSets, Gateways and BackendTLSPolicies tell which references proxies may not read", () => {
+    const tls = (name: string, namespace: string) =>
+      `{name: ${name}, port: 443, hostname: ${name}.test, protocol: HTTPS, tls: {certificateRefs: [{name: cert, namespace: ${namespace}}]}}`;
+    const more =
+      "allowedListeners: {namespaces: {from: All}}, tls: {backend: {clientCertificateRef: {name: cert, namespace: tenant}}}";
+    const world = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: set, namespace: tenant}
+spec:
+  parentRef: {name: web, namespace: infra}
+  listeners: [${tls("own", "tenant")}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: tls, namespace: tenant}
+spec:
+  targetRefs: [{group: "", kind: Service, name: s}]
+  validation: {hostname: s.test, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: s, namespace: tenant}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: r, namespace: tenant}
+spec: {parentRefs: [{name: web, namespace: infra}], rules: [{backendRefs: [{name: s, port: 80}]}]}
+---`;
+    const listeners = `{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}, ${tls("web", "tenant")}`;
+    const resources = resourcesOf(gatewayClass, gateway("web", { listeners, more }), world);
+    const fault = "Role tenant/r exists and is not ours";
+    const withheld = new Map([
+      [
+        "infra/web",
+        new Map([
+          ["Secret tenant/cert", fault],
+          ["ConfigMap tenant/ca", fault],
+        ]),
+      ],
+    ]);
+    const { gateways, listenerSets, backendTlsPolicies } = told(resources, { withheld });
+    const refused = (kind: string) =>
+      expect.objectContaining({
+        ...{ type: "ResolvedRefs", status: "False" },
+        message: expect.stringContaining(`proxies of Gateway infra/web may not read ${kind}: ${fault}`) as unknown,
+      });
+    expect(gateways[0]?.conditions).toContainEqual(refused("Secret tenant/cert"));
+    expect(gateways[0]?.listeners[1]?.conditions).toContainEqual(refused("Secret tenant/cert"));
+    expect(listenerSets[0]?.listeners[0]?.conditions).toContainEqual(refused("Secret tenant/cert"));
+    expect(backendTlsPolicies[0]?.ancestors[0]?.conditions).toContainEqual(refused("ConfigMap tenant/ca"));
+    const others = told(resources, { withheld: new Map([["infra/other", withheld.get("infra/web") ?? new Map()]]) });
+    expect(JSON.stringify(others)).not.toContain("may not read");
   });
 
   test("of a policy sum it up", () => {

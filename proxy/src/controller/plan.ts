@@ -20,7 +20,7 @@ import { eachObjectInSteps } from "../translate/each-object.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway-classes.ts";
 import { gatewayScopes, type ScopeOf } from "../translate/gateway-scope.ts";
-import { namedObjects, referencesOfBackend } from "../translate/references.ts";
+import { namedObjects } from "../translate/references.ts";
 import { translateInSteps } from "../translate/translate.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
@@ -29,9 +29,10 @@ import { ownerKey } from "./provision/names.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
 import type { FrozenRights, Provision, ProvisionFaults } from "./provision/provisioner.ts";
-import { objectKey, rolesOf } from "./provision/roles.ts";
+import { rolesOf } from "./provision/roles.ts";
 import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
+import { withWithheld } from "./withheld.ts";
 
 export interface Plan {
   readonly statuses: Statuses;
@@ -254,10 +255,11 @@ export interface Observed {
 
 /** Every status as it is to be written. */
 export function clusterStatuses(
-  { statuses, gateways, provision: { frozen } }: Plan,
+  { statuses: judged, gateways, provision: { frozen } }: Plan,
   observed: Observed,
 ): ClusterStatuses {
   const { resources } = observed;
+  const statuses = withWithheld(judged, resources, observed.faults.withheld);
   const programmed = new Set<string>();
   const told = statuses.gateways.flatMap((status) => {
     const gateway = gateways.get(keyOf(status));
@@ -278,7 +280,6 @@ export function clusterStatuses(
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: told,
-    backends: withWithheld(statuses.backends, resources.Backend, observed.faults.withheld),
     proxyPolicies: statuses.proxyPolicies.map((status) => ({
       ...status,
       summary: policySummary(policies.get(keyOf(status)), status),
@@ -288,33 +289,6 @@ export function clusterStatuses(
     ),
     orphans: orphansOf(resources, gateways),
   };
-}
-
-/** A Backend is not accepted while proxies lack the right to read a Secret that it names. */
-function withWithheld(
-  statuses: Statuses["backends"],
-  backends: ResourceSet["Backend"],
-  withheld: ProvisionFaults["withheld"],
-): Statuses["backends"] {
-  if (withheld.size === 0) return statuses;
-  const byName = new Map(backends.map((backend) => [keyOf(backend.metadata), backend]));
-  return statuses.map((status) => {
-    const backend = byName.get(keyOf(status));
-    const secrets = (backend === undefined ? [] : referencesOfBackend(backend)).map(({ to: { namespace, name } }) =>
-      objectKey({ kind: "Secret", namespace, name }),
-    );
-    const faults = [...new Set(secrets)].flatMap((key) => {
-      const fault = withheld.get(key);
-      return fault === undefined ? [] : [`proxies may not read ${key}: ${fault}`];
-    });
-    if (faults.length === 0) return status;
-    const conditions = status.conditions.map((condition) =>
-      condition.status === "True"
-        ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: faults.join("; ") }
-        : condition,
-    );
-    return { ...status, conditions };
-  });
 }
 
 /** @param gateways all that exist, by `namespace/name`. */

@@ -59,7 +59,7 @@ export function reference(
   return { from, to: { group, kind, namespace, name } };
 }
 
-const isSecret = ({ group, kind }: ObjectReference) => group === "" && kind === "Secret";
+export const isSecret = ({ group, kind }: ObjectReference) => group === "" && kind === "Secret";
 export const isConfigMap = ({ group, kind }: ObjectReference) => group === "" && kind === "ConfigMap";
 
 function ofListeners({ kind, metadata, spec }: ListenerOwner): readonly Reference[] {

@@ -119,7 +119,9 @@ test("rights that the owner of another namespace prevents are no fault of the Ga
   const ofTenant = await provisioning((path) => path.endsWith("roles/web-in-tenant"), standing);
   expect(await ofTenant.provisioner.reconcile(provision(...rights))).toEqual({
     gateways: new Map(),
-    withheld: new Map([["Secret tenant/key", "Role tenant/web-in-tenant exists and is not ours"]]),
+    withheld: new Map([
+      ["infra/web", new Map([["Secret tenant/key", "Role tenant/web-in-tenant exists and is not ours"]])],
+    ]),
   });
   const own = await provisioning((path) => path.endsWith("rolebindings/web-in-infra"), standing);
   expect(await own.provisioner.reconcile(provision(...rights))).toEqual({

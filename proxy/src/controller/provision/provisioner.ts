@@ -45,10 +45,10 @@ export interface ProvisionFaults {
   /** Of each Gateway, by `ownerKey`. */
   readonly gateways: ReadonlyMap<string, string>;
   /**
-   * Of the Secrets and ConfigMaps, by `objectKey`, that proxies may not read for want of rights in a namespace other than
-   * their Gateway's. The owner of that namespace may cause it, so the Gateway is not at fault.
+   * By Gateway (`ownerKey`), of the Secrets and ConfigMaps, by `objectKey`, that its proxies may not read for want of
+   * rights in another namespace. The owner of that namespace may cause it, so the Gateway is not at fault.
    */
-  readonly withheld: ReadonlyMap<string, string>;
+  readonly withheld: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
 /** What should be there, and whose objects are to be left as they are. */
@@ -134,8 +134,16 @@ export class Provisioner {
     );
     return {
       gateways: joined(own ?? [], ({ object }) => [ownerOf(object.body)]),
-      withheld: joined(foreign ?? [], ({ object }) =>
-        all.filter((each) => isSameRight(each, object)).flatMap(({ body }) => objectsReadBy(body)),
+      withheld: new Map(
+        Array.from(
+          Map.groupBy(foreign ?? [], ({ object }) => ownerOf(object.body)),
+          ([owner, ofOwner]) => [
+            owner,
+            joined(ofOwner, ({ object }) =>
+              all.filter((each) => isSameRight(each, object)).flatMap(({ body }) => objectsReadBy(body)),
+            ),
+          ],
+        ),
       ),
     };
   }

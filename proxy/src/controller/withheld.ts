@@ -1,0 +1,121 @@
+/**
+ * Statuses of objects whose Secrets and ConfigMaps proxies may not read, because the controller could not write their
+ * rights: whatever the translation finds, the proxies do not have them. Pure.
+ */
+import type { ResourceSet } from "../api/resource.ts";
+import type { Condition, ListenerStatus, Statuses } from "../api/status.ts";
+import type { Reference } from "../translate/owner-references.ts";
+import { isConfigMap, isSecret, type ListenerOwner, reference } from "../translate/owner-references.ts";
+import { nameKey } from "../translate/object-names.ts";
+import { referencesOfBackend } from "../translate/references.ts";
+import { ownerKey } from "./provision/names.ts";
+import type { ProvisionFaults } from "./provision/provisioner.ts";
+import { objectKey } from "./provision/roles.ts";
+
+type Withheld = ProvisionFaults["withheld"];
+
+type Told = Pick<Statuses, "gateways" | "listenerSets" | "backendTlsPolicies" | "backends">;
+
+export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet, withheld: Withheld): T {
+  if (withheld.size === 0) return statuses;
+  const gateways = new Map(resources.Gateway.map((each) => [nameKey(each), each]));
+  const sets = new Map(resources.ListenerSet.map((each) => [nameKey(each), each]));
+  const policies = new Map(resources.BackendTLSPolicy.map((each) => [nameKey(each), each]));
+  const backends = new Map(resources.Backend.map((each) => [nameKey(each), each]));
+  return {
+    ...statuses,
+    gateways: statuses.gateways.map((status) => {
+      const gateway = gateways.get(keyOf(status));
+      const ref = gateway?.spec.tls?.backend?.clientCertificateRef;
+      if (gateway === undefined) return status;
+      const faults = faultsOf(ref === undefined ? [] : [ofOwner(gateway, ref)], [ownerKey(status)], withheld);
+      const conditions = unresolved(status.conditions, "InvalidClientCertificateRef", faults);
+      return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, ownerKey(status), withheld) };
+    }),
+    listenerSets: statuses.listenerSets.map((status) => {
+      const set = sets.get(keyOf(status));
+      if (set === undefined) return status;
+      const { name, namespace = set.metadata.namespace } = set.spec.parentRef;
+      return { ...status, listeners: ofListeners(status.listeners, set, ownerKey({ namespace, name }), withheld) };
+    }),
+    backendTlsPolicies: statuses.backendTlsPolicies.map((status) => ({
+      ...status,
+      ancestors: status.ancestors.map((ancestor) => {
+        const policy = policies.get(keyOf(status));
+        const refs = (policy?.spec.validation?.caCertificateRefs ?? []).filter(isConfigMap);
+        const references = refs.map((ref) => reference({ ...ref, namespace: status.namespace }, ref));
+        const faults = faultsOf(references, [ownerKey(ancestor.ancestorRef)], withheld);
+        return { ...ancestor, conditions: unresolved(ancestor.conditions, "InvalidCACertificateRef", faults) };
+      }),
+    })),
+    backends: statuses.backends.map((status) => {
+      const backend = backends.get(keyOf(status));
+      const faults = faultsOf(backend === undefined ? [] : referencesOfBackend(backend), withheld.keys(), withheld);
+      if (faults.length === 0) return status;
+      const conditions = status.conditions.map((condition) =>
+        condition.status === "True"
+          ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: faults.join("; ") }
+          : condition,
+      );
+      return { ...status, conditions };
+    }),
+  };
+}
+
+function ofListeners(
+  statuses: readonly ListenerStatus[],
+  owner: ListenerOwner,
+  gateway: string,
+  withheld: Withheld,
+): readonly ListenerStatus[] {
+  return statuses.map((status) => {
+    const listener = owner.spec.listeners.find(({ name }) => name === status.name);
+    const refs = (listener?.tls?.certificateRefs ?? []).filter(isSecret);
+    const faults = faultsOf(
+      refs.map((ref) => ofOwner(owner, ref)),
+      [gateway],
+      withheld,
+    );
+    return { ...status, conditions: unresolved(status.conditions, "InvalidCertificateRef", faults) };
+  });
+}
+
+function ofOwner(owner: ListenerOwner, ref: Parameters<typeof reference>[1]): Reference {
+  return reference({ group: "", kind: owner.kind, namespace: owner.metadata.namespace }, ref);
+}
+
+/** @param gateways by `ownerKey`. */
+function faultsOf(references: readonly Reference[], gateways: Iterable<string>, withheld: Withheld): readonly string[] {
+  const keys = new Set(
+    references.flatMap(({ to: { kind, namespace, name } }) =>
+      kind === "Secret" || kind === "ConfigMap" ? [objectKey({ kind, namespace, name })] : [],
+    ),
+  );
+  const faults = Array.from(gateways, (gateway) =>
+    Array.from(keys, (key) => {
+      const fault = withheld.get(gateway)?.get(key);
+      return fault === undefined
+        ? []
+        : `proxies of Gateway ${gateway} may not read ${key}: ${fault}; needed is that the controller can write this right`;
+    }),
+  );
+  return [...new Set(faults.flat(2))];
+}
+
+/** `ResolvedRefs` with the faults, beside what it says already. */
+function unresolved<C extends Condition, R extends C["reason"]>(
+  conditions: readonly C[],
+  reason: R,
+  faults: readonly string[],
+): readonly C[] {
+  if (faults.length === 0) return conditions;
+  return conditions.map((condition) => {
+    if (condition.type !== "ResolvedRefs") return condition;
+    if (condition.status === "True") return { ...condition, status: "False", reason, message: faults.join("; ") };
+    return { ...condition, message: [condition.message, ...faults].join("; ") };
+  });
+}
+
+function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `${namespace}/${name}`;
+}
