@@ -175,6 +175,26 @@ describe("a query parameter that comes twice with different values", () => {
     expect(await ask(["Host: a"], conflicting)).toBe(400);
   });
 
+  test("passes where only matches of other hostnames or paths read it", async () => {
+    const backend = await startBackend();
+    const match = (value: string) => `matches: [{ path: { value: ${value} }, queryParams: [{ name: key, value: a }] }]`;
+    const other = routeManifest("other", [`{ ${match("/")} }`]).replace("rules:", "hostnames: [other.test]\n  rules:");
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest(),
+        backendManifest("b", backend.port),
+        routeManifest("r", [`{ ${match("/deep")} }`, `{ backendRefs: [${backendRef("b")}] }`]),
+        other,
+      ),
+    );
+    const ask = async (host: string, target: string): Promise<number> =>
+      (await rawHttp(gateway.url(), `GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)).status;
+    expect(await ask("shop.test", conflicting)).toBe(200);
+    expect(backend.requests[0]?.url).toBe(conflicting);
+    expect(await ask("shop.test", `/deep${conflicting}`)).toBe(400);
+    expect(await ask("other.test", "/?key=b&key=a")).toBe(400);
+  });
+
   test("passes where nothing reads it", async () => {
     const { ask, backend } = await start('request.query["user"]');
     expect(await ask(["Host: a"], conflicting)).toBe(200);

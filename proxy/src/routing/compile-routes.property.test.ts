@@ -7,7 +7,7 @@ import { compileRoutes, type RequestHead } from "./compile-routes.ts";
 import { bindOf, exact, listenerOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 // Few words, so that routes overlap and requests hit them.
-const paths = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/a/", "/b", "/b/a"];
+const paths = ["/", "/a", "/a/b", "/a/b/c", "/a/b/c/d/e", "/a/bc", "/ab", "/a/", "/b", "/b/a"];
 const hosts = ["x.com", "a.x.com", "b.a.x.com", "c.b.a.x.com", "y.org"];
 const hostnames = ["x.com", "a.x.com", "b.a.x.com", "*.x.com", "*.a.x.com", "*.b.a.x.com", "*.com"];
 const wildcardOrExact = fc.constantFrom(...hostnames);
@@ -41,11 +41,11 @@ const routes: fc.Arbitrary<Route[]> = fc.uniqueArray(
       name: fc.constantFrom("a", "b", "c", "d", "e"),
       namespace: fc.constantFrom("n", "n-m"),
       created: fc.constantFrom(undefined, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
-      hostnames: fc.oneof(fc.constant([]), fc.uniqueArray(wildcardOrExact, { maxLength: 3 })),
+      hostnames: fc.oneof(fc.constant([]), fc.uniqueArray(wildcardOrExact, { maxLength: 5 })),
       rules: fc.array(rule, { minLength: 1, maxLength: 3 }),
     })
     .map(({ name, created, ...rest }) => routeOf(name, { ...rest, ...(created && { creationTimestamp: created }) })),
-  { selector: (route) => route.key, minLength: 2, maxLength: 6 },
+  { selector: (route) => route.key, minLength: 2, maxLength: 8 },
 );
 
 const listeners: fc.Arbitrary<Listener[]> = fc.uniqueArray(
@@ -56,7 +56,7 @@ const listeners: fc.Arbitrary<Listener[]> = fc.uniqueArray(
 );
 
 const field = fc.tuple(fc.constantFrom("p", "q", "P", "r"), fc.constantFrom("1", "2"));
-const parameters = fc.array(field, { maxLength: 3 });
+const parameters = fc.array(field, { maxLength: 4 });
 /** Each name comes once, as the server leaves them. */
 const fields = fc.uniqueArray(field, { selector: ([name]) => name.toLowerCase(), maxLength: 3 });
 
@@ -81,7 +81,12 @@ interface Hit {
   readonly order: readonly [rule: number, match: number];
 }
 
-function scan(all: readonly Listener[], head: RequestHead): Hit | undefined {
+type ValueOf = (values: readonly string[]) => string | undefined;
+const first: ValueOf = (values) => values[0];
+const last: ValueOf = (values) => values.at(-1);
+
+/** @param valueOf which of the values of a query parameter a server takes. */
+function scan(all: readonly Listener[], head: RequestHead, valueOf = first): Hit | undefined {
   const host = new URL(`http://${head.authority}`).hostname.replace(/\.$/, "");
   const listener = all
     .filter(({ hostname }) => covers(hostname, host))
@@ -92,7 +97,7 @@ function scan(all: readonly Listener[], head: RequestHead): Hit | undefined {
       if (!covers(hostname, host)) continue;
       for (const [r, candidate] of route.rules.entries()) {
         for (const [m, one] of candidate.matches.entries()) {
-          if (holds(one, head)) hits.push({ hostname, route, rule: candidate, match: one, order: [r, m] });
+          if (holds(one, head, valueOf)) hits.push({ hostname, route, rule: candidate, match: one, order: [r, m] });
         }
       }
     }
@@ -111,7 +116,7 @@ function byHostname(a: string | undefined, b: string | undefined): number {
   return score(b) - score(a);
 }
 
-function holds({ path: wanted, method, headers, query }: Match, head: RequestHead): boolean {
+function holds({ path: wanted, method, headers, query }: Match, head: RequestHead, valueOf: ValueOf): boolean {
   const url = new URL(`http://h${head.path}`);
   const pathHolds = {
     Exact: () => url.pathname === wanted.value,
@@ -126,7 +131,7 @@ function holds({ path: wanted, method, headers, query }: Match, head: RequestHea
     pathHolds &&
     (method === undefined || method === head.method) &&
     headers.every(({ kind, name, value }) => isValue(kind, value, values.get(name))) &&
-    query.every(({ kind, name, value }) => isValue(kind, value, url.searchParams.getAll(name)[0]))
+    query.every(({ kind, name, value }) => isValue(kind, value, valueOf(url.searchParams.getAll(name))))
   );
 }
 
@@ -150,6 +155,7 @@ function byPrecedence(a: Hit, b: Hit): number {
 
 test("the index finds what a plain scan by the API's rules finds", () => {
   let hits = 0;
+  let otherwise = 0;
   fc.assert(
     fc.property(listeners, fc.array(request, { minLength: 4, maxLength: 8 }), (all, requests) => {
       const index = compileRoutes(bindOf(all), (_, __, compiled) => compiled);
@@ -159,11 +165,16 @@ test("the index finds what a plain scan by the API's rules finds", () => {
         expect(found?.route).toBe(expected?.route);
         expect(found?.compiled).toBe(expected?.rule);
         expect(found?.match).toEqual(expected?.match);
-        if (found !== undefined) hits++;
+        if (found === undefined) continue;
+        hits++;
+        if (scan(all, head, last)?.rule === found.rule) continue;
+        otherwise++;
+        expect(found.isQueryAmbiguous).toBe(true);
       }
     }),
     { numRuns: 2_000 },
   );
   // The proof is empty when hardly any request finds a rule.
   expect(hits).toBeGreaterThan(2_000);
+  expect(otherwise).toBeGreaterThan(10);
 });

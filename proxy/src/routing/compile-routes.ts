@@ -6,31 +6,39 @@
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
  * matches holds to one with a less specific host name.
  */
-import { atOnce, inTurns, type Steps } from "@gatewayproxy/runtime/steps";
+import { atOnce, inTurns, type Steps, type TurnOptions } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
 import { compileConditions } from "./conditions.ts";
 import { HostTable } from "./host-table.ts";
 import { normalizePath } from "./normalize-path.ts";
-import { type Candidate, PathIndex } from "./path-index.ts";
+import { Pace } from "./pace.ts";
+import { type HostMatches, type PathIndex, PathIndexBuilder } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
-import { comparePrecedence, type RankedMatch } from "./precedence.ts";
+import { compareRoutes } from "./precedence.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
 
 export type { RequestHead } from "./request-reading.ts";
 
-/** Where a request belongs. One object per match, made at compile time: finding it allocates nothing. */
-export interface RouteMatch<T> {
+/** A rule at a listener. */
+interface ServedRule<T> {
   readonly listener: Listener;
   readonly route: Route;
   readonly rule: RouteRule;
-  /** The match that held, its path normalised; `ReplacePrefixMatch` needs its prefix. */
-  readonly match: Match;
   /** What `compileRule` made of the rule. */
   readonly compiled: T;
-  /** Query parameters that some match of the listener reads, so the choice of the rule may depend on them. */
-  readonly queryNames: ReadonlySet<string>;
+}
+
+/** Where a request belongs. */
+export interface RouteMatch<T> extends ServedRule<T> {
+  /** The match that held, its path normalised; `ReplacePrefixMatch` needs its prefix. */
+  readonly match: Match;
+  /**
+   * Whether a query parameter that comes twice with different values was read to find it: a server that takes another of
+   * the values could find another rule.
+   */
+  readonly isQueryAmbiguous: boolean;
 }
 
 export interface RouteIndex<T> {
@@ -62,44 +70,41 @@ export function compileRoutes<T>(
   return atOnce(compileInSteps(bind, { compileRule, pathRules }));
 }
 
-/** The same in turns of the event loop, so that requests are served meanwhile. */
+/** The same, a piece in each turn of the event loop, so that requests are served meanwhile. */
 export function compileRoutesInTurns<T>(
   bind: Bind,
   compileRule: CompileRule<T>,
   pathRules: PathRules,
+  turns?: TurnOptions,
 ): Promise<RouteIndex<T>> {
-  return inTurns(compileInSteps(bind, { compileRule, pathRules }), { sliceMs: 0 });
+  return inTurns(compileInSteps(bind, { compileRule, pathRules }), turns);
 }
 
-/** Rules that are compiled, and matches that are indexed, in one step; some milliseconds. */
-const itemsPerStep = 1_000;
+/** In matches that are indexed: a tenth of a millisecond. */
+const workPerStep = 100;
+/** For compiling a rule, without its matches. */
+const workPerRule = 10;
 
-/** Counts what has been done since the last step. */
-class Pace {
-  #items = 0;
-
-  /** Whether it is time for others. */
-  isOver(items: number): boolean {
-    this.#items += items;
-    if (this.#items < itemsPerStep) return false;
-    this.#items = 0;
-    return true;
-  }
+interface CompileContext<T> {
+  readonly pace: Pace;
+  readonly compileRule: CompileRule<T>;
+  readonly pathRules: PathRules;
 }
 
 function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace">): Steps<RouteIndex<T>> {
-  const context = { ...options, pace: new Pace() };
+  const context = { ...options, pace: new Pace(workPerStep) };
   const listeners = new HostTable<CompiledListener<T>>();
-  for (const listener of bind.listeners) {
-    listeners.add(listener.hostname, { listener, hosts: yield* compileHosts(listener, context) });
-  }
+  for (const listener of bind.listeners) listeners.add(listener.hostname, yield* compileListener(listener, context));
   return {
     find(head, budget = new WorkBudget(maxMatchUnits)) {
+      const found = listeners.find(head.authority);
+      if (found === undefined) return undefined;
       const request = new RequestReading(head, budget);
-      let host = listeners.find(head.authority)?.hosts.find(head.authority);
-      for (; host !== undefined; host = host.lessSpecific) {
-        const found = host.paths.find(request);
-        if (found !== undefined) return found;
+      for (let host = found.hosts.find(head.authority); host !== undefined; host = host.lessSpecific) {
+        const candidate = found.paths.find(host.matches, request);
+        if (candidate === undefined) continue;
+        const { listener, route, rule, compiled } = candidate.result;
+        return { listener, route, rule, compiled, match: candidate.match, isQueryAmbiguous: request.isAmbiguous };
       }
       return undefined;
     },
@@ -109,98 +114,75 @@ function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace">
 
 interface CompiledListener<T> {
   readonly listener: Listener;
-  readonly hosts: HostTable<CompiledHost<T>>;
+  readonly paths: PathIndex<ServedRule<T>>;
+  readonly hosts: HostTable<CompiledHost>;
 }
 
-/** The matches of one route hostname, and where to go on when none of them holds. */
-interface CompiledHost<T> {
-  readonly paths: PathIndex<RouteMatch<T>>;
-  lessSpecific: CompiledHost<T> | undefined;
+/** One hostname of routes, and where to go on when none of its matches holds. */
+interface CompiledHost {
+  readonly matches: HostMatches;
+  lessSpecific: CompiledHost | undefined;
 }
 
-interface RankedResult<T> extends RankedMatch {
-  readonly candidate: Candidate<RouteMatch<T>>;
+function* compileListener<T>(listener: Listener, context: CompileContext<T>): Steps<CompiledListener<T>> {
+  const routes = listener.routes.toSorted(compareRoutes);
+  const builder = new PathIndexBuilder<ServedRule<T>>(context.pace);
+  for (const [place, route] of routes.entries()) {
+    for (const rule of route.rules) {
+      const served = { listener, route, rule, compiled: context.compileRule(listener, route, rule) };
+      for (const written of rule.matches) {
+        const match = normalizeMatch(written, context.pathRules);
+        builder.add({ match, conditions: compileConditions(match), route: place, result: served });
+      }
+      if (context.pace.isOver(workPerRule + rule.matches.length)) yield;
+    }
+  }
+  const paths = yield* builder.build();
+  return { listener, paths, hosts: yield* compileHosts(routes, paths, context.pace) };
 }
 
-interface CompileContext<T> {
-  readonly pace: Pace;
-  readonly compileRule: CompileRule<T>;
-  readonly pathRules: PathRules;
-}
-
-function* compileHosts<T>(listener: Listener, context: CompileContext<T>): Steps<HostTable<CompiledHost<T>>> {
+function* compileHosts<T>(routes: readonly Route[], paths: PathIndex<T>, pace: Pace): Steps<HostTable<CompiledHost>> {
   /** Places of the routes, by hostname. */
   const byHostname = new Map<string | undefined, number[]>();
-  const queryNames = queryNamesOf(listener);
-  const ranked: (readonly RankedResult<T>[])[] = [];
-  for (const [place, route] of listener.routes.entries()) {
-    ranked.push(yield* rankMatches(listener, route, queryNames, context));
+  for (const [place, route] of routes.entries()) {
     for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
       const sharing = byHostname.get(hostname);
       if (sharing === undefined) byHostname.set(hostname, [place]);
       else sharing.push(place);
     }
-  }
-
-  const table = new HostTable<CompiledHost<T>>();
-  const hosts = new Map<string | undefined, CompiledHost<T>>();
-  // Hostnames of the same routes share one index.
-  const indexes = new Map<string, PathIndex<RouteMatch<T>>>();
-  for (const [hostname, places] of byHostname) {
-    const key = places.join(" ");
-    let paths = indexes.get(key);
-    if (paths === undefined) {
-      paths = yield* indexMatches(
-        places.flatMap((place) => ranked[place] ?? []),
-        context,
-      );
-      indexes.set(key, paths);
-    }
-    const host = { paths, lessSpecific: undefined };
-    hosts.set(hostname, host);
-    table.add(hostname, host);
-  }
-  // Which hostname comes next does not depend on the request, so it is found once, here.
-  for (const [hostname, host] of hosts) host.lessSpecific = table.findLessSpecific(hostname);
-  return table;
-}
-
-function* indexMatches<T>(
-  ranked: readonly RankedResult<T>[],
-  { pace }: CompileContext<T>,
-): Steps<PathIndex<RouteMatch<T>>> {
-  const paths = new PathIndex<RouteMatch<T>>();
-  for (const { match, candidate } of ranked.toSorted(comparePrecedence)) {
-    paths.add(match.path, candidate);
     if (pace.isOver(1)) yield;
   }
-  return paths;
-}
-
-function queryNamesOf({ routes }: Listener): ReadonlySet<string> {
-  const matches = routes.flatMap(({ rules }) => rules.flatMap((rule) => rule.matches));
-  return new Set(matches.flatMap(({ query }) => query.map(({ name }) => name)));
-}
-
-function* rankMatches<T>(
-  listener: Listener,
-  route: Route,
-  queryNames: ReadonlySet<string>,
-  { compileRule, pathRules, pace }: CompileContext<T>,
-): Steps<readonly RankedResult<T>[]> {
-  const ranked: RankedResult<T>[] = [];
-  for (const [ruleIndex, rule] of route.rules.entries()) {
-    const compiled = compileRule(listener, route, rule);
-    for (const [matchIndex, written] of rule.matches.entries()) {
-      const match = normalizeMatch(written, pathRules);
-      const result = { listener, route, rule, match, compiled, queryNames };
-      const candidate = { conditions: compileConditions(match), result };
-      ranked.push({ match, route, ruleIndex, matchIndex, candidate });
-    }
-    // A rule takes about as long as ten matches.
-    if (pace.isOver(10 + rule.matches.length)) yield;
+  // Hostnames of the same routes share one list.
+  const sets = new Map<string, { readonly places: readonly number[]; readonly hostnames: (string | undefined)[] }>();
+  for (const [hostname, places] of byHostname) {
+    const key = places.join(" ");
+    const set = sets.get(key);
+    if (set === undefined) sets.set(key, { places, hostnames: [hostname] });
+    else set.hostnames.push(hostname);
+    if (pace.isOver(1 + places.length / 4)) yield;
   }
-  return ranked;
+
+  const each = [...sets.values()];
+  const selected = yield* paths.select(
+    each.map(({ places }) => places),
+    pace,
+  );
+  const table = new HostTable<CompiledHost>();
+  const hosts = new Map<string | undefined, CompiledHost>();
+  for (const [at, matches] of selected.entries()) {
+    for (const hostname of each[at]?.hostnames ?? []) {
+      const host = { matches, lessSpecific: undefined };
+      hosts.set(hostname, host);
+      table.add(hostname, host);
+      if (pace.isOver(1)) yield;
+    }
+  }
+  // Which hostname comes next does not depend on the request, so it is found once, here.
+  for (const [hostname, host] of hosts) {
+    host.lessSpecific = table.findLessSpecific(hostname);
+    if (pace.isOver(1)) yield;
+  }
+  return table;
 }
 
 /** Gives a path value the form in which request paths arrive, so that `/caf%c3%a9` and `/caf%C3%A9` are one. */
@@ -209,5 +191,6 @@ function normalizeMatch(match: Match, pathRules: PathRules): Match {
   if (kind === "RegularExpression") return match;
   const normalized = normalizePath(value, pathRules) ?? value;
   const isSlashed = kind === "PathPrefix" && normalized.length > 1 && normalized.endsWith("/");
-  return { ...match, path: { kind, value: isSlashed ? normalized.slice(0, -1) : normalized } };
+  const wanted = isSlashed ? normalized.slice(0, -1) : normalized;
+  return wanted === value ? match : { ...match, path: { kind, value: wanted } };
 }

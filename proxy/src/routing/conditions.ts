@@ -22,7 +22,7 @@ interface ValueCondition {
 const unitsPerCondition = 1;
 
 /** Characters that are compared in a unit. */
-const comparedPerUnit = 128;
+export const comparedPerUnit = 128;
 
 export function compileConditions(match: Match): Conditions | undefined {
   if (match.method === undefined && match.headers.length === 0 && match.query.length === 0) return undefined;

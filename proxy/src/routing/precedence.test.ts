@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 import type { Match } from "../ir/match.ts";
-import { comparePrecedence } from "./precedence.ts";
-import { exact, matchOf, prefix, regex } from "./testing/builders.ts";
+import { compileRoutes } from "./compile-routes.ts";
+import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 // In the order of the API's text; each line decides between its match and the one below it.
 const inOrder: readonly (readonly [name: string, match: Partial<Match>])[] = [
-  ["exact path", { path: exact("/a") }],
-  ["longer regular expression", { path: regex("/[a-z]+") }],
+  ["exact path", { path: exact("/a/b") }],
+  ["longer regular expression", { path: regex("/[a-z/]+") }],
   ["regular expression", { path: regex("/.*") }],
-  ["longer prefix", { path: prefix("/a/b/c/d/e/f") }],
+  ["longer prefix", { path: prefix("/a/b") }],
   ["method", { method: "GET" }],
   ["two headers", { headers: ["a", "b"].map((name) => ({ kind: "Exact", name, value: "1" })) }],
   ["one header", { headers: [{ kind: "Exact", name: "a", value: "1" }] }],
@@ -16,15 +16,21 @@ const inOrder: readonly (readonly [name: string, match: Partial<Match>])[] = [
   ["plain prefix", {}],
 ];
 
-test("orders matches as the API lists its criteria, regular expressions between exact paths and prefixes", () => {
-  const ranked = inOrder.map(([name, match], place) => ({
-    name,
-    match: matchOf(match),
-    route: { key: "default/r" },
-    // Against the order, so that nothing is right by having been first.
-    ruleIndex: inOrder.length - place,
-    matchIndex: 0,
-  }));
-  const sorted = ranked.toReversed().sort(comparePrecedence);
-  expect(sorted.map(({ name }) => name)).toEqual(inOrder.map(([name]) => name));
+test("tries matches as the API lists its criteria, regular expressions between exact paths and prefixes", () => {
+  const request = { method: "GET", path: "/a/b?a=1", authority: "h", rawHeaders: ["a", "1", "b", "1"] };
+  // Against the order, so that nothing is right by having been first.
+  let left = inOrder.toReversed();
+  const found: string[] = [];
+  while (left.length > 0) {
+    const rules = left.map(([name, match]) => ({ ...ruleOf([matchOf(match)]), name }));
+    const index = compileRoutes(
+      bindOf([listenerOf({ routes: [routeOf("r", { rules })] })]),
+      (_, __, rule) => rule.name,
+    );
+    const name = index.find(request)?.compiled;
+    found.push(name ?? "none");
+    left = left.filter(([each]) => each !== name);
+    if (name === undefined) break;
+  }
+  expect(found).toEqual(inOrder.map(([name]) => name));
 });

@@ -1,37 +1,35 @@
 /**
  * Which of two matches on the same host comes first: Gateway API `HTTPRouteRule.matches`, down to the last tie-breaker.
- * The API leaves regular expressions to the implementation: they come after exact paths and before prefixes, longest
- * pattern first, because who writes one means something narrower than a prefix.
+ * The path decides first (`path-index.ts`): exact, then regular expression, then prefix, and of one kind the longest.
+ * The API leaves regular expressions to the implementation: they come after exact paths and before prefixes because who
+ * writes one means something narrower than a prefix. Then the conditions decide, then the age of the route, its name,
+ * and the place in it.
  */
-import type { Match, PathMatch } from "../ir/match.ts";
+import type { Match } from "../ir/match.ts";
 import type { Route } from "../ir/snapshot.ts";
 
-/** One match of one rule, with its place. */
-export interface RankedMatch {
-  readonly match: Match;
-  readonly route: Pick<Route, "key" | "creationTimestamp">;
-  /** Place of the rule in its route, from 0. */
-  readonly ruleIndex: number;
-  /** Place of the match in its rule, from 0. */
-  readonly matchIndex: number;
+/** What decides between routes. */
+export type RouteAge = Pick<Route, "key" | "creationTimestamp">;
+
+/** More than a match has of headers, or of query parameters. */
+const manyConditions = 2 ** 20;
+
+/** Place of a match among those with its path, by its conditions: lower goes first. Equal for those that routes decide. */
+export function conditionRank({ method, headers, query }: Match): number {
+  const ofMethod = method === undefined ? 1 : 0;
+  const ofHeaders = manyConditions - 1 - headers.length;
+  const ofQuery = manyConditions - 1 - query.length;
+  return (ofMethod * manyConditions + ofHeaders) * manyConditions + ofQuery;
 }
 
-const pathRank: Readonly<Record<PathMatch["kind"], number>> = { Exact: 0, RegularExpression: 1, PathPrefix: 2 };
+/** Between routes with matches of one rank: the older first, then by `namespace/name`. For `Array.sort`. */
+export function compareRoutes(a: RouteAge, b: RouteAge): number {
+  // By code unit, as `namespace/name` in one string: `a-b/x` is before `a/x`.
+  return compareAge(a, b) || compare(a.key, b.key);
+}
 
-/** Negative when `a` is to be tried before `b`; 0 only for a match and itself. For `Array.sort`. */
-export function comparePrecedence(a: RankedMatch, b: RankedMatch): number {
-  return (
-    pathRank[a.match.path.kind] - pathRank[b.match.path.kind] ||
-    b.match.path.value.length - a.match.path.value.length ||
-    Number(b.match.method !== undefined) - Number(a.match.method !== undefined) ||
-    b.match.headers.length - a.match.headers.length ||
-    b.match.query.length - a.match.query.length ||
-    compare(createdMs(a.route), createdMs(b.route)) ||
-    // By code unit, as `namespace/name` in one string: `a-b/x` is before `a/x`.
-    compare(a.route.key, b.route.key) ||
-    a.ruleIndex - b.ruleIndex ||
-    a.matchIndex - b.matchIndex
-  );
+function compareAge(a: RouteAge, b: RouteAge): number {
+  return a.creationTimestamp === b.creationTimestamp ? 0 : compare(createdMs(a), createdMs(b));
 }
 
 function compare<T extends string | number>(a: T, b: T): number {
@@ -40,7 +38,7 @@ function compare<T extends string | number>(a: T, b: T): number {
 }
 
 /** A route without a readable timestamp (a file says none) is younger than every other. */
-function createdMs({ creationTimestamp }: RankedMatch["route"]): number {
+function createdMs({ creationTimestamp }: RouteAge): number {
   const ms = creationTimestamp === undefined ? Number.NaN : Date.parse(creationTimestamp);
   return Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms;
 }

@@ -37,6 +37,9 @@ export class RequestReading {
   #headers: ReadonlyMap<string, string> | undefined;
   #encodedQuery: ReadonlyMap<string, string> | undefined;
   readonly #query = new Map<string, string>();
+  /** Further values of parameters, where they are not spelled as the first. */
+  #otherValues: ReadonlyMap<string, readonly string[]> | undefined;
+  #isAmbiguous = false;
 
   constructor({ method, path, authority, rawHeaders }: RequestHead, budget: WorkBudget) {
     const queryStart = path.indexOf("?");
@@ -59,14 +62,29 @@ export class RequestReading {
   /** The decoded value of the first query parameter of that name. Throws `BudgetExceeded`. */
   query(name: string): string | undefined {
     if (this.#queryText === undefined) return undefined;
-    this.#encodedQuery ??= readQuery(this.#queryText, this.budget);
+    if (this.#encodedQuery === undefined) {
+      const { first, others } = readQuery(this.#queryText, this.budget);
+      this.#encodedQuery = first;
+      this.#otherValues = others;
+    }
     const known = this.#query.get(name);
     if (known !== undefined) return known;
     const encoded = this.#encodedQuery.get(name);
     if (encoded === undefined) return undefined;
     const value = decodeValue(encoded, this.budget);
     this.#query.set(name, value);
+    for (const other of this.#otherValues?.get(name) ?? []) {
+      if (decodeValue(other, this.budget) !== value) this.#isAmbiguous = true;
+    }
     return value;
+  }
+
+  /**
+   * Whether `query` was asked for a parameter that comes twice with different values. Servers disagree about which of them
+   * counts (`query-parameters.ts`), so what was found by it may be what they would not find.
+   */
+  get isAmbiguous(): boolean {
+    return this.#isAmbiguous;
   }
 }
 
@@ -80,10 +98,17 @@ function readHeaders(rawHeaders: readonly string[], budget: WorkBudget): Readonl
   return headers;
 }
 
-/** The parameters by decoded name, the first of each name, their values as they were sent. */
-function readQuery(text: string, budget: WorkBudget): ReadonlyMap<string, string> {
+interface EncodedQuery {
+  /** By decoded name, values as they were sent. */
+  readonly first: ReadonlyMap<string, string>;
+  /** Absent where each name comes once, or always with one spelling of its value. */
+  readonly others: ReadonlyMap<string, readonly string[]> | undefined;
+}
+
+function readQuery(text: string, budget: WorkBudget): EncodedQuery {
   budget.spend(unitsPerChar * text.length);
-  const query = new Map<string, string>();
+  const first = new Map<string, string>();
+  let others: Map<string, string[]> | undefined;
   for (let from = 0; from <= text.length; ) {
     budget.spend(unitsPerName);
     const ampersand = text.indexOf("&", from);
@@ -91,10 +116,18 @@ function readQuery(text: string, budget: WorkBudget): ReadonlyMap<string, string
     const parameter = text.slice(from, end);
     const equals = parameter.indexOf("=");
     const name = decodeName(equals === -1 ? parameter : parameter.slice(0, equals));
-    if (!query.has(name)) query.set(name, equals === -1 ? "" : parameter.slice(equals + 1));
+    const value = equals === -1 ? "" : parameter.slice(equals + 1);
+    const known = first.get(name);
+    if (known === undefined) first.set(name, value);
+    else if (known !== value) {
+      others ??= new Map();
+      const values = others.get(name);
+      if (values === undefined) others.set(name, [value]);
+      else values.push(value);
+    }
     from = end + 1;
   }
-  return query;
+  return { first, others };
 }
 
 /**

@@ -410,7 +410,8 @@ function isReadOtherwise(
   const budget = new WorkBudget(maxMatchUnits);
   return readings.some((path) => {
     const found = findRule(routes, { ...head, path: path + query }, budget);
-    return found === undefined || found === "tooCostly" || found.compiled !== compiled;
+    if (found === undefined || found === "tooCostly") return true;
+    return found.isQueryAmbiguous || found.compiled !== compiled;
   });
 }
 

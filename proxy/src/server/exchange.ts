@@ -262,7 +262,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#record.route = rule.route;
     this.#record.rule = rule.rule;
     const { path } = this.#downstream.head;
-    if (hasConflictingParameter(path, match.queryNames) || hasConflictingParameter(path, rule.queryNames)) {
+    if (match.isQueryAmbiguous || hasConflictingParameter(path, rule.queryNames)) {
       this.#answer(conflictingParameter);
       return;
     }
