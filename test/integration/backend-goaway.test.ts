@@ -147,6 +147,7 @@ test("the end of the proxy amid a call to it harms nothing", async () => {
         onData: () => undefined,
         onEnd: () => resolve("answered"),
         onFailure: ({ kind }: UpstreamFailure) => (kind === "refused" ? resolve(send(path)) : resolve(kind)),
+        onFault: (error: unknown) => resolve(String(error)),
       };
       pool.send({ method: "POST", path, headers: [], body: Buffer.from("body"), upgrade: undefined }, sink);
     });

@@ -93,6 +93,34 @@ test("hosts, paths and header values of configuration", async () => {
   );
 });
 
+test("a path of health checks that cannot be written fails them, and nothing is left of a check", async () => {
+  const backend = await startBackend();
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", backend.port),
+      routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+    ),
+    {
+      upstream: {
+        ...{ maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 },
+        healthChecks: { intervalMs: 5_000, timeoutMs: 1_000, path: "/no blank\r\n" },
+      },
+    },
+  );
+  const fails = (): boolean => gateway.dataPlane.endpoints().every(({ failsChecks }) => failsChecks);
+  await expect
+    .poll(() => {
+      gateway.clock.advance(5_000);
+      return fails();
+    })
+    .toBe(true);
+  // The timer of the next check alone: none that waits for an answer.
+  await expect.poll(() => gateway.clock.pendingTimers).toBe(1);
+  expect(backend.requests).toEqual([]);
+  expect((await fetch(gateway.url())).status).toBe(200);
+});
+
 /** The head of an answer, from pieces that are each fine or odd. */
 const answer = fc
   .record({

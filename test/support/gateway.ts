@@ -9,7 +9,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { onTestFinished } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
-import { DataPlane, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
+import { DataPlane, type DataPlaneObserver, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
 import type { ShedReason } from "../../proxy/src/server/client-connections.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { noCredentials } from "../../proxy/src/translate/credentials.ts";
@@ -55,10 +55,16 @@ export interface TestGatewayOptions
       | "trustedHops"
       | "ipv6PrefixLength"
       | "abandonedAnswers"
+      | "createRequestId"
+      | "globalLimits"
     >
   > {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
+  /** In place of what the test gateway does itself. */
+  readonly observer?: Partial<DataPlaneObserver>;
+  /** Faults inside the proxy do not fail the test. Default false. */
+  readonly isFaulty?: boolean;
   /** Serves what is sound of manifests with faults in their text. Default false. */
   readonly expectsFaults?: boolean;
   /** Absent: manifests may name every address. */
@@ -77,12 +83,19 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
   let credentials = noCredentials;
-  const { expectsProxyHeader = false, expectsFaults = false, refuseAddress, ...upstream } = options;
+  const {
+    expectsProxyHeader = false,
+    expectsFaults = false,
+    isFaulty = false,
+    refuseAddress,
+    observer,
+    ...upstream
+  } = options;
   const dataPlane = new DataPlane({
     clock,
     random: () => 0,
-    ...upstream,
     createRequestId: randomUUID,
+    ...upstream,
     counters: new CounterTable(createCounterMemory(1_024), 1),
     reusePort: false,
     expectsProxyHeader,
@@ -98,6 +111,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
       },
       denied: () => undefined,
       mirrored: () => undefined,
+      ...observer,
     },
     faulted: (error) => faults.push(error),
   });
@@ -120,7 +134,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     const drained = dataPlane.drain();
     dataPlane.destroy();
     await drained;
-    if (faults.length > 0) throw new AggregateError(faults, "the proxy failed inside");
+    if (faults.length > 0 && !isFaulty) throw new AggregateError(faults, "the proxy failed inside");
   });
   await apply(manifests);
   return {

@@ -18,9 +18,11 @@ import { threadTasks } from "../admin/endpoints/tasks.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget } from "../server/body-budget.ts";
+import type { FaultPlace } from "../server/faults.ts";
 import { DataPlane } from "../server/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceWatch } from "../telemetry/trace/tracer.ts";
 import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
@@ -55,6 +57,15 @@ const logAccess = createAccessLog({
 
 /** A flood of connections must not be a flood of lines. */
 const shedLines = new LineLimit(systemClock, 1);
+const faultLines = new LineLimit(systemClock, 5);
+
+function faulted(err: unknown, place: FaultPlace | "task", record?: RequestRecord): void {
+  metrics.faulted(place);
+  faultLines.tell((omitted) => {
+    log.error({ err, place, requestId: record?.requestId, omitted }, "something failed inside the proxy");
+  });
+}
+
 const decisions = new DecisionRing(start.worker);
 /** Between workers: the keys of rate limit services that are back after an absence. */
 const servicesBack = new BroadcastChannel("rate limit services that are back");
@@ -98,8 +109,7 @@ const dataPlane = new DataPlane({
     },
     mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
   },
-  faulted: (error, record) =>
-    log.error({ err: error, requestId: record.requestId }, "a request failed inside the proxy"),
+  faulted,
 });
 
 // Only workers write to it, as above.
@@ -107,7 +117,7 @@ servicesBack.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as 
 
 // A task that nobody waits for has failed; what it was about ends, and the others go on. An exception outside of any
 // promise ends the thread, and WorkerPool starts another one.
-surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
+surviveRejections(process, (error) => faulted(error, "task"));
 
 let generation = 0;
 

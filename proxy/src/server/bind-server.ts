@@ -20,7 +20,7 @@ import { createHttp1Server, headFaultOf } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
 import type { RequestRules } from "./request-head.ts";
-import { judgeProxyHeader } from "./proxy-protocol.ts";
+import { judgeProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
 export interface BindOptions extends RequestReceiver {
@@ -36,6 +36,8 @@ export interface BindOptions extends RequestReceiver {
   readonly upgradeProtocols: UpgradeProtocols;
   readonly rules: RequestRules;
   readonly clients: ClientConnections;
+  /** Something failed inside the proxy, and has ended a request before it began, or a connection. */
+  readonly onFault: (error: unknown) => void;
   readonly onConnectionOpened: () => void;
   readonly onConnectionClosed: () => void;
 }
@@ -78,15 +80,16 @@ export class BindServer {
   #phase: DrainPhase = "serving";
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRefused, rules, upgradeProtocols } = options;
+    const { onRequest, onRefused, onFault, rules, upgradeProtocols } = options;
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onRefused, rules }, upgradeProtocols);
+    this.#http2 = new Http2Sessions({ onRequest, onRefused, onFault, rules }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       phase: () => this.#phase,
       upgradeProtocols,
       onRequest,
       onRefused,
+      onFault,
       rules,
     });
     // Ours comes before Node's own handling of a connection.
@@ -94,7 +97,7 @@ export class BindServer {
     // Node registers this listener itself, in the constructor, with this signature.
     this.#serveHttp1 = serveHttp1 as ConnectionListener;
     this.#http1.removeAllListeners("connection");
-    this.#http1.on("connection", (socket: Socket) => this.#accept(socket));
+    this.#http1.on("connection", (socket: Socket) => this.#guard(socket, () => this.#accept(socket)));
   }
 
   /**
@@ -131,7 +134,8 @@ export class BindServer {
   setTls(listeners: readonly TlsListener[]): void {
     // A new termination forgets the keys of its session tickets, so it is made for a reason only.
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
-    const onSecure = (socket: TLSSocket, session: TlsSession): void => this.#serveSecure(socket, session);
+    const onSecure = (socket: TLSSocket, session: TlsSession): void =>
+      this.#guard(socket, () => this.#serveSecure(socket, session));
     this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, onSecure);
     this.#tlsListeners = listeners;
   }
@@ -163,6 +167,20 @@ export class BindServer {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
 
+  /** What fails while a connection is taken ends it. */
+  #guard(socket: Socket, action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#fail(socket, error);
+    }
+  }
+
+  #fail(socket: Socket, error: unknown): void {
+    socket.destroy();
+    this.#options.onFault(error);
+  }
+
   #accept(socket: Socket): void {
     const client = this.#track(socket);
     // There were too many.
@@ -176,10 +194,11 @@ export class BindServer {
       this.#begin(client, undefined);
       return;
     }
-    readFirstBytes(socket, judgeProxyHeader, (header) => {
+    const begin = (header: ProxyHeader): void => {
       if (header.kind === "invalid") socket.destroy();
       else this.#begin(client, header.sourceAddress);
-    });
+    };
+    readFirstBytes(socket, judgeProxyHeader, begin, (error) => this.#fail(socket, error));
   }
 
   /** @param toldAddress the client's address where it is not the peer's. */
@@ -206,10 +225,11 @@ export class BindServer {
 
   #sniff(client: ClientConnection, connection: Connection): void {
     const { socket } = client;
-    readFirstBytes(socket, judgePreface, (isHttp2) => {
+    const serve = (isHttp2: boolean): void => {
       socket.setTimeout(0);
       this.#serveHttp(client, socket, connection, isHttp2);
-    });
+    };
+    readFirstBytes(socket, judgePreface, serve, (error) => this.#fail(socket, error));
   }
 
   #serveSecure(socket: TLSSocket, tls: TlsSession): void {

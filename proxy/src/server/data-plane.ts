@@ -45,6 +45,7 @@ import { type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { Downstream, DownstreamEvents, RefusedRequest } from "./downstream.ts";
 import { Exchange, type ExchangeServices } from "./exchange.ts";
+import { type FaultSink, guardedClock } from "./faults.ts";
 import { LinkedSet } from "./linked-set.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
@@ -80,11 +81,14 @@ export interface DataPlaneOptions
     | "denied"
     | "tracer"
     | "live"
+    | "faulted"
     | "trustedHops"
     | "ipv6PrefixLength"
     | "abandonedAnswers"
   > {
   readonly observer: DataPlaneObserver;
+  /** Something failed inside the proxy. */
+  readonly faulted: FaultSink;
   readonly counters: CounterTable;
   /** Number of the worker, from 1; absent: 1. */
   readonly worker?: number;
@@ -163,7 +167,8 @@ export class DataPlane {
   readonly #clients: ClientConnections;
   #isLeaving = false;
 
-  constructor(options: DataPlaneOptions) {
+  constructor(given: DataPlaneOptions) {
+    const options = { ...given, clock: guardedClock(given.clock, given.faulted) };
     this.#options = options;
     this.#requestRules = options.requestRules ?? defaultRequestRules;
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
@@ -195,9 +200,11 @@ export class DataPlane {
       connectTimeoutMs,
       idleTimeoutMs,
     });
-    const openClient = () => new Http2UnaryClient({ clock, random, addresses });
+    const onFault = (error: unknown): void => options.faulted(error, "globalLimit");
+    const openClient = () => new Http2UnaryClient({ clock, random, addresses, onFault });
     this.#globalLimiter = new GlobalLimiter({
       ...{ clock, openClient, counters, observer: globalLimits },
+      onFault,
       onServiceBack: options.onRateLimitServiceBack,
     });
   }
@@ -320,6 +327,7 @@ export class DataPlane {
       onRequest: (downstream: Downstream) => serve(open, downstream),
       onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
       clients: this.#clients,
+      onFault: (error: unknown) => this.#options.faulted(error, "connection"),
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),
     };
@@ -339,7 +347,7 @@ export class DataPlane {
       ipv6PrefixLength,
       createRequestId,
       bodies: this.#bodies,
-      faulted,
+      faulted: (error, record) => faulted(error, "request", record),
       tracer: this.tracer,
       abandonedAnswers: this.#abandonedAnswers,
       live: new LinkedSet(),

@@ -17,6 +17,8 @@ export interface Http1ServerOptions extends RequestReceiver {
   readonly phase: () => DrainPhase;
   readonly upgradeProtocols: UpgradeProtocols;
   readonly rules: RequestRules;
+  /** A request could not be begun; its connection has been closed. */
+  readonly onFault: (error: unknown) => void;
 }
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
@@ -27,11 +29,13 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
   // we decline. The next read may then begin in the middle of a request: so such a request is the last.
   let declined: IncomingMessage | undefined;
   const accepts = (request: IncomingMessage): boolean => {
-    const isAccepted = upgradeOf(request) !== undefined && !isInUse(request);
+    let isAccepted = false;
+    guard(options, request, () => (isAccepted = isSwitchable(request)));
     // Node emits the request in the same turn, before it asks about another one.
     declined = isAccepted ? undefined : request;
     return isAccepted;
   };
+  const isSwitchable = (request: IncomingMessage): boolean => upgradeOf(request) !== undefined && !isInUse(request);
   const isInUse = ({ socket }: IncomingMessage): boolean => options.connectionOf(socket)?.pipeline.isBusy ?? true;
   const server = createServer({
     // A request without a body is not given the machinery for one.
@@ -51,6 +55,13 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
   // One more than is accepted, so that an excess can be told from a full house.
   server.maxHeadersCount = maxHeaderFields + 1;
   const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind): void => {
+    try {
+      begin(request, response, kind);
+    } catch (error) {
+      endWithFault(options, request, error);
+    }
+  };
+  const begin = (request: IncomingMessage, response: ServerResponse, kind: RequestKind): void => {
     const connection = options.connectionOf(request.socket);
     // Closed in the same turn in which its last request was read.
     if (connection === undefined) return;
@@ -65,7 +76,9 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
       serveRequest(options, connection, request, response, kind);
     } else {
       boundChunks(request);
-      wait(pipeline, request, { isLast, length }, () => serveRequest(options, connection, request, response, kind));
+      wait(pipeline, request, { isLast, length }, () =>
+        guard(options, request, () => serveRequest(options, connection, request, response, kind)),
+      );
     }
     declined = undefined;
   };
@@ -132,6 +145,20 @@ function wait(
 
 function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
   if (pipeline.isFull) socket.pause();
+}
+
+function guard(options: Http1ServerOptions, request: IncomingMessage, action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    endWithFault(options, request, error);
+  }
+}
+
+/** Nobody else would answer, or close the connection. */
+function endWithFault({ onFault }: Http1ServerOptions, { socket }: IncomingMessage, error: unknown): void {
+  socket.destroy();
+  onFault(error);
 }
 
 /** Bytes of a head as it came, or nearly: blanks around values are not known. */

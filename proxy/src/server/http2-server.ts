@@ -55,6 +55,8 @@ const serverOptions = {
 
 export interface Http2SessionsOptions extends RequestReceiver {
   readonly rules?: RequestRules;
+  /** A request could not be begun; its stream has been reset. Absent: the thread ends. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 interface OpenSession {
@@ -71,6 +73,7 @@ export class Http2Sessions {
   readonly #receiver: RequestReceiver;
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #rules: RequestRules;
+  readonly #onFault: Http2SessionsOptions["onFault"];
   readonly #idleTimeoutMs: number;
   /** What is being handed over. */
   #handedOver: { readonly socket: Socket; readonly connection: Connection } | undefined;
@@ -78,6 +81,7 @@ export class Http2Sessions {
 
   constructor(options: Http2SessionsOptions, upgradeProtocols: UpgradeProtocols, idleTimeoutMs = defaultIdleTimeoutMs) {
     this.#receiver = options;
+    this.#onFault = options.onFault;
     this.#rules = options.rules ?? defaultRequestRules;
     this.#upgradeProtocols = upgradeProtocols;
     this.#idleTimeoutMs = idleTimeoutMs;
@@ -113,7 +117,7 @@ export class Http2Sessions {
     session.on("error", ignore);
     session.once("close", () => this.#sessions.delete(open));
     session.on("stream", (stream: ServerHttp2Stream, _headers, flags, rawHeaders) =>
-      this.#serveStream(connection, stream, flags, rawHeaders),
+      this.#serveGuarded(connection, stream, flags, rawHeaders),
     );
     // GOAWAY: the client makes another connection when it needs one.
     session.setTimeout(this.#idleTimeoutMs, () => session.close());
@@ -126,6 +130,16 @@ export class Http2Sessions {
     );
     if (this.#phase === "closing") session.close();
     destroyWithSession(socket, session, Math.min(this.#idleTimeoutMs, lastReadTimeoutMs));
+  }
+
+  #serveGuarded(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
+    try {
+      this.#serveStream(connection, stream, flags, rawHeaders);
+    } catch (error) {
+      if (this.#onFault === undefined) throw error;
+      stream.destroy();
+      this.#onFault(error);
+    }
   }
 
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {

@@ -79,6 +79,10 @@ function trySendCopy({ clock, mirrored }: MirrorServices, target: BackendHandle,
       timer.cancel();
       mirrored(key, "failed");
     },
+    onFault() {
+      timer.cancel();
+      mirrored(key, "failed");
+    },
   };
   const timer = clock.setTimer(answerTimeoutMs, () => {
     call.expire();

@@ -104,6 +104,12 @@ export const requestMetrics = {
     help: "Responses under a token limit that added nothing to it: `absent` (nothing was generated), `stored` (copies of answers that were charged), `malformed`, `undecodable` or `errorStatus`.",
     labels: ["route", "backend", "reason"],
   },
+  faults: {
+    name: "gateway_proxy_faults_total",
+    type: "counter",
+    help: "Faults inside the proxy that it survived, by what each of them ended: a `request`, a `connection` of a client, what a `timer` was about, calls of a rate limit service (`globalLimit`), or a `task` that nobody waited for. Please report them; the log has the stacks of up to 5 a second and worker.",
+    labels: ["place"],
+  },
   droppedLogLines: {
     name: "gateway_proxy_access_log_lines_dropped_total",
     type: "counter",

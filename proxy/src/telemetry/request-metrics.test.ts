@@ -68,6 +68,8 @@ describe("RequestMetrics", () => {
     metrics.connectionOpened(bind);
     metrics.connectionClosed(bind);
     metrics.connectionShed("idle");
+    metrics.faulted("timer");
+    expect(await samplesOf(metrics, "faults_total")).toEqual(['faults_total{place="timer"} 1']);
     metrics.requestStarted(bind);
     expect(await samplesOf(metrics, "downstream_connections")).toEqual([
       'downstream_connections_total{bind="0.0.0.0:80"} 2',

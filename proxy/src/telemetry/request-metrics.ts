@@ -65,6 +65,11 @@ export class RequestMetrics {
     this.#families.mirroredRequests.cell(backend, outcome).value++;
   }
 
+  /** Something failed inside the proxy, and ended no more than `place` says. */
+  faulted(place: string): void {
+    this.#families.faults.cell(place).value++;
+  }
+
   logLineDropped(): void {
     this.#families.droppedLogLines.cell().value++;
   }

@@ -43,8 +43,8 @@ export interface ResponseSink {
    * @param headers flat, names lower case, without hop-by-hop fields.
    */
   onUpgrade?(headers: string[], connection: Duplex, call: UpstreamCall): void;
-  /** One of the others threw: the call has been given up, and nothing more is told. Absent: the thread ends. */
-  onFault?(error: unknown, call: UpstreamCall): void;
+  /** One of the others threw: the call has been given up, and nothing more is told. */
+  onFault(error: unknown, call: UpstreamCall): void;
 }
 
 /** Whoever lent a connection to a call. */
@@ -145,8 +145,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
 
   /** Ends the call. Harmless after the end. */
   fail(failure: UpstreamFailure): void {
-    if (!this.#finish(failure)) return;
     try {
+      if (!this.#finish(failure)) return;
       this.#sink.onFailure(failure, this);
     } catch (error) {
       this.#onFault(error);
@@ -235,7 +235,6 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   /** Neither undici nor its other calls are to see what failed in ours. */
   #onFault(error: unknown): void {
     this.abort();
-    if (this.#sink.onFault === undefined) throw error;
     this.#sink.onFault(error, this);
   }
 

@@ -69,6 +69,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
       onData: () => undefined,
       onEnd: () => undefined,
       onFailure: () => conclude(false),
+      onFault: () => conclude(false),
     };
     const owner = { begun: () => undefined, answered: () => undefined, release: () => undefined };
     const { endpoint, tls } = target;

@@ -54,6 +54,11 @@ export class FakeClock implements Clock {
     return this.#pending.size;
   }
 
+  /** How long each timer has to wait from now on, in no order. */
+  get pendingDelaysMs(): readonly number[] {
+    return Array.from(this.#pending, ({ dueMs }) => dueMs - this.#monotonicMs);
+  }
+
   #moveTo(monotonicMs: number): void {
     this.#wallMs += monotonicMs - this.#monotonicMs;
     this.#monotonicMs = monotonicMs;

@@ -33,6 +33,8 @@ export interface GlobalLimiterOptions {
   /** Of the worker: fallback counters are exact over all workers. */
   readonly counters: CounterTable;
   readonly observer: GlobalLimitObserver;
+  /** Something failed inside the gateway when an answer came; the call goes on. Absent: the thread ends. */
+  readonly onFault?: ((error: unknown) => void) | undefined;
   /** A service that was away answers again; for the other workers. */
   readonly onServiceBack?: ((service: string) => void) | undefined;
 }
@@ -116,9 +118,9 @@ export class GlobalLimiter {
   #open(key: string, endpoints: Endpoints): ServiceClient {
     let service = this.#services.get(key) ?? this.#recall(key);
     if (service === undefined) {
-      const { clock, openClient, observer, onServiceBack } = this.#options;
+      const { clock, openClient, observer, onServiceBack, onFault } = this.#options;
       const onBack = (): void => onServiceBack?.(key);
-      service = new ServiceClient({ key, client: openClient(key), clock, observer, onBack });
+      service = new ServiceClient({ key, client: openClient(key), clock, observer, onBack, onFault });
       this.#services.set(key, service);
     }
     service.update(endpoints);

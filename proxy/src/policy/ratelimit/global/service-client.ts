@@ -37,6 +37,8 @@ export interface ServiceClientOptions {
   readonly client: UnaryClient;
   readonly clock: Clock;
   readonly observer: GlobalLimitObserver;
+  /** As `GlobalLimiterOptions.onFault`. */
+  readonly onFault?: ((error: unknown) => void) | undefined;
   /** The service has been away, and has answered a call. */
   readonly onBack?: () => void;
 }
@@ -220,7 +222,14 @@ export class ServiceClient {
     const startMs = this.#nowMs();
     this.#options.client.call(path, message, timeoutMs, (outcome) => {
       const answer = readAnswer(outcome);
-      this.#learn(answer, startMs, patienceMs);
+      try {
+        this.#learn(answer, startMs, patienceMs);
+      } catch (error) {
+        const { onFault } = this.#options;
+        if (onFault === undefined) throw error;
+        onFault(error);
+      }
+      // Whoever asked waits for this alone.
       done(answer);
     });
   }
@@ -268,7 +277,7 @@ function readAnswer(outcome: CallOutcome): Answer {
       return callFailure("unknown", "the service answered with overall code UNKNOWN");
     return { kind: "answered", answer };
   } catch (error) {
-    if (error instanceof WireError) return callFailure("garbage", `an answer that cannot be read: ${error.message}`);
-    throw error;
+    const message = error instanceof WireError ? error.message : String(error);
+    return callFailure("garbage", `an answer that cannot be read: ${message}`);
   }
 }

@@ -37,6 +37,8 @@ export interface ClientConnectionOptions {
   readonly onOpen: () => void;
   /** It takes no more calls, called once: it said so, or it is gone; `reason` is for the log. */
   readonly onLeave: (reason: string) => void;
+  /** Something failed inside the gateway while an answer was read. */
+  readonly onFault?: ((error: unknown) => void) | undefined;
   /** The socket is gone. */
   readonly onClose: () => void;
 }
@@ -142,11 +144,17 @@ export class ClientConnection {
     try {
       this.#reader.read(chunk);
     } catch (error) {
-      if (!(error instanceof ConnectionError)) throw error;
-      this.#fail(error);
+      if (error instanceof ConnectionError) this.#fail(error);
+      else this.#fault(error);
     } finally {
       this.#writer.release();
     }
+  }
+
+  /** Not the service's: its calls end, and nothing else. */
+  #fault(error: unknown): void {
+    this.#options.onFault?.(error);
+    this.destroy("the gateway has failed to read an answer");
   }
 
   #fail({ code, message }: ConnectionError): void {

@@ -21,6 +21,8 @@ export interface ConnectionOptions {
   readonly random: () => number;
   readonly addresses: AddressGuard;
   readonly limits?: ClientLimits;
+  /** As `ClientConnectionOptions.onFault`. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 /** For the service to be connected to and to send its settings. */
@@ -100,7 +102,7 @@ export class EndpointConnection {
   };
 
   #connect(): void {
-    const { clock, addresses, limits = defaultClientLimits } = this.#options;
+    const { clock, addresses, onFault, limits = defaultClientLimits } = this.#options;
     const socket = openSocket(
       { endpoint: this.#endpoint, tls: this.#tls, addresses },
       {
@@ -115,6 +117,7 @@ export class EndpointConnection {
       authority: this.#authority,
       limits,
       clock,
+      onFault,
       onOpen: () => {
         this.#timer?.cancel();
         this.#isOpen = true;

@@ -1,0 +1,29 @@
+/**
+ * Faults of the proxy itself end what they happen in, and nothing else: a request, a connection, what a timer was about.
+ * An exception that nobody catches would end the worker, with all of its connections.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+
+/** What a fault has ended. */
+export type FaultPlace = "request" | "connection" | "timer" | "globalLimit";
+
+/** Hears of a fault. @param record of the request, where one is known. */
+export type FaultSink = (error: unknown, place: FaultPlace, record?: RequestRecord) => void;
+
+/** A clock whose timers have their faults caught. */
+export function guardedClock(clock: Clock, onFault: FaultSink): Clock {
+  return {
+    nowMs: () => clock.nowMs(),
+    monotonicMs: () => clock.monotonicMs(),
+    setTimer(delayMs, callback): Timer {
+      return clock.setTimer(delayMs, () => {
+        try {
+          callback();
+        } catch (error) {
+          onFault(error, "timer");
+        }
+      });
+    },
+  };
+}

@@ -1,0 +1,150 @@
+/** Faults inside the proxy, made by what a test puts into it: they end one request or connection, and are reported. */
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
+import { expect, onTestFinished, test } from "vitest";
+import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer.ts";
+import { guardedClock } from "../../proxy/src/server/faults.ts";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { answering, startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway.ts";
+import { byAddress, globalPolicy, manifestsUnder } from "../support/global-policy.ts";
+import { answerGrpc, startRawService } from "../support/rate-limit-service.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+const fault = new Error("made by the test");
+
+/** Throws at every call while `isOn`. */
+class Faulty {
+  isOn = false;
+
+  throwIfOn(): void {
+    if (this.isOn) throw fault;
+  }
+}
+
+async function start(options: TestGatewayOptions, policy = ""): Promise<TestGateway> {
+  const { port } = await startBackend(answering(200, "ok"));
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const all = manifests(gatewayManifest(), backendManifest("b", port), route, ...(policy === "" ? [] : [policy]));
+  return await startGateway(all, { isFaulty: true, ...options });
+}
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+async function isServed(gateway: TestGateway): Promise<void> {
+  expect((await rawHttp(gateway.url(), last)).status).toBe(200);
+}
+
+test.each([
+  ["alone", get],
+  ["before another one", get + get],
+  ["that asks to switch protocols", get.replace("\r\n\r\n", "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")],
+  ["that awaits 100", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"],
+])("a request of HTTP/1 that cannot be begun, %s, ends its connection", async (_, request) => {
+  const faulty = new Faulty();
+  const createRequestId = (): string => {
+    faulty.throwIfOn();
+    return randomUUID();
+  };
+  const gateway = await start({ createRequestId });
+  faulty.isOn = true;
+  expect((await rawHttp(gateway.url(), request)).status).toBe(0);
+  expect(gateway.faults).toEqual([fault]);
+  faulty.isOn = false;
+  await isServed(gateway);
+});
+
+test("a request of HTTP/1 that waited for another one and cannot be begun ends its connection", async () => {
+  let ids = 0;
+  const createRequestId = (): string => {
+    if (++ids === 2) throw fault;
+    return randomUUID();
+  };
+  const gateway = await start({ createRequestId });
+  expect((await rawHttp(gateway.url(), get + get)).status).toBe(200);
+  expect(gateway.faults).toEqual([fault]);
+  await isServed(gateway);
+});
+
+test("a request of HTTP/2 that cannot be begun ends its stream, and others of the connection go on", async () => {
+  const faulty = new Faulty();
+  const createRequestId = (): string => {
+    faulty.throwIfOn();
+    return randomUUID();
+  };
+  const gateway = await start({ createRequestId });
+  const session = connectHttp2(gateway.url());
+  onTestFinished(() => session.destroy());
+  faulty.isOn = true;
+  const first = session.request({ ":path": "/" });
+  first.on("error", () => undefined);
+  await once(first, "close");
+  expect(gateway.faults).toEqual([fault]);
+  faulty.isOn = false;
+  const second = session.request({ ":path": "/" });
+  const [headers] = (await once(second, "response")) as [{ ":status": number }];
+  expect(headers[":status"]).toBe(200);
+  second.resume();
+  await once(second, "close");
+});
+
+test("a connection that cannot be taken is closed", async () => {
+  const faulty = new Faulty();
+  const gateway = await start({ observer: { connectionOpened: () => faulty.throwIfOn() } });
+  faulty.isOn = true;
+  expect((await rawHttp(gateway.url(), get)).status).toBe(0);
+  expect(gateway.faults).toEqual([fault]);
+  faulty.isOn = false;
+  await isServed(gateway);
+});
+
+test("a fault while a refusal is recorded is the request's own", async () => {
+  const faulty = new Faulty();
+  const policy = policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]);
+  const gateway = await start({ observer: { denied: () => faulty.throwIfOn() } }, policy);
+  await isServed(gateway);
+  faulty.isOn = true;
+  expect((await rawHttp(gateway.url(), last)).status).toBe(500);
+  expect(gateway.faults).toEqual([fault]);
+});
+
+test("a timer that fails is reported, and others fire", () => {
+  const clock = new FakeClock();
+  const faults: unknown[] = [];
+  const guarded = guardedClock(clock, (error, place) => faults.push([error, place]));
+  let fired = 0;
+  guarded.setTimer(1, () => {
+    throw fault;
+  });
+  guarded.setTimer(2, () => fired++);
+  guarded.setTimer(2, () => fired++).cancel();
+  clock.advance(2);
+  expect([faults, fired]).toEqual([[[fault, "timer"]], 1]);
+});
+
+test("what fails with the answer of a rate limit service ends that call, and the policy decides", async () => {
+  const { port } = await startRawService((stream) => answerGrpc(stream, Buffer.from([8, 1])));
+  const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Open, ${byAddress}`);
+  const faulty = new Faulty();
+  const backend = await startBackend(answering(200, "ok"));
+  const globalLimits = { ...silentObserver, called: () => faulty.throwIfOn() };
+  const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, isFaulty: true });
+  await isServed(gateway);
+  faulty.isOn = true;
+  await isServed(gateway);
+  expect(gateway.faults).toContain(fault);
+  faulty.isOn = false;
+  await isServed(gateway);
+});
