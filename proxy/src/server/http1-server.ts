@@ -23,20 +23,15 @@ export interface Http1ServerOptions extends RequestReceiver {
 
 /** A server that is ready to listen; it reads what it is given by its `connection` listener. */
 export function createHttp1Server(options: Http1ServerOptions): Server {
-  const upgradeOf = (request: IncomingMessage): string | undefined =>
-    requestedUpgrade(request, options.upgradeProtocols);
   // Asked to switch, Node's parser stops behind the request, and what came with the request and behind it is lost when
   // we decline. The next read may then begin in the middle of a request: so such a request is the last.
   let declined: IncomingMessage | undefined;
   const accepts = (request: IncomingMessage): boolean => {
-    let isAccepted = false;
-    guard(options, request, () => (isAccepted = isSwitchable(request)));
+    const isAccepted = isSwitchable(options, request);
     // Node emits the request in the same turn, before it asks about another one.
     declined = isAccepted ? undefined : request;
     return isAccepted;
   };
-  const isSwitchable = (request: IncomingMessage): boolean => upgradeOf(request) !== undefined && !isInUse(request);
-  const isInUse = ({ socket }: IncomingMessage): boolean => options.connectionOf(socket)?.pipeline.isBusy ?? true;
   const server = createServer({
     // A request without a body is not given the machinery for one.
     optimizeEmptyRequests: true,
@@ -88,10 +83,10 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
   server.on("checkExpectation", (request, response) => serve(request, response, plain));
   server.on("upgrade", (request, stream, head) => {
     const response = responseFor(request, stream, head);
-    serve(request, response, { ...plain, upgrade: upgradeOf(request) });
+    serve(request, response, { ...plain, upgrade: requestedUpgrade(request, options.upgradeProtocols) });
   });
   server.on("connect", (request, stream, head) => {
-    if (isInUse(request)) stream.destroy();
+    if (isInUse(options, request)) stream.destroy();
     else serve(request, responseFor(request, stream, head), plain);
   });
   return server;
@@ -145,6 +140,20 @@ function wait(
 
 function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
   if (pipeline.isFull) socket.pause();
+}
+
+/** Whether a request may switch protocols: it asks for one that is allowed, and none before it is under way. */
+function isSwitchable(options: Http1ServerOptions, request: IncomingMessage): boolean {
+  try {
+    return requestedUpgrade(request, options.upgradeProtocols) !== undefined && !isInUse(options, request);
+  } catch (error) {
+    endWithFault(options, request, error);
+    return false;
+  }
+}
+
+function isInUse({ connectionOf }: Http1ServerOptions, { socket }: IncomingMessage): boolean {
+  return connectionOf(socket)?.pipeline.isBusy ?? true;
 }
 
 function guard(options: Http1ServerOptions, request: IncomingMessage, action: () => void): void {

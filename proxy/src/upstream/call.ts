@@ -6,7 +6,7 @@
 import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { isSwitchTo } from "./upgrade-protocol.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, HeadReader } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
 import { refused } from "./connection.ts";
 import { abandon, beginStream, type StreamOwner } from "./http2-streams.ts";
@@ -57,7 +57,7 @@ export interface CallOwner {
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void;
 }
 
-export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
+export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, StreamOwner {
   readonly #body: UpstreamRequest["body"];
   readonly #upgrade: string | undefined;
   readonly #sink: ResponseSink;
@@ -68,6 +68,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   #isDisplaced = false;
   #isRefused = false;
   #done = false;
+  #interimHeads = 0;
+  /** That had come on the connection when the call began. */
+  #bytesBefore = 0;
   /** What the endpoint made of the connection when it switched protocols. */
   #switched: Duplex | undefined;
   /** `host:port` of the endpoint. */
@@ -159,6 +162,32 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     // undici begins some calls again; none may be whose answer has begun.
     if (this.isOver || this.status !== 0) controller.abort(abortReason);
     else if (this.connection?.isHttp2 === true) beginStream(this);
+    else if (this.connection !== undefined) {
+      this.#bytesBefore = this.connection.bytesRead();
+      this.connection.awaiting = this;
+    }
+  }
+
+  checkHead(): void {
+    const { connection } = this;
+    if (connection === undefined || connection.bytesRead() - this.#bytesBefore <= maxHeadBytes) return;
+    this.#reject("the endpoint does not come to the end of the head of its answer");
+  }
+
+  onInterimHead(): void {
+    if (++this.#interimHeads > maxInterimHeads) this.#reject("the endpoint sends interim answers without end");
+  }
+
+  /** Gives up an answer that cannot be used. */
+  #reject(message: string): void {
+    if (this.isOver || this.status !== 0) return;
+    this.fail({ kind: "reset", message });
+    this.#aborted = true;
+    this.#controller?.abort(abortReason);
+  }
+
+  #stopAwaiting(): void {
+    if (this.connection?.awaiting === this) this.connection.awaiting = undefined;
   }
 
   onRefused(): void {
@@ -179,6 +208,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
       this.fail({ kind: "reset", message: "the endpoint has switched to another protocol than it was asked for" });
       return;
     }
+    this.#stopAwaiting();
+    this.connection?.stopWatching();
     this.status = status;
     this.#switched = connection;
     this.#owner.answered(this);
@@ -196,13 +227,16 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     // The real answer follows a 1xx. RFC 9110 §15.2 has proxies pass these on, 103 (Early Hints) for one; we do not, and
     // clients lose no more than the hint.
-    if (status < 200 || this.#aborted) return;
+    if (this.#aborted) return;
+    if (status < 200) {
+      this.onInterimHead();
+      return;
+    }
+    this.#stopAwaiting();
     const codings = headers["transfer-encoding"];
     if (codings !== undefined && !isChunkedAlone(codings)) {
       // The chunks are taken off and the other codings stay, which the client would not be told of (RFC 9112 §7.4).
-      this.fail({ kind: "reset", message: "the endpoint has answered with a transfer coding that nobody asked for" });
-      this.#aborted = true;
-      this.#controller?.abort(abortReason);
+      this.#reject("the endpoint has answered with a transfer coding that nobody asked for");
       return;
     }
     this.status = status;
@@ -261,6 +295,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, StreamOwner {
     return !this.#aborted;
   }
 }
+
+/** Bytes of an answer before its body, interim heads included; and of the body what comes in the same reads. */
+const maxHeadBytes = 256 * 1024;
+/** Answers with a status of 1xx before the final one. */
+const maxInterimHeads = 16;
 
 const abortReason = new Error("the call was given up");
 

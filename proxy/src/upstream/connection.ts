@@ -40,6 +40,18 @@ export interface Connection {
   calls: number;
   /** Of its socket, if it has one; undici keeps what an endpoint that leaves has taken when its client is destroyed. */
   readonly breakOff: () => void;
+  /** The call whose answer has not begun, of HTTP/1.1. */
+  awaiting: HeadReader | undefined;
+  /** Bytes that have come on its socket. */
+  readonly bytesRead: () => number;
+  /** Of the socket; to be called before it is switched to another protocol. */
+  readonly stopWatching: () => void;
+}
+
+/** Whoever waits for the head of an answer. */
+export interface HeadReader {
+  /** More bytes have come than a head may have. */
+  checkHead(): void;
 }
 
 /** The error of a call that its endpoint has not looked at. */
@@ -74,7 +86,10 @@ export function openConnection(
   const connect = isUrl
     ? safeConnectorOf(target, options)
     : failToConnect(`${addressOf(endpoint)} is not a valid address`);
+  const isHttp2 = protocol === "h2";
   let socket: Socket | undefined;
+  // undici bounds fields, but not the reason of a status, nor interim heads together.
+  const watch = (): void => connection.awaiting?.checkHead();
   const client = new Client(isUrl ? origin : "http://invalid", {
     pipelining: streams,
     headersTimeout: options.idleTimeoutMs,
@@ -84,12 +99,20 @@ export function openConnection(
     connect: (asked, callback) =>
       connect(asked, (...result) => {
         socket = result[1] ?? undefined;
+        if (!isHttp2) socket?.on("readable", watch);
         callback(...result);
       }),
     ...(protocol === "h2" && { h2Options: { maxConcurrentStreams: streams } }),
   });
-  const isHttp2 = protocol === "h2";
-  const connection = { client, isHttp2, calls: 0, breakOff: () => void socket?.destroy() };
+  const connection: Connection = {
+    client,
+    isHttp2,
+    calls: 0,
+    breakOff: () => void socket?.destroy(),
+    awaiting: undefined,
+    bytesRead: () => socket?.bytesRead ?? 0,
+    stopWatching: () => void socket?.off("readable", watch),
+  };
   client.on("disconnect", () => {
     // Of a connection that has just closed nothing is left, and one of HTTP/1.1 that was switched is not undici's any more.
     if (!isHttp2 || socket?.destroyed !== false) return;

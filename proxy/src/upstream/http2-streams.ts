@@ -17,6 +17,8 @@ import { addAbortSignal, type Readable } from "node:stream";
 export interface StreamOwner {
   /** The endpoint has not looked at the request: it may be sent elsewhere, whatever it asks for. */
   onRefused(): void;
+  /** An answer with a status of 1xx has come. */
+  onInterimHead(): void;
 }
 
 interface OwnedStream extends ClientHttp2Stream {
@@ -66,6 +68,7 @@ export function watchStreams(): void {
     // undici listens after us, and while a call needs the stream; an error of the connection may come after that.
     stream.on("error", onError);
     stream.on("frameError", onFrameError);
+    stream.on("headers", onInterimHead);
     stream.close = resetAtOnce;
   });
 }
@@ -105,6 +108,11 @@ function wasTaken({ id, session }: OwnedStream): boolean {
 /** All other errors are heard by whoever needs the stream. */
 function onError(this: OwnedStream): void {
   if (this.rstCode === constants.NGHTTP2_REFUSED_STREAM) this[ownerKey]?.onRefused();
+}
+
+/** The final head is another event. */
+function onInterimHead(this: OwnedStream): void {
+  this[ownerKey]?.onInterimHead();
 }
 
 /** A head that could not leave, because the endpoint has left. */
