@@ -80,6 +80,12 @@ export class WireReader {
     return fieldEnd;
   }
 
+  readDouble(end: number): number {
+    const start = this.position;
+    this.#advance(8, end);
+    return this.#buffer.readDoubleLE(start);
+  }
+
   readString(end: number): string {
     const stop = this.readEnd(end);
     const start = this.position;

@@ -5,7 +5,9 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { ConfigUpdate } from "../config/config-source.ts";
+import { inTurns } from "../config/in-turns.ts";
 import { LiveConfig } from "../config/live-config.ts";
+import { readXdsConfig } from "../config/xds/xds-config.ts";
 import { Limiter } from "../limiter/limiter.ts";
 import { OverLimitCache } from "../limiter/over-limit-cache.ts";
 import { CallTimes } from "../metrics/call-times.ts";
@@ -55,6 +57,8 @@ export class CallThread {
   readonly #callTimes = new CallTimes();
   readonly #store: OpenedStore["store"];
   readonly #closing = new AbortController();
+  /** The configurations that were handed over, one after the other; never rejects. */
+  #configs: Promise<unknown> = Promise.resolve();
   #grpc: GrpcServer | undefined;
   #tls: ServerTls | undefined;
   #healthTimer: Timer | undefined;
@@ -94,6 +98,15 @@ export class CallThread {
     this.#updateHealth();
   }
 
+  /** Takes what the main thread handed over; where that is bytes, reads them in turns. In the order of the calls. */
+  takeHandedConfig(update: ConfigUpdate): void {
+    const { xds } = update;
+    this.#configs = this.#configs.then(async () => {
+      if (xds === undefined) this.takeConfig(update);
+      else this.takeConfig({ ...(await inTurns(readXdsConfig(xds), this.#options.clock)), ...update });
+    });
+  }
+
   /** What this thread has counted. */
   takeStats(): StatsSnapshot {
     return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0);
@@ -108,6 +121,7 @@ export class CallThread {
   async listen(address: ListenAddress): Promise<number | string> {
     const { settings, clock, random } = this.#options;
     const { grpcMaxConnectionAge: ageMs, grpcMaxConnectionAgeGrace: graceMs, workers } = settings.values;
+    await this.#configs;
     this.#tls = this.#openTls();
     this.#grpc = new GrpcServer({
       methods: this.#methods(),

@@ -22,6 +22,7 @@ export function createConfigSource(
     server: xdsServerOf(values),
     node: { id: values.xdsNodeId, metadata: values.xdsNodeMetadata ?? new Map() },
     mergesDomains,
+    maxDescriptors: values.xdsMaxDescriptors,
     backoff: {
       connectIntervalMs: values.xdsServerConnectRetryInterval,
       initialMs: values.xdsBackoffInitialInterval,

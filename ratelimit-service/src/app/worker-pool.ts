@@ -57,8 +57,8 @@ export class WorkerPool {
   }
 
   takeConfig(update: ConfigUpdate): void {
-    this.#update = update;
-    for (const worker of this.#workers.values()) worker.tell({ kind: "config", update });
+    this.#update = forWorkers(update);
+    for (const worker of this.#workers.values()) worker.tell({ kind: "config", update: this.#update });
   }
 
   /** What the workers have counted, those included that have died, as they were last asked. */
@@ -125,6 +125,11 @@ export class WorkerPool {
     if (answer?.kind === "listening") return Number(answer.address);
     throw new Error(answer?.kind === "failed" ? answer.message : "the worker died");
   }
+}
+
+/** To copy a large configuration holds both threads for long; its bytes are quick, and each worker reads them in turns. */
+function forWorkers({ config, ...update }: ConfigUpdate): ConfigUpdate {
+  return config === undefined || update.xds !== undefined ? update : { config, ...update };
 }
 
 /** One thread and the answers that are awaited from it. */

@@ -36,7 +36,7 @@ calls.connected.catch(() => undefined);
 async function handle(message: ToWorker): Promise<void> {
   switch (message.kind) {
     case "config":
-      calls.takeConfig(message.update);
+      calls.takeHandedConfig(message.update);
       return;
     case "listen":
       say({ kind: "listening", request: message.request, address: await calls.listen(message.address) });

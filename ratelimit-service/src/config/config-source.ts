@@ -15,10 +15,21 @@ export interface ConfigPart {
   readonly state: "current" | "last-good" | "refused";
 }
 
+/** Resources of an xDS server as they came: each is the bytes of a google.protobuf.Any. */
+export interface XdsResources {
+  readonly resources: readonly Uint8Array[];
+  /** Several resources may describe one domain. */
+  readonly mergesDomains: boolean;
+  /** Of all resources together. */
+  readonly maxDescriptors: number;
+}
+
 /** A state of the configuration. */
 export interface ConfigUpdate {
   /** What to serve from now on; absent while nothing could be read, and calls are to fail. */
   readonly config?: RateLimitConfig;
+  /** What `config` was read from, if that is quicker to hand to another thread and read again there. */
+  readonly xds?: XdsResources;
   readonly parts: readonly ConfigPart[];
   /** What is wrong now; a state with problems counts as a load error, one without as a success. */
   readonly problems: readonly ConfigProblem[];

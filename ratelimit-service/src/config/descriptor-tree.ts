@@ -6,8 +6,9 @@ import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { CurrentLimit } from "../limiter/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
-import type { DescriptorLevel, DescriptorNode, RateLimitConfig, Rule } from "./rule.ts";
+import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, type Rule, shownComposite } from "./rule.ts";
 import { headerPolicy } from "./header-policy.ts";
+import { atOnce } from "./in-turns.ts";
 import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "./unit.ts";
 
 /** The top level of one spec, sound in itself; `level` is absent if there is any problem. */
@@ -18,9 +19,14 @@ export interface BuiltDomain {
 
 /** Checks a spec and builds its tree. Never throws. */
 export function buildDomain(spec: DomainSpec): BuiltDomain {
+  return atOnce(buildDomainInPieces(spec));
+}
+
+/** As `buildDomain`, a descriptor at a time. */
+export function* buildDomainInPieces(spec: DomainSpec): Generator<undefined, BuiltDomain> {
   const builder = new TreeBuilder(spec);
   if (spec.domain === "") builder.report("config file cannot have empty domain", spec.location);
-  const level = builder.level(spec.descriptors, { path: `${spec.domain}.`, segments: [], levels: [] });
+  const level = yield* builder.level(spec.descriptors, { path: `${spec.domain}.`, segments: [], levels: [] });
   return builder.problems.length > 0 ? { problems: builder.problems } : { level, problems: [] };
 }
 
@@ -31,20 +37,25 @@ export function buildDomain(spec: DomainSpec): BuiltDomain {
 export function assembleDomains(
   files: ReadonlyMap<string, { readonly domain: string; readonly level: DescriptorLevel }>,
 ): RateLimitConfig {
-  const domains = new Map<string, DescriptorLevel>();
+  const levels = new Map<string, DescriptorLevel[]>();
   for (const [, { domain, level }] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const present = domains.get(domain);
-    domains.set(domain, present === undefined ? level : mergeLevels(present, level));
+    const present = levels.get(domain);
+    if (present === undefined) levels.set(domain, [level]);
+    else present.push(level);
   }
-  return { domains };
+  return { domains: new Map(Array.from(levels, ([domain, parts]) => [domain, mergeLevels(parts)])) };
 }
 
-function mergeLevels(a: DescriptorLevel, b: DescriptorLevel): DescriptorLevel {
-  return {
-    byComposite: new Map([...a.byComposite, ...b.byComposite]),
-    wildcards: [...a.wildcards, ...b.wildcards],
-  };
+function mergeLevels(parts: readonly DescriptorLevel[]): DescriptorLevel {
+  const [first, ...others] = parts;
+  if (first !== undefined && others.length === 0) return first;
+  const byComposite = new Map<string, DescriptorNode>();
+  for (const part of parts) for (const [composite, node] of part.byComposite) byComposite.set(composite, node);
+  return { byComposite, wildcards: parts.flatMap(({ wildcards }) => wildcards) };
 }
+
+/** Further problems of one spec are not told: nobody reads that many. */
+const maxProblems = 1_000;
 
 /** What stands above the level that is being built. */
 interface Above {
@@ -63,6 +74,7 @@ class TreeBuilder {
   }
 
   report(message: string, location: SourceLocation | undefined, hint?: string): void {
+    if (this.problems.length === maxProblems) return;
     this.problems.push({
       message,
       resource: this.#spec.key,
@@ -71,29 +83,34 @@ class TreeBuilder {
     });
   }
 
-  level(specs: readonly DescriptorSpec[], above: Above): DescriptorLevel {
+  *level(specs: readonly DescriptorSpec[], above: Above): Generator<undefined, DescriptorLevel> {
     const byComposite = new Map<string, DescriptorNode>();
     for (const spec of specs) {
-      const node = this.#node(spec, above);
+      const node = yield* this.#node(spec, above);
       if (node === undefined) continue;
       if (byComposite.has(node.composite)) {
-        this.report(`duplicate descriptor composite key '${above.path}${node.composite}'`, spec.location);
+        this.report(
+          `duplicate descriptor composite key '${above.path}${shownComposite(spec.key, spec.value)}'`,
+          spec.location,
+        );
       }
       byComposite.set(node.composite, node);
     }
     return { byComposite, wildcards: [...byComposite.values()].filter((node) => node.wildcardParts !== undefined) };
   }
 
-  #node(spec: DescriptorSpec, above: Above): DescriptorNode | undefined {
+  *#node(spec: DescriptorSpec, above: Above): Generator<undefined, DescriptorNode | undefined> {
+    yield;
     if (spec.key === "") {
       this.report("descriptor has empty key", spec.location);
       return undefined;
     }
     const composite = spec.value === "" ? spec.key : `${spec.key}_${spec.value}`;
+    const shown = shownComposite(spec.key, spec.value);
     const isWildcard = composite.includes("*");
     if (spec.shareThreshold && !isWildcard) {
       const message = "share_threshold can only be used with wildcard values (containing '*'), but found key";
-      this.report(`${message} '${composite}'`, spec.location);
+      this.report(`${message} '${shown}'`, spec.location);
     }
     // The node and its rule know each other, and its children know it: it is filled in from here on.
     const node: Mutable<DescriptorNode> = {
@@ -106,15 +123,15 @@ class TreeBuilder {
     };
     if (isWildcard) node.wildcardParts = composite.split("*");
     const here: Above = {
-      path: `${above.path}${composite}.`,
-      segments: [...above.segments, composite],
+      path: `${above.path}${shown}.`,
+      segments: [...above.segments, shown],
       levels: [...above.levels, node],
     };
     if (spec.rateLimit !== undefined) {
       const rule = this.#rule(spec, spec.rateLimit, here);
       if (rule !== undefined) node.rule = rule;
     }
-    node.children = this.level(spec.descriptors, here);
+    node.children = yield* this.level(spec.descriptors, here);
     return node;
   }
 

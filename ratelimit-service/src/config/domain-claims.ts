@@ -5,6 +5,7 @@
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { DomainSpec } from "./descriptor-spec.ts";
+import { shownComposite } from "./rule.ts";
 
 export interface Claim {
   readonly name: string;
@@ -20,7 +21,8 @@ export function claimsOf(spec: DomainSpec, mergesDomains: boolean): readonly Cla
   }
   return spec.descriptors.map((descriptor) => {
     const composite = descriptor.value === "" ? descriptor.key : `${descriptor.key}_${descriptor.value}`;
-    const conflict = `duplicate descriptor composite key '${spec.domain}.${composite}'`;
+    const shown = shownComposite(descriptor.key, descriptor.value);
+    const conflict = `duplicate descriptor composite key '${spec.domain}.${shown}'`;
     return { name: `${spec.domain}\n${composite}`, conflict, ...placeOf(descriptor) };
   });
 }

@@ -4,6 +4,7 @@
  * above each rule. Built by `descriptor-tree.ts`, read by the limiter.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
+import { isSecretValue, shownValue } from "@gatewayproxy/runtime/redaction";
 import type { CurrentLimit, JsonObject } from "../limiter/rate-limit.ts";
 
 /** One place in the tree: an entry that a descriptor may have at this depth. */
@@ -76,4 +77,12 @@ function* rulesBelow(level: DescriptorLevel): Generator<Rule> {
     if (node.rule !== undefined) yield node.rule;
     yield* rulesBelow(node.children);
   }
+}
+
+/**
+ * A level of the configuration as operators see it. Configured values are shown, whatever their key is called, but for
+ * credentials by their form: names of metrics stay the reference's.
+ */
+export function shownComposite(key: string, value: string): string {
+  return value === "" ? key : `${key}_${isSecretValue(value) ? shownValue(value, true).text : value}`;
 }

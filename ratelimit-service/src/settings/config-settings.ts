@@ -152,4 +152,10 @@ export const configSettings = {
     defaultText: "4194304",
     help: "Largest message taken from the xDS server, in bytes.",
   },
+  xdsMaxDescriptors: {
+    kind: integer(1, 10_000_000),
+    env: "XDS_CLIENT_MAX_DESCRIPTORS",
+    default: "100000",
+    help: "Descriptors of all resources of the xDS server; a configuration with more is refused, and the last one stays. Each takes about 1 KB. The reference has no bound.",
+  },
 } as const satisfies Settings;

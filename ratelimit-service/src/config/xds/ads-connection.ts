@@ -1,7 +1,6 @@
 /** One aggregated stream to an xDS server, on grpc-js; from the attempt to connect to its end. */
 import { readFileSync } from "node:fs";
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
-import type { DiscoveryResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryResponse";
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
 import { loadProtos } from "@gatewayproxy/protos/load";
 import {
@@ -13,6 +12,7 @@ import {
   type ServiceError,
   status,
 } from "@grpc/grpc-js";
+import { type DiscoveryResponse, readDiscoveryResponse } from "./xds-resource.ts";
 
 export interface XdsServer {
   /** `host:port`. */
@@ -39,7 +39,7 @@ export interface XdsTls {
 export interface AdsEvents {
   /** `send` may be called from here on; what is sent waits until the server is reached. */
   readonly onOpen: () => void;
-  readonly onResponse: (response: DiscoveryResponse__Output) => void;
+  readonly onResponse: (response: DiscoveryResponse) => void;
   /** Once; the connection is closed. `wasReached` tells a server that ended the stream from one that is not there. */
   readonly onEnd: (reason: string, wasReached: boolean) => void;
 }
@@ -49,7 +49,7 @@ export interface AdsConnection {
   readonly close: () => void;
 }
 
-type AdsStream = ClientDuplexStream<DiscoveryRequest, DiscoveryResponse__Output>;
+type AdsStream = ClientDuplexStream<DiscoveryRequest, DiscoveryResponse>;
 
 /** Begins to connect. Certificates that cannot be read end the connection with the reason. */
 export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConnection {
@@ -72,18 +72,21 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
   function connect(): void {
     if (isOver) return;
     try {
-      const client = newClient(server);
+      const { client, service } = newClient(server);
       closeClient = () => client.close();
-      stream = client.streamAggregatedResources(streamMetadata(server));
+      const { path, requestSerialize } = service.StreamAggregatedResources;
+      // The response is read by hand: it may be large.
+      stream = client.makeBidiStreamRequest(path, requestSerialize, readDiscoveryResponse, streamMetadata(server));
     } catch (error) {
       end(error instanceof Error ? error.message : String(error), false);
       return;
     }
-    stream.on("data", (response: DiscoveryResponse__Output) => {
+    stream.on("data", (response: DiscoveryResponse) => {
       if (!isOver) events.onResponse(response);
     });
     stream.on("error", ({ code, details, message }: ServiceError) => {
-      end(details === "" ? message : details, code !== status.UNAVAILABLE);
+      const reason = details === "" ? message : details;
+      end(code === status.RESOURCE_EXHAUSTED ? `${reason}; ${sizeHint}` : reason, code !== status.UNAVAILABLE);
     });
     stream.on("end", () => end("the stream ended", true));
     events.onOpen();
@@ -98,18 +101,22 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
   };
 }
 
+const sizeHint = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the largest message that is accepted";
+
 function newClient(server: XdsServer) {
   // The generated types say what the loader makes of exactly this file.
   const { envoy } = loadPackageDefinition(
     loadProtos("envoy/service/discovery/v3/discovery.proto"),
   ) as unknown as ProtoGrpcType;
   const { maxMessageBytes, tls } = server;
-  return new envoy.service.discovery.v3.AggregatedDiscoveryService(server.address, channelCredentials(tls), {
+  const { AggregatedDiscoveryService } = envoy.service.discovery.v3;
+  const client = new AggregatedDiscoveryService(server.address, channelCredentials(tls), {
     "grpc.keepalive_time_ms": 30_000,
     "grpc.use_local_subchannel_pool": 1,
     ...(maxMessageBytes === undefined ? {} : { "grpc.max_receive_message_length": maxMessageBytes }),
     ...(tls?.serverName === undefined ? {} : { "grpc.ssl_target_name_override": tls.serverName }),
   });
+  return { client, service: AggregatedDiscoveryService.service };
 }
 
 function channelCredentials(tls: XdsTls | undefined): ChannelCredentials {

@@ -1,75 +1,239 @@
-/** A `RateLimitConfig` resource of an xDS server → a `DomainSpec`. Field numbers and types: protos/proto/ratelimit. */
-import type { Any__Output } from "@gatewayproxy/protos/gen/google/protobuf/Any";
-import type { Struct__Output } from "@gatewayproxy/protos/gen/google/protobuf/Struct";
-import type { Value__Output } from "@gatewayproxy/protos/gen/google/protobuf/Value";
-import type {
-  RateLimitConfig,
-  RateLimitConfig__Output,
-} from "@gatewayproxy/protos/gen/ratelimit/config/ratelimit/v3/RateLimitConfig";
-import type { RateLimitDescriptor__Output } from "@gatewayproxy/protos/gen/ratelimit/config/ratelimit/v3/RateLimitDescriptor";
-import type { RateLimitPolicy__Output } from "@gatewayproxy/protos/gen/ratelimit/config/ratelimit/v3/RateLimitPolicy";
-import { loadProtos, messageOf } from "@gatewayproxy/protos/load";
+/**
+ * What an xDS server sends, from its bytes: a DiscoveryResponse, and its `RateLimitConfig` resources as `DomainSpec`s. Read
+ * by hand and piece by piece, because one response may hold a hundred thousand descriptors, and calls are answered
+ * meanwhile. Field numbers and types: protos/proto/ratelimit and protos/proto/envoy/service/discovery.
+ */
+import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import type { JsonObject, JsonValue } from "../../limiter/rate-limit.ts";
-import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "../descriptor-spec.ts";
+import type { DescriptorSpec, DomainSpec, RateLimitSpec, ReplacesSpec } from "../descriptor-spec.ts";
 
 /** The type that the service subscribes to. */
 export const rateLimitConfigType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-const { deserialize } = messageOf<RateLimitConfig, RateLimitConfig__Output>(
-  loadProtos("ratelimit/config/ratelimit/v3/rls_conf.proto"),
-  "ratelimit.config.ratelimit.v3.RateLimitConfig",
-);
+/** Resources of a response. */
+export const maxResources = 10_000;
+/** Levels of descriptors, and of values in metadata. A call has 32 entries at most, unless a setting says otherwise. */
+const maxDepth = 64;
 
-/** Reads a resource; throws with the reason when its bytes are not of the type. */
-export function readXdsResource({ type_url: type, value }: Any__Output): DomainSpec {
-  if (type !== rateLimitConfigType) throw new Error(`resource of type ${type}, accepted is ${rateLimitConfigType}`);
-  const { name, domain, descriptors } = deserialize(value);
-  return { key: name, domain, descriptors: descriptors.map(readDescriptor) };
+export interface DiscoveryResponse {
+  readonly versionInfo: string;
+  readonly nonce: string;
+  /** Each is a google.protobuf.Any; at most `maxResources` of them. */
+  readonly resources: readonly Buffer[];
+  /** How many there are. */
+  readonly resourceCount: number;
 }
 
-function readDescriptor(descriptor: RateLimitDescriptor__Output): DescriptorSpec {
-  const { key, value, rateLimit, descriptors, shadowMode, quotaMode, detailedMetric, metadata } = descriptor;
-  return {
-    key,
-    value,
-    ...(rateLimit === null ? {} : { rateLimit: readPolicy(rateLimit) }),
-    descriptors: descriptors.map(readDescriptor),
-    shadowMode,
-    quotaMode,
-    detailedMetric,
-    // The resource has no fields for these two.
-    valueToMetric: false,
-    shareThreshold: false,
-    ...(metadata === null ? {} : { metadata: readStruct(metadata) }),
-  };
-}
+const units = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"];
 
-/** A unit that the enum does not have comes as its number, which the generated type leaves out. */
-type Policy = Omit<RateLimitPolicy__Output, "unit"> & { readonly unit: string | number };
+const bytesTag = (field: number): number => (field << 3) | WireType.Bytes;
+const varintTag = (field: number): number => (field << 3) | WireType.Varint;
 
-function readPolicy({ unit, requestsPerUnit, unlimited, name, replaces }: Policy): RateLimitSpec {
-  return { unit: String(unit), requestsPerUnit, unitMultiplier: 1, unlimited, name, replaces };
-}
-
-function readStruct({ fields }: Struct__Output): JsonObject {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, readValue(value)]));
-}
-
-function readValue({ kind, ...value }: Value__Output): JsonValue {
-  switch (kind) {
-    case "numberValue":
-      return value.numberValue ?? 0;
-    case "stringValue":
-      return value.stringValue ?? "";
-    case "boolValue":
-      return value.boolValue ?? false;
-    case "structValue":
-      return readStruct(value.structValue ?? { fields: {} });
-    case "listValue":
-      return (value.listValue?.values ?? []).map(readValue);
-    case "nullValue":
-    case undefined:
-      break;
+/** @throws WireError when the bytes are not a DiscoveryResponse */
+export function readDiscoveryResponse(message: Buffer): DiscoveryResponse {
+  const reader = new WireReader(message);
+  const end = message.length;
+  const resources: Buffer[] = [];
+  let [versionInfo, nonce, resourceCount] = ["", "", 0];
+  while (reader.position < end) {
+    const tag = reader.readTag(end);
+    if (tag === bytesTag(1)) versionInfo = reader.readString(end);
+    else if (tag === bytesTag(2)) {
+      const stop = reader.readEnd(end);
+      if (resourceCount++ < maxResources) resources.push(message.subarray(reader.position, stop));
+      reader.position = stop;
+    } else if (tag === bytesTag(5)) nonce = reader.readString(end);
+    else reader.skip(tag, end);
   }
-  return null;
+  return { versionInfo, nonce, resources, resourceCount };
+}
+
+/** Counts the descriptors of a response. */
+export class DescriptorCount {
+  readonly #max: number;
+  #count = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** @throws WireError beyond the bound */
+  add(): void {
+    if (++this.#count > this.#max) {
+      throw new WireError(`more than ${this.#max} descriptors, which XDS_CLIENT_MAX_DESCRIPTORS accepts`);
+    }
+  }
+}
+
+/**
+ * Reads a resource, a google.protobuf.Any, in pieces.
+ * @throws WireError with the reason when its bytes are not of the type, or exceed a bound
+ */
+export function* readXdsResource(bytes: Uint8Array, count: DescriptorCount): Generator<undefined, DomainSpec> {
+  // Bytes from another thread are no Buffer.
+  const resource = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const reader = new WireReader(resource);
+  let type = "";
+  let value: Buffer = Buffer.alloc(0);
+  while (reader.position < resource.length) {
+    const tag = reader.readTag(resource.length);
+    if (tag === bytesTag(1)) type = reader.readString(resource.length);
+    else if (tag === bytesTag(2)) {
+      const stop = reader.readEnd(resource.length);
+      value = resource.subarray(reader.position, stop);
+      reader.position = stop;
+    } else reader.skip(tag, resource.length);
+  }
+  if (type !== rateLimitConfigType) throw new WireError(`resource of type ${type}, accepted is ${rateLimitConfigType}`);
+  return yield* new ResourceReader(value, count).config();
+}
+
+type Draft<T> = { -readonly [Field in keyof T]: T[Field] };
+
+class ResourceReader {
+  readonly #reader: WireReader;
+  readonly #end: number;
+  readonly #count: DescriptorCount;
+
+  constructor(bytes: Buffer, count: DescriptorCount) {
+    this.#reader = new WireReader(bytes);
+    this.#end = bytes.length;
+    this.#count = count;
+  }
+
+  *config(): Generator<undefined, DomainSpec> {
+    const reader = this.#reader;
+    const descriptors: DescriptorSpec[] = [];
+    let [key, domain] = ["", ""];
+    while (reader.position < this.#end) {
+      const tag = reader.readTag(this.#end);
+      if (tag === bytesTag(1)) key = reader.readString(this.#end);
+      else if (tag === bytesTag(2)) domain = reader.readString(this.#end);
+      else if (tag === bytesTag(3)) descriptors.push(yield* this.#descriptor(reader.readEnd(this.#end), 1));
+      else this.#skipUnknown(tag, this.#end, 3);
+    }
+    return { key, domain, descriptors };
+  }
+
+  *#descriptor(end: number, depth: number): Generator<undefined, DescriptorSpec> {
+    if (depth > maxDepth) throw new WireError(`descriptors are nested deeper than ${maxDepth} levels`);
+    this.#count.add();
+    yield;
+    const reader = this.#reader;
+    const descriptors: DescriptorSpec[] = [];
+    // The resource has no fields for `valueToMetric` and `shareThreshold`.
+    const spec: Draft<DescriptorSpec> = {
+      ...{ key: "", value: "", descriptors, shadowMode: false, quotaMode: false, detailedMetric: false },
+      ...{ valueToMetric: false, shareThreshold: false },
+    };
+    while (reader.position < end) {
+      const tag = reader.readTag(end);
+      if (tag === bytesTag(1)) spec.key = reader.readString(end);
+      else if (tag === bytesTag(2)) spec.value = reader.readString(end);
+      else if (tag === bytesTag(3)) spec.rateLimit = yield* this.#policy(reader.readEnd(end), spec.rateLimit);
+      else if (tag === bytesTag(4)) descriptors.push(yield* this.#descriptor(reader.readEnd(end), depth + 1));
+      else if (tag === varintTag(5)) spec.shadowMode = reader.readVarint(end) !== 0;
+      else if (tag === varintTag(6)) spec.detailedMetric = reader.readVarint(end) !== 0;
+      else if (tag === varintTag(7)) spec.quotaMode = reader.readVarint(end) !== 0;
+      else if (tag === bytesTag(8)) {
+        spec.metadata = { ...spec.metadata, ...(yield* this.#struct(reader.readEnd(end), 1)) };
+      } else this.#skipUnknown(tag, end, 8);
+    }
+    return spec;
+  }
+
+  *#policy(end: number, earlier: RateLimitSpec | undefined): Generator<undefined, RateLimitSpec> {
+    const reader = this.#reader;
+    const replaces: ReplacesSpec[] = [...(earlier?.replaces ?? [])];
+    const none = { unit: "UNKNOWN", requestsPerUnit: 0, unitMultiplier: 1, unlimited: false, name: "" };
+    const policy: Draft<RateLimitSpec> = { ...none, ...earlier, replaces };
+    while (reader.position < end) {
+      const tag = reader.readTag(end);
+      if (tag === varintTag(1)) {
+        const unit = reader.readInt32(end);
+        policy.unit = units[unit] ?? String(unit);
+      } else if (tag === varintTag(2)) policy.requestsPerUnit = reader.readUint32(end);
+      else if (tag === varintTag(3)) policy.unlimited = reader.readVarint(end) !== 0;
+      else if (tag === bytesTag(4)) policy.name = reader.readString(end);
+      else if (tag === bytesTag(5)) {
+        replaces.push({ name: this.#text(reader.readEnd(end)) });
+        yield;
+      } else this.#skipUnknown(tag, end, 5);
+    }
+    return policy;
+  }
+
+  /** A message whose field 1 is a text: the last one. */
+  #text(end: number): string {
+    const reader = this.#reader;
+    let text = "";
+    while (reader.position < end) {
+      const tag = reader.readTag(end);
+      if (tag === bytesTag(1)) text = reader.readString(end);
+      else this.#skipUnknown(tag, end, 1);
+    }
+    return text;
+  }
+
+  /** google.protobuf.Struct: entries of a map, of which the last of a name counts. */
+  *#struct(end: number, depth: number): Generator<undefined, JsonObject> {
+    const reader = this.#reader;
+    const fields = new Map<string, JsonValue>();
+    while (reader.position < end) {
+      const tag = reader.readTag(end);
+      if (tag !== bytesTag(1)) {
+        this.#skipUnknown(tag, end, 1);
+        continue;
+      }
+      const stop = reader.readEnd(end);
+      let name = "";
+      let value: JsonValue = null;
+      while (reader.position < stop) {
+        const inner = reader.readTag(stop);
+        if (inner === bytesTag(1)) name = reader.readString(stop);
+        else if (inner === bytesTag(2)) value = yield* this.#value(reader.readEnd(stop), depth + 1);
+        else this.#skipUnknown(inner, stop, 2);
+      }
+      fields.set(name, value);
+    }
+    return Object.fromEntries(fields);
+  }
+
+  /** google.protobuf.Value: the last member of its oneof. */
+  *#value(end: number, depth: number): Generator<undefined, JsonValue> {
+    if (depth > maxDepth) throw new WireError(`metadata is nested deeper than ${maxDepth} levels`);
+    yield;
+    const reader = this.#reader;
+    let value: JsonValue = null;
+    while (reader.position < end) {
+      const tag = reader.readTag(end);
+      if (tag === varintTag(1)) {
+        reader.readVarint(end);
+        value = null;
+      } else if (tag === ((2 << 3) | WireType.Fixed64)) value = reader.readDouble(end);
+      else if (tag === bytesTag(3)) value = reader.readString(end);
+      else if (tag === varintTag(4)) value = reader.readVarint(end) !== 0;
+      else if (tag === bytesTag(5)) value = yield* this.#struct(reader.readEnd(end), depth + 1);
+      else if (tag === bytesTag(6)) value = yield* this.#list(reader.readEnd(end), depth + 1);
+      else this.#skipUnknown(tag, end, 6);
+    }
+    return value;
+  }
+
+  *#list(end: number, depth: number): Generator<undefined, JsonValue> {
+    const reader = this.#reader;
+    const values: JsonValue[] = [];
+    while (reader.position < end) {
+      const tag = reader.readTag(end);
+      if (tag === bytesTag(1)) values.push(yield* this.#value(reader.readEnd(end), depth + 1));
+      else this.#skipUnknown(tag, end, 1);
+    }
+    return values;
+  }
+
+  /** A known field under a wire type that it does not have is a broken message. */
+  #skipUnknown(tag: number, end: number, knownFields: number): void {
+    if (tag >>> 3 <= knownFields) throw new WireError(`field ${tag >>> 3} has wire type ${tag & 7}`);
+    this.#reader.skip(tag, end);
+  }
 }

@@ -2,74 +2,29 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
-import type { DiscoveryRequest__Output } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
 import type { DiscoveryResponse } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryResponse";
-import type {
-  RateLimitConfig,
-  RateLimitConfig__Output,
-} from "@gatewayproxy/protos/gen/ratelimit/config/ratelimit/v3/RateLimitConfig";
-import { loadProtos, messageOf } from "@gatewayproxy/protos/load";
+import type { RateLimitConfig } from "@gatewayproxy/protos/gen/ratelimit/config/ratelimit/v3/RateLimitConfig";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { loadPackageDefinition, Server, ServerCredentials, type ServerDuplexStream, status } from "@grpc/grpc-js";
+import { ServerCredentials, status } from "@grpc/grpc-js";
 import { afterEach, describe, expect, test } from "vitest";
 import { TestAuthority } from "../../../../test/support/certificates.ts";
 import { describeWith } from "../../../../test/support/describe-with.ts";
 import type { ConfigUpdate } from "../config-source.ts";
 import { rulesOf } from "../rule.ts";
 import type { XdsServer } from "./ads-connection.ts";
+import { Inbox, response, startXdsServer } from "./testing/xds-server.ts";
 import { rateLimitConfigType } from "./xds-resource.ts";
 import { XdsSource, type XdsSourceOptions } from "./xds-source.ts";
-
-type AdsStream = ServerDuplexStream<DiscoveryRequest__Output, DiscoveryResponse>;
-
-/** What comes one by one, waited for or already there. */
-class Inbox<T> {
-  readonly #items: T[] = [];
-  readonly #waiting: ((item: T) => void)[] = [];
-
-  put(item: T): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#items.push(item);
-    else next(item);
-  }
-
-  next(): Promise<T> {
-    const item = this.#items.shift();
-    return item === undefined ? new Promise((resolve) => this.#waiting.push(resolve)) : Promise.resolve(item);
-  }
-}
-
-const configMessage = messageOf<RateLimitConfig, RateLimitConfig__Output>(
-  loadProtos("ratelimit/config/ratelimit/v3/rls_conf.proto"),
-  "ratelimit.config.ratelimit.v3.RateLimitConfig",
-);
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A control plane that a test plays: it sees streams and requests, and sends what it is told. */
-async function startServer(credentials = ServerCredentials.createInsecure(), port = 0) {
-  const streams = new Inbox<AdsStream>();
-  const requests = new Inbox<DiscoveryRequest__Output>();
-  const server = new Server();
-  const definitions = loadProtos("envoy/service/discovery/v3/discovery.proto");
-  const { envoy } = loadPackageDefinition(definitions) as unknown as ProtoGrpcType;
-  server.addService(envoy.service.discovery.v3.AggregatedDiscoveryService.service, {
-    streamAggregatedResources: (stream: AdsStream) => {
-      stream.on("data", (request: DiscoveryRequest__Output) => requests.put(request));
-      stream.on("error", () => undefined);
-      streams.put(stream);
-    },
-  });
-  const bound = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(`127.0.0.1:${port}`, credentials, (error, actual) => (error ? reject(error) : resolve(actual)));
-  });
-  const close = () => server.forceShutdown();
-  closing.push(close);
-  return { port: bound, streams, requests, close };
+async function startServer(...given: Parameters<typeof startXdsServer>) {
+  const server = await startXdsServer(...given);
+  closing.push(() => server.close());
+  return server;
 }
 
 function startSource(server: Partial<XdsServer> & { readonly address: string }, more: Partial<XdsSourceOptions> = {}) {
@@ -109,12 +64,11 @@ const perMinute: RateLimitConfig = {
   ],
 };
 
-function response(version: string, ...configs: readonly RateLimitConfig[]): DiscoveryResponse {
-  const resources = configs.map((config) => ({
-    type_url: rateLimitConfigType,
-    value: configMessage.serialize(config),
-  }));
-  return { versionInfo: version, nonce: `nonce-${version}`, typeUrl: rateLimitConfigType, resources };
+/** A resource of one descriptor in another, so many levels deep. */
+function nested(levels: number): RateLimitConfig {
+  let descriptors: RateLimitConfig["descriptors"] = [];
+  for (let level = 0; level < levels; level++) descriptors = [{ key: "k", descriptors }];
+  return { name: "deep", domain: "deep", descriptors };
 }
 
 function pathsOf({ config }: ConfigUpdate): readonly string[] | undefined {
@@ -224,6 +178,67 @@ describe("configuration by xDS", () => {
     expect(nack.errorDetail?.message).toMatch(reason);
     stream.write(response("3"));
     expect(pathsOf(await updates.next())).toEqual([]);
+  });
+
+  test.each<[string, RateLimitConfig[], RegExp]>([
+    ["more descriptors than are accepted", [{ ...perMinute, name: "many", domain: "e" }], /more than 3 descriptors/],
+    ["more resources than are accepted", Array<RateLimitConfig>(10_001).fill(perMinute), /^10001 resources, at most/],
+    ["descriptors nested deeper than a call can be", [nested(65)], /^resource 0 cannot be read: .* deeper than 64/],
+  ])("is refused for %s, and the last good one stays", async (_, configs, reason) => {
+    const server = await startServer();
+    const maxDescriptors = configs.length === 1 && configs[0]?.name === "many" ? 3 : 1_000;
+    const { updates } = startSource({ address: `127.0.0.1:${server.port}` }, { maxDescriptors });
+    const stream = await server.streams.next();
+    await server.requests.next();
+    stream.write(response("1", perMinute));
+    await updates.next();
+    await server.requests.next();
+    stream.write(response("2", ...(maxDescriptors === 3 ? [perMinute] : []), ...configs));
+    expect(pathsOf(await updates.next())).toEqual(["d.k_v", "d.k_v.sub"]);
+    expect((await server.requests.next()).errorDetail?.message).toMatch(reason);
+  });
+
+  test("of a message beyond the bound is not taken, and the setting is named", async () => {
+    const server = await startServer();
+    const { faults } = startSource({ address: `127.0.0.1:${server.port}`, maxMessageBytes: 20 });
+    (await server.streams.next()).write(response("1", perMinute));
+    expect(await faults.next()).toMatch(/larger than max.*XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES/);
+  });
+
+  test("is read in turns of the event loop, however large", async () => {
+    const server = await startServer();
+    let [ms, turns] = [0, 0];
+    // A look at the clock takes a millisecond, so that a slice is some hundred descriptors on every machine.
+    const clock = { ...systemClock, monotonicMs: () => ms++, setTimer: systemClock.setTimer.bind(systemClock) };
+    const address = `127.0.0.1:${server.port}`;
+    const { updates } = startSource({ address, maxMessageBytes: 10_000_000 }, { clock });
+    const rateLimit = { unit: "HOUR", requestsPerUnit: 1 } as const;
+    const descriptors = Array.from({ length: 20_000 }, (_, i) => ({ key: `key${i}`, value: "v", rateLimit }));
+    (await server.streams.next()).write(response("1", { name: "large", domain: "large", descriptors }));
+    let immediate = setImmediate(function next() {
+      turns++;
+      immediate = setImmediate(next);
+    });
+    const update = await updates.next();
+    clearImmediate(immediate);
+    expect(pathsOf(update)).toHaveLength(20_000);
+    // Each descriptor is read and built: 40,000 pieces, 320 in a slice.
+    expect(turns).toBeGreaterThanOrEqual(124);
+  });
+
+  test("serves the newest of responses that come together", async () => {
+    const server = await startServer();
+    const { updates } = startSource({ address: `127.0.0.1:${server.port}` });
+    const stream = await server.streams.next();
+    await server.requests.next();
+    for (let version = 1; version <= 20; version++) {
+      stream.write(response(String(version), { ...perMinute, domain: `d${version}` }));
+    }
+    let paths: readonly string[] | undefined;
+    while (paths?.[0] !== "d20.k_v") paths = pathsOf(await updates.next());
+    let request = await server.requests.next();
+    while (request.versionInfo !== "20") request = await server.requests.next();
+    expect(request).toMatchObject({ responseNonce: "nonce-20", errorDetail: null });
   });
 
   test("serves nothing while the first response is bad", async () => {

@@ -3,23 +3,22 @@
  * response is the whole configuration. A good one is acknowledged and served, one with a fault is refused with the
  * reasons and changes nothing. A stream that ends is opened again after a pause that doubles.
  */
-import type { Any__Output } from "@gatewayproxy/protos/gen/google/protobuf/Any";
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
-import type { DiscoveryResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryResponse";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { status } from "@grpc/grpc-js";
-import { type ConfigProblem, renderConfigProblem } from "../config-problem.ts";
-import type { ConfigPart, ConfigSource, ConfigUpdate } from "../config-source.ts";
-import { assembleDomains, buildDomain } from "../descriptor-tree.ts";
-import type { DescriptorLevel, RateLimitConfig } from "../rule.ts";
-import { ClaimBook, claimsOf } from "../domain-claims.ts";
+import { renderConfigProblem } from "../config-problem.ts";
+import type { ConfigSource, ConfigUpdate } from "../config-source.ts";
+import { inTurns } from "../in-turns.ts";
 import { type AdsConnection, openAdsConnection, type XdsServer } from "./ads-connection.ts";
-import { rateLimitConfigType, readXdsResource } from "./xds-resource.ts";
+import { readXdsConfig, type XdsConfig } from "./xds-config.ts";
+import { type DiscoveryResponse, maxResources, rateLimitConfigType } from "./xds-resource.ts";
 
 export interface XdsSourceOptions {
   readonly server: XdsServer;
   readonly node: XdsNode;
   readonly mergesDomains: boolean;
+  /** Descriptors of a response; absent: `defaultMaxDescriptors`. A response with more is refused. */
+  readonly maxDescriptors?: number;
   readonly backoff: XdsBackoff;
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
@@ -45,6 +44,9 @@ export interface XdsBackoff {
   readonly randomFactor: number;
 }
 
+/** About 100 MB of memory. */
+export const defaultMaxDescriptors = 100_000;
+
 /** A refusal may have a reason for every descriptor; the server's log need not. */
 const maxReasons = 10;
 
@@ -54,6 +56,9 @@ export class XdsSource implements ConfigSource {
   #connection: AdsConnection | undefined;
   #timer: Timer | undefined;
   #failures = 0;
+  #isReading = false;
+  /** The newest response that is not read yet; older ones need no answer, because each is the whole configuration. */
+  #next: { readonly connection: AdsConnection; readonly response: DiscoveryResponse } | undefined;
   /** Of the last good response; what the server is told in every request. */
   #version = "";
   #last: ConfigUpdate = { parts: [], problems: [], warnings: [] };
@@ -77,7 +82,7 @@ export class XdsSource implements ConfigSource {
     if (this.#onUpdate === undefined) return;
     const connection = openAdsConnection(this.#options.server, {
       onOpen: () => connection.send({ ...this.#request(""), node: nodeMessage(this.#options.node) }),
-      onResponse: (response) => connection.send(this.#take(response)),
+      onResponse: (response) => this.#await(connection, response),
       onEnd: (reason, wasReached) => this.#retry(reason, wasReached),
     });
     this.#connection = connection;
@@ -101,9 +106,30 @@ export class XdsSource implements ConfigSource {
     return pauseMs * even;
   }
 
-  /** Serves a response, or not, and returns what to tell the server. */
-  #take(response: DiscoveryResponse__Output): DiscoveryRequest {
-    const { config, parts, problems } = configOf(response.resources, this.#options.mergesDomains);
+  #await(connection: AdsConnection, response: DiscoveryResponse): void {
+    this.#next = { connection, response };
+    if (!this.#isReading) void this.#readAll();
+  }
+
+  /** Never rejects. */
+  async #readAll(): Promise<void> {
+    this.#isReading = true;
+    for (let next = this.#next; next !== undefined; next = this.#next) {
+      this.#next = undefined;
+      const { connection, response } = next;
+      connection.send(await this.#take(response));
+    }
+    this.#isReading = false;
+  }
+
+  /** Serves a response, or not, and resolves with what to tell the server. */
+  async #take(response: DiscoveryResponse): Promise<DiscoveryRequest> {
+    const { mergesDomains, maxDescriptors = defaultMaxDescriptors, clock } = this.#options;
+    const { resources, resourceCount } = response;
+    const xds = { resources, mergesDomains, maxDescriptors };
+    const isTooMany = resourceCount > maxResources;
+    const read = isTooMany ? tooManyResources(resourceCount) : await inTurns(readXdsConfig(xds), clock);
+    const { config, parts, problems } = read;
     if (config === undefined) {
       this.#onUpdate?.({ ...this.#last, problems });
       const reasons = problems.slice(0, maxReasons).map(renderConfigProblem).join("\n");
@@ -111,7 +137,7 @@ export class XdsSource implements ConfigSource {
     }
     this.#failures = 0;
     this.#version = response.versionInfo;
-    this.#last = { config, parts, problems: [], warnings: [] };
+    this.#last = { config, xds, parts, problems: [], warnings: [] };
     this.#onUpdate?.(this.#last);
     return this.#request(response.nonce);
   }
@@ -126,34 +152,6 @@ function nodeMessage({ id, metadata }: XdsNode) {
   return { id, userAgentName: "gateway-proxy-ratelimit-service", metadata: { fields } };
 }
 
-interface XdsConfig {
-  /** Absent if there is any problem. */
-  readonly config?: RateLimitConfig;
-  readonly parts: readonly ConfigPart[];
-  readonly problems: readonly ConfigProblem[];
-}
-
-function configOf(resources: readonly Any__Output[], mergesDomains: boolean): XdsConfig {
-  const problems: ConfigProblem[] = [];
-  const parts: ConfigPart[] = [];
-  const files = new Map<string, { readonly domain: string; readonly level: DescriptorLevel }>();
-  const book = new ClaimBook();
-  for (const [i, resource] of resources.entries()) {
-    try {
-      const spec = readXdsResource(resource);
-      const built = buildDomain(spec);
-      // Names are the server's business, and two resources may have the same.
-      const owner = `${spec.key}\n${i}`;
-      const conflicts = book.take(owner, claimsOf(spec, mergesDomains));
-      problems.push(...built.problems, ...conflicts.map((conflict) => ({ ...conflict, resource: spec.key })));
-      if (built.level === undefined) continue;
-      files.set(owner, { domain: spec.domain, level: built.level });
-      parts.push({ key: spec.key, domain: spec.domain, state: "current" });
-    } catch (error) {
-      problems.push({
-        message: `resource ${i} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
-      });
-    }
-  }
-  return { ...(problems.length === 0 ? { config: assembleDomains(files) } : {}), parts, problems };
+function tooManyResources(count: number): XdsConfig {
+  return { parts: [], problems: [{ message: `${count} resources, at most ${maxResources} are accepted` }] };
 }
