@@ -2,6 +2,7 @@
  * What the service counts about itself. Only the arithmetic lives here (near the limit, over it, within it: the figures
  * of envoyproxy/ratelimit to the unit); names and formats are the doors' business. Plain numbers, one set per thread.
  */
+import { shownText } from "@gatewayproxy/runtime/redaction";
 
 /** The counters of one rule, or of one value of it where the rule asks for that (`detailed_metric`). */
 export interface RuleSeries {
@@ -95,9 +96,10 @@ export class RateLimitStats {
 
   /** Counts a call for a domain that no file describes. */
   countDomainNotFound(domain: string): void {
-    const isKnown = this.#domainsNotFound.has(domain);
+    const shown = shownText(domain);
+    const isKnown = this.#domainsNotFound.has(shown);
     const isBounded = domain.length <= maxNameLength && this.#domainsNotFound.size < this.#maxSeries;
-    const name = isKnown || isBounded ? domain : "other";
+    const name = isKnown || isBounded ? shown : "other";
     this.#domainsNotFound.set(name, (this.#domainsNotFound.get(name) ?? 0) + 1);
   }
 

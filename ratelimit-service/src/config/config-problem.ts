@@ -1,5 +1,6 @@
 /** What is wrong, or only odd, in a configuration, with the words of the reference service and the place in the file. */
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
+import { isSecretValue, redacted } from "@gatewayproxy/runtime/redaction";
 
 /**
  * `message` is the text that envoyproxy/ratelimit uses for the same fault, so that alerts keep matching; `resource` is
@@ -13,7 +14,12 @@ export interface ConfigProblem extends Problem {
 /** One line for people: `limits.yaml:4:13 config.limits.yaml: invalid rate limit unit 'foo' (accepted: second, …)`. */
 export function renderConfigProblem(problem: ConfigProblem): string {
   const text = renderProblem(problem);
-  return problem.hint === undefined ? text : `${text} (${problem.hint})`;
+  return withoutCredentials(problem.hint === undefined ? text : `${text} (${problem.hint})`);
+}
+
+/** A problem quotes the configuration, between other characters than blanks. */
+function withoutCredentials(text: string): string {
+  return text.replaceAll(/[^\s'"(),:]{16,}/g, (word) => (isSecretValue(word) ? redacted : word));
 }
 
 /** Problems of one file from its top to its bottom; of several at one place the first, of which the others follow. */

@@ -4,7 +4,7 @@
  * form has one name for different descriptors where a key or a value holds `_`; the escaped form has not.
  */
 import { isSecretName, shownValue } from "@gatewayproxy/runtime/redaction";
-import type { DescriptorNode, Rule } from "../config/rule.ts";
+import { type DescriptorNode, type Rule, shownComposite } from "../config/rule.ts";
 import type { DescriptorEntry } from "./rate-limit.ts";
 
 /** `escaped` writes `_` in parts as `%5F`, and `%` as `%25`. */
@@ -60,19 +60,26 @@ function unescaped(text: string): string {
   return text.replaceAll("%5F", "_").replaceAll("%25", "%");
 }
 
-/** The parts of a metric name where values that came stand in place of what is configured. */
+/** The parts of a metric name where values that came stand in place of what is configured; of secrets their fingerprint. */
 export function runtimeSegments(rule: Rule, entries: readonly DescriptorEntry[]): readonly string[] {
   return entries.map((entry, i) => {
     const level = rule.levels[i];
     const shared = sharedValue(level, entry);
     if (shared !== undefined) return `${entry.key}_${shared}`;
-    if (rule.detailedMetric) return rule.sharesThreshold ? compositeOf(entry) : `${entry.key}_${entry.value}`;
-    return level === undefined || level.valueToMetric ? compositeOf(entry) : level.composite;
+    if (rule.detailedMetric && !rule.sharesThreshold) return `${entry.key}_${shownEntryValue(entry)}`;
+    if (rule.detailedMetric || level === undefined || level.valueToMetric) return compositeOf(entry);
+    return shownComposite(level.key, level.value);
   });
 }
 
 function compositeOf(entry: DescriptorEntry): string {
-  return entry.value === "" ? entry.key : `${entry.key}_${entry.value}`;
+  return entry.value === "" ? entry.key : `${entry.key}_${shownEntryValue(entry)}`;
+}
+
+/** A value that came, as operators see it. */
+export function shownEntryValue({ key, value }: DescriptorEntry): string {
+  const { text, isSecret } = shownValue(value, isSecretName(key));
+  return isSecret ? text : value;
 }
 
 /** The pattern that stands for every value at a level with `share_threshold`. */

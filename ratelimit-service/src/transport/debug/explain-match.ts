@@ -1,5 +1,6 @@
 /** Which rule a descriptor hits and why, for `/match`: the way that the limiter goes, told step by step. */
-import type { DescriptorLevel, DescriptorNode, RateLimitConfig } from "../../config/rule.ts";
+import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, shownComposite } from "../../config/rule.ts";
+import { shownEntryValue } from "../../limiter/keys.ts";
 import { findNode } from "../../limiter/match.ts";
 import type { DescriptorEntry } from "../../limiter/rate-limit.ts";
 import { ruleDump } from "./config-dump.ts";
@@ -48,26 +49,26 @@ function walk(top: DescriptorLevel, entries: readonly DescriptorEntry[]): MatchE
 }
 
 function stepOf(entry: DescriptorEntry, level: DescriptorLevel, node: DescriptorNode | undefined): string {
-  const text = `${entry.key}=${entry.value}`;
+  const text = `${entry.key}=${shownEntryValue(entry)}`;
   const exact = `${entry.key}_${entry.value}`;
   if (node === undefined) {
-    const present = level.byComposite.size === 0 ? "nothing" : listed(level.byComposite.keys());
-    return `${text}: no match for ${exact}, any wildcard or ${entry.key}; at this level there is ${present}`;
+    const present = level.byComposite.size === 0 ? "nothing" : listed(namesOf(level));
+    return `${text}: no match for ${entry.key}_${shownEntryValue(entry)}, any wildcard or ${entry.key}; at this level there is ${present}`;
   }
   if (node.wildcardParts !== undefined && node.composite !== exact) {
     const shared = node.shareThreshold ? ", whose matching values share one counter" : "";
-    return `${text}: matches the wildcard ${node.composite}${shared}`;
+    return `${text}: matches the wildcard ${nameOf(node)}${shared}`;
   }
   return node.composite === exact && node.value !== ""
-    ? `${text}: matches ${node.composite} exactly`
-    : `${text}: matches ${node.composite}, which takes every value without a more exact match`;
+    ? `${text}: matches ${nameOf(node)} exactly`
+    : `${text}: matches ${nameOf(node)}, which takes every value without a more exact match`;
 }
 
 function outcomeAt(node: DescriptorNode | undefined): Omit<MatchExplanation, "steps"> {
   const rule = node?.rule;
   if (rule === undefined) {
     const below = node === undefined || node.children.byComposite.size === 0;
-    const deeper = below ? "" : `; limits are deeper, below ${listed(node.children.byComposite.keys())}`;
+    const deeper = below ? "" : `; limits are deeper, below ${listed(namesOf(node.children))}`;
     return { outcome: `no limit: the last entry ends at a place without rate_limit${deeper}` };
   }
   if (rule.limit === undefined) return { outcome: `unlimited by ${rule.path}`, rule: ruleDump(rule) };
@@ -75,6 +76,14 @@ function outcomeAt(node: DescriptorNode | undefined): Omit<MatchExplanation, "st
   const unitText = unitMultiplier === 1 ? unit.toLowerCase() : `${unitMultiplier} ${unit.toLowerCase()}s`;
   const mode = rule.shadowMode ? ", in shadow mode, so never refused" : "";
   return { outcome: `limited to ${requestsPerUnit} per ${unitText} by ${rule.path}${mode}`, rule: ruleDump(rule) };
+}
+
+function namesOf({ byComposite }: DescriptorLevel): Iterable<string> {
+  return byComposite.values().map(nameOf);
+}
+
+function nameOf({ key, value }: DescriptorNode): string {
+  return shownComposite(key, value);
 }
 
 function listed(names: Iterable<string>): string {

@@ -1,5 +1,6 @@
 /** What the headers of a gRPC call say (gRPC over HTTP/2, "Requests"), and the answer to those that say it wrong. */
 import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
+import { shownPath } from "@gatewayproxy/runtime/redaction";
 import type { RequestHead } from "../http2/request-head.ts";
 import type { GrpcMethod, GrpcMethods } from "./method.ts";
 import { errorResponse, GrpcError, StatusCode } from "./status.ts";
@@ -40,7 +41,7 @@ export function readCallHead(head: RequestHead, methods: GrpcMethods): CallHead 
   }
   const method = methods.get(head.path);
   if (method === undefined) {
-    return refuse(StatusCode.Unimplemented, `unknown method ${head.path}`);
+    return refuse(StatusCode.Unimplemented, `unknown method ${shownPath(head.path)}`);
   }
   const encoding = fieldOf(head, "grpc-encoding") ?? "identity";
   if (!isAccepted(encoding)) {

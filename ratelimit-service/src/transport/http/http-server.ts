@@ -9,6 +9,7 @@ import {
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
+import { shownPath } from "@gatewayproxy/runtime/redaction";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { defaultMaxConnections } from "../connection-bounds.ts";
 import { ConnectionShares } from "../connection-shares.ts";
@@ -118,7 +119,7 @@ export class HttpServer {
     const route = this.#options.routes.get(url.pathname);
     if (route === undefined) {
       const paths = [...this.#options.routes.keys()].join(", ");
-      return textAnswer(404, `nothing is at ${url.pathname}; there are ${paths}\n`);
+      return textAnswer(404, `nothing is at ${shownPath(url.pathname)}; there are ${paths}\n`);
     }
     const body = await this.#readBody(req);
     if (!Buffer.isBuffer(body)) return body;

@@ -4,6 +4,7 @@
  * reported with their places, up to `maxProblems`. In answers fields at their default are left out.
  */
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import { shownText } from "@gatewayproxy/runtime/redaction";
 import { type CallBounds, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
 import type {
   CurrentLimit,
@@ -27,10 +28,9 @@ export function parseRateLimitJson(text: string, bounds: CallBounds = defaultCal
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return {
-      ok: false,
-      problems: [{ message: `not JSON: ${error instanceof Error ? error.message : String(error)}` }],
-    };
+    // What follows the first comma quotes the body.
+    const [reason = ""] = (error instanceof Error ? error.message : String(error)).split(",");
+    return { ok: false, problems: [{ message: `not JSON: ${reason}` }] };
   }
   const reader = new JsonMessageReader(bounds);
   try {
@@ -199,8 +199,10 @@ function shown(value: unknown): string {
   return JSON.stringify(typeof value === "string" ? shortened(value) : value);
 }
 
+/** Without credentials: the answer may end in the log of a proxy. */
 function shortened(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+  const shown = shownText(text);
+  return shown.length > 60 ? `${shown.slice(0, 57)}…` : shown;
 }
 
 /** The answer as JSON text. */
