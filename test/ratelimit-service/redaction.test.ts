@@ -114,7 +114,9 @@ test("a password of Redis is in no output", async () => {
       ...(auth === "" ? {} : { REDIS_AUTH: auth }),
       DEBUG_PORT: "0",
     });
-    const [out, err] = await Promise.all([child.stdout, child.stderr].map((stream) => (stream ? text(stream) : "")));
+    const [out, err] = await Promise.all(
+      [child.stdout, child.stderr].map(async (stream) => (stream === null ? "" : text(stream))),
+    );
     if (child.exitCode === null) await once(child, "exit");
     expect(child.exitCode).not.toBe(0);
     expect(`${String(out)}${String(err)}`).toMatch(/./);
