@@ -95,31 +95,25 @@ test("a secret in a call or in the limits is in no output", async () => {
   expect(pages.join()).toContain("authorization");
 }, 60_000);
 
-test("a password of Redis is in no output", async () => {
-  const folder = await folderOf({ "limits.yaml": limits });
-  for (const [url, auth] of [
-    [`redis://user:${marker}@127.0.0.1:1`, ""],
-    ["127.0.0.1:1", `user:${marker}`],
-    [`redis://user:${marker}@127.0.0.1:port`, ""],
-  ] as const) {
-    const env = {
-      REDIS_URL: url,
-      REDIS_STARTUP_MAX_ELAPSED_TIME: "1ms",
-      LOG_LEVEL: "trace",
-      GRPC_PORT: "0",
-      PORT: "0",
-    };
+test.each([
+  [`redis://user:${marker}@127.0.0.1:1`, ""],
+  ["127.0.0.1:1", `user:${marker}`],
+  [`redis://user:${marker}@127.0.0.1:port`, ""],
+])(
+  "a password of Redis is in no output: %s",
+  async (url, auth) => {
+    const folder = await folderOf({ "limits.yaml": limits });
     const child = spawnRateLimitService(["--config-dir", folder], {
-      ...env,
+      ...{ REDIS_URL: url, REDIS_STARTUP_MAX_ELAPSED_TIME: "1ms", LOG_LEVEL: "trace" },
+      ...{ GRPC_PORT: "0", PORT: "0", DEBUG_PORT: "0" },
       ...(auth === "" ? {} : { REDIS_AUTH: auth }),
-      DEBUG_PORT: "0",
     });
-    const [out, err] = await Promise.all(
-      [child.stdout, child.stderr].map(async (stream) => (stream === null ? "" : text(stream))),
-    );
+    const outputs = [child.stdout, child.stderr].map(async (stream) => (stream === null ? "" : text(stream)));
+    const output = (await Promise.all(outputs)).join("");
     if (child.exitCode === null) await once(child, "exit");
     expect(child.exitCode).not.toBe(0);
-    expect(`${String(out)}${String(err)}`).toMatch(/./);
-    expect(`${String(out)}${String(err)}`, url).not.toContain(marker);
-  }
-}, 60_000);
+    expect(output).not.toBe("");
+    expect(output).not.toContain(marker);
+  },
+  60_000,
+);
