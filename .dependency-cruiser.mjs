@@ -16,7 +16,8 @@ const proxy = {
   cel: { layers: ["regex"], packages: ["@bufbuild/.+"], core: [] },
   regex: { layers: [], packages: ["re2js"], core: [] },
   // crypto, tls: whether a certificate is one that can be served.
-  translate: { layers: ["api", "ir", "regex"], packages: [], core: ["net", "crypto", "tls"] },
+  // routing: which of two rules gets a request, so that a status says what the data path does.
+  translate: { layers: ["api", "ir", "regex", "routing"], packages: [], core: ["net", "crypto", "tls"] },
   // util: whether a status differs from the one that stands.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
   controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["zod"] },

@@ -50,7 +50,7 @@ const routes: fc.Arbitrary<Route[]> = fc.uniqueArray(
 
 const listeners: fc.Arbitrary<Listener[]> = fc.uniqueArray(
   fc
-    .record({ hostname: fc.option(wildcardOrExact, { nil: undefined, freq: 1 }), routes })
+    .record({ hostname: fc.option(wildcardOrExact, { nil: undefined, freq: 3 }), routes })
     .map(({ hostname, routes: attached }) => listenerOf({ routes: attached, ...(hostname && { hostname }) })),
   { selector: (listener) => listener.hostname, minLength: 1, maxLength: 3 },
 );

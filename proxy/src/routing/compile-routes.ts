@@ -12,7 +12,7 @@ import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
 import { compileConditions } from "./conditions.ts";
 import { HostTable } from "./host-table.ts";
-import { normalizePath } from "./normalize-path.ts";
+import { normalizeMatch } from "./normalize-match.ts";
 import { Pace } from "./pace.ts";
 import { type HostMatches, type PathIndex, PathIndexBuilder } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
@@ -183,14 +183,4 @@ function* compileHosts<T>(routes: readonly Route[], paths: PathIndex<T>, pace: P
     if (pace.isOver(1)) yield;
   }
   return table;
-}
-
-/** Gives a path value the form in which request paths arrive, so that `/caf%c3%a9` and `/caf%C3%A9` are one. */
-function normalizeMatch(match: Match, pathRules: PathRules): Match {
-  const { kind, value } = match.path;
-  if (kind === "RegularExpression") return match;
-  const normalized = normalizePath(value, pathRules) ?? value;
-  const isSlashed = kind === "PathPrefix" && normalized.length > 1 && normalized.endsWith("/");
-  const wanted = isSlashed ? normalized.slice(0, -1) : normalized;
-  return wanted === value ? match : { ...match, path: { kind, value: wanted } };
 }

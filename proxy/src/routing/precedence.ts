@@ -28,6 +28,12 @@ export function compareRoutes(a: RouteAge, b: RouteAge): number {
   return compareAge(a, b) || compare(a.key, b.key);
 }
 
+/** Which step of the order has put one route before another, for matches of one rank. */
+export function decisionBetween(a: RouteAge, b: RouteAge): "Age" | "Name" | "RuleOrder" {
+  if (a.key === b.key) return "RuleOrder";
+  return compareAge(a, b) === 0 ? "Name" : "Age";
+}
+
 function compareAge(a: RouteAge, b: RouteAge): number {
   return a.creationTimestamp === b.creationTimestamp ? 0 : compare(createdMs(a), createdMs(b));
 }
