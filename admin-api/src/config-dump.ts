@@ -103,6 +103,8 @@ const bind = z.object({
   ),
 });
 
+const gateway = z.object({ namespace: z.string(), name: z.string(), conditions: z.array(conditionSchema) });
+
 const listener = z.object({
   gateway: objectName,
   listenerSet: objectName.optional().describe("Where a ListenerSet declares it."),
@@ -261,6 +263,35 @@ const globalLimit = z.object({
   fallback: z.array(localEntry),
 });
 
+const conflictWinner = z.object({
+  listener: listenerKey.describe("Where both rules are."),
+  hostname: z.string().optional().describe("Absent: every host of the listener."),
+  route: routeKey.optional().describe("Absent where another listener has the host."),
+  rule: z.string().optional().describe("Key of the rule that goes first."),
+  takenBy: listenerKey.optional().describe("The listener that has the host instead."),
+  decidedBy: z
+    .enum(["OlderRoute", "NameOrder", "RuleOrder", "MoreSpecificHostname", "MoreSpecificListener"])
+    .describe("What puts the winner first."),
+  extent: z
+    .enum(["Whole", "Overlap"])
+    .describe("Whole: it gets all requests of a match there. Overlap: those that it matches, too."),
+});
+
+const conflicts = z.object({
+  rules: z.array(
+    z.object({
+      route: routeKey,
+      rule: z.string().describe("Key of the rule that gets fewer requests than its matches say."),
+      isReachable: z.boolean().describe("False: no request can reach it, at any listener."),
+      winners: z.array(conflictWinner).describe("At most 4."),
+      winnersLeftOut: count,
+      message: z.string().describe("All of it in a sentence."),
+    }),
+  ),
+  leftOut: count.describe("Rules beyond the 500 that are listed."),
+  unexaminedHostnames: count.describe("Hostnames whose routes were not compared, as that would take too long."),
+});
+
 const policy = z.object({
   namespace: z.string(),
   name: z.string(),
@@ -279,8 +310,15 @@ export const configDumpSchema = z.object({
   version,
   config,
   binds: z.array(bind).describe("Socket addresses, sorted, and the listeners that share each."),
+  gateways: z
+    .array(gateway)
+    .default([])
+    .describe("Every Gateway of ours, with its conditions as this process has them."),
   listeners: z.array(listener).describe("Every listener that is declared, served or not."),
   routes: z.array(route).describe("Every HTTPRoute that names a Gateway of ours, served or not."),
+  conflicts: conflicts
+    .default({ rules: [], leftOut: 0, unexaminedHostnames: 0 })
+    .describe("Rules that others go before though they match the same requests."),
   backends: z.array(backend).describe("What rules and policies name, by key."),
   workloads: z.array(workload).describe("The endpoints of all backends, each once."),
   services: z.array(service).describe("Every Service that is known."),
@@ -288,6 +326,7 @@ export const configDumpSchema = z.object({
 });
 export type ConfigDump = Immutable<z.output<typeof configDumpSchema>>;
 export type DumpedBind = ConfigDump["binds"][number];
+export type DumpedGateway = ConfigDump["gateways"][number];
 export type DumpedListener = ConfigDump["listeners"][number];
 export type DumpedRoute = ConfigDump["routes"][number];
 export type DumpedRule = DumpedRoute["rules"][number];

@@ -167,6 +167,7 @@ function dumpOf(text: string): unknown {
     process: { version: "0", startedMs: 0, mode: "file", source: "test", settings: {} },
     configuration: {
       snapshot: { generation: 1, binds, backends },
+      conflicts: { found: [], leftOut: 0, unexaminedHostnames: 0 },
       ...{ resources, statuses, problems: [], failures: [], servingSinceMs: 0, lastRejected: undefined },
     },
     ...{ workers: [], workerDeaths: [], endpoints: [] },

@@ -11,6 +11,8 @@ export function TrafficPage({ dump }: { dump: ConfigDump }) {
   return (
     <>
       <Problems config={dump.config} />
+      <Conflicts conflicts={dump.conflicts} />
+      <Gateways gateways={dump.gateways} />
       <label for="wanted">Show routes with this name, host or path</label>
       <input id="wanted" type="search" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
       {dump.binds.length === 0 && <p class="failure">No address is served.</p>}
@@ -40,6 +42,42 @@ function Problems({ config: { problems, notServed } }: { config: ConfigDump["con
           </li>
         ))}
       </ul>
+    </section>
+  );
+}
+
+/** Rules that others go before; those that no request reaches come first. */
+function Conflicts({ conflicts: { rules, leftOut, unexaminedHostnames } }: Pick<ConfigDump, "conflicts">) {
+  if (rules.length === 0 && unexaminedHostnames === 0) return null;
+  const sorted = [...rules].sort((a, b) => Number(a.isReachable) - Number(b.isReachable));
+  return (
+    <section aria-label="Conflicts" class="problems">
+      <h3>Routes in conflict</h3>
+      <ul>
+        {sorted.map(({ route, rule, message }) => (
+          <li key={rule}>
+            <strong>HTTPRoute {route}</strong>: {message}
+          </li>
+        ))}
+        {leftOut > 0 && <li>and {leftOut} more rules</li>}
+        {unexaminedHostnames > 0 && <li>{unexaminedHostnames} hostnames have too many matches to look for more</li>}
+      </ul>
+    </section>
+  );
+}
+
+function Gateways({ gateways }: Pick<ConfigDump, "gateways">) {
+  if (gateways.length === 0) return null;
+  return (
+    <section aria-label="Gateways">
+      {gateways.map(({ namespace, name, conditions }) => (
+        <div key={`${namespace}/${name}`}>
+          <h3>
+            Gateway {namespace}/{name}
+          </h3>
+          <Conditions conditions={conditions} />
+        </div>
+      ))}
     </section>
   );
 }

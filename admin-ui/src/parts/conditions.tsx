@@ -1,16 +1,20 @@
-/** Conditions of a status, as words: green when true, red when not. */
+/** Conditions of a status, as words: green where all is well, red where it is not. */
+import { isMet } from "@gatewayproxy/admin-api/conditions";
 import type { Condition } from "@gatewayproxy/admin-api/shape";
 
 export function Conditions({ conditions }: { conditions: readonly Condition[] }) {
   return (
     <ul class="conditions">
-      {conditions.map(({ type, status, reason, message }) => (
-        <li key={type} class={status === "True" ? "good" : "bad"}>
-          <strong>{status === "True" ? type : `Not ${type}`}</strong>
-          {reason !== type && ` (${reason})`}
-          {status !== "True" && <>: {message}</>}
-        </li>
-      ))}
+      {conditions.map((condition) => {
+        const { type, status, reason, message } = condition;
+        return (
+          <li key={type} class={isMet(condition) ? "good" : "bad"}>
+            <strong>{status === "True" ? type : `Not ${type}`}</strong>
+            {reason !== type && ` (${reason})`}
+            {!isMet(condition) && <>: {message}</>}
+          </li>
+        );
+      })}
     </ul>
   );
 }

@@ -90,7 +90,19 @@ export type RouteCondition = ConditionsOf<{
   ResolvedRefs: "ResolvedRefs" | UnresolvedReason;
   /** Present only when true: some rules are served and some are not. */
   PartiallyInvalid: "UnsupportedValue";
+  /** Ours; present only when true: no request can reach any rule of the route. */
+  Shadowed: ConflictDecision;
+  /** Ours; present only when true: other rules get some requests that rules of the route match. */
+  PartiallyShadowed: ConflictDecision;
 }>;
+
+/** What puts one rule before another that matches the same requests. */
+export type ConflictDecision =
+  | "OlderRoute"
+  | "NameOrder"
+  | "RuleOrder"
+  | "MoreSpecificHostname"
+  | "MoreSpecificListener";
 
 /** Why a BackendTLSPolicy is not accepted. */
 export type BackendTlsRefusal = "Conflicted" | "TargetNotFound" | "NoValidCACertificate" | "Invalid";
@@ -105,7 +117,8 @@ export type BackendTlsCondition = ConditionsOf<{
 
 export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
-  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits";
+  /** Shadowed: no request can reach the target. */
+  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
 }>;
 
 export type BackendCondition = ConditionsOf<{

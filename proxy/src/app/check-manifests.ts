@@ -1,7 +1,7 @@
 /** What the proxy would say of a set of manifests, without serving them: the same parser, the same translation. */
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { type ManifestFile, parseManifests } from "../api/parse-manifests.ts";
-import { locateProblems } from "../api/resource-problem.ts";
+import { locateProblems, resourceProblem } from "../api/resource-problem.ts";
 import { translate } from "../translate/translate.ts";
 
 export interface CheckedManifests {
@@ -11,6 +11,10 @@ export interface CheckedManifests {
   readonly problems: readonly Problem[];
   /** Problems that resources beside these manifests may solve: they name what is not here. */
   readonly unseen: readonly Problem[];
+  /** Rules that others go before: what is written is served, and probably not meant. */
+  readonly conflicts: readonly Problem[];
+  /** Conflicts beyond them. */
+  readonly conflictsLeftOut: number;
 }
 
 /** Never throws. `references: false` looks at each text by itself and not at what they say of each other. */
@@ -19,11 +23,21 @@ export function checkManifests(
   { references }: { readonly references: boolean },
 ): CheckedManifests {
   const { inForce, resources, problems } = parseManifests(files);
-  const found = references ? locateProblems(translate(resources).problems, inForce) : [];
+  const translation = references ? translate(resources) : undefined;
+  const found = locateProblems(translation?.problems ?? [], inForce);
+  const conflicts = (translation?.conflicts.found ?? []).map(({ route, fieldPath, message }) =>
+    resourceProblem(`HTTPRoute ${route}`, fieldPath, message),
+  );
   const unseen = unseenAmong(found);
   const sound = [...inForce.values()].filter(({ isRefused }) => !isRefused);
   const ours = [...problems, ...found.filter((problem) => !unseen.includes(problem))];
-  return { resources: sound.length, problems: ours, unseen };
+  return {
+    resources: sound.length,
+    problems: ours,
+    unseen,
+    conflicts: locateProblems(conflicts, inForce),
+    conflictsLeftOut: translation?.conflicts.leftOut ?? 0,
+  };
 }
 
 /** How the translation says that what a reference names, or the grant that permits it, is not there. */

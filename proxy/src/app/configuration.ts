@@ -18,11 +18,13 @@ import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines } from "../status/conditions.ts";
+import { withPending } from "../status/pending-policies.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
 import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
 import { hostEnvironment } from "../translate/environment.ts";
+import type { RouteConflicts } from "../translate/route-conflicts.ts";
 import { translate, translateInSteps, type TranslateOptions } from "../translate/translate.ts";
 
 /** A set of resources as a source gives it. */
@@ -39,7 +41,7 @@ export interface SourcedResources {
   readonly options?: Omit<TranslateOptions, "before" | "refuseAddress">;
 }
 
-export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies"> {
+export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies" | "pathRules"> {
   readonly log: Logger;
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
@@ -79,6 +81,13 @@ export interface Taken extends Served {
   readonly problems: readonly Problem[];
 }
 
+/** In one set of resources. */
+const maxConflictLines = 20;
+
+function conflictLine({ route, message }: RouteConflicts["found"][number]): string {
+  return `${route} ${message}`;
+}
+
 export class Configuration {
   readonly #options: ConfigurationOptions;
   /** As translation has them. */
@@ -88,6 +97,7 @@ export class Configuration {
   #credentials: SoundCredentials = noCredentials;
   #resources: ResourceSet = resourceSet([]);
   #problems: readonly Problem[] = [];
+  #conflicts: RouteConflicts = { found: [], leftOut: 0, unexaminedHostnames: 0 };
   #servingSinceMs: number | undefined;
   #lastRejected: RejectedConfiguration | undefined;
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
@@ -126,6 +136,7 @@ export class Configuration {
       resources: this.#resources,
       statuses: this.#statuses ?? translate(this.#resources).statuses,
       problems: this.#problems,
+      conflicts: this.#conflicts,
       failures: this.#failures,
       servingSinceMs: this.#servingSinceMs,
       lastRejected: this.#lastRejected,
@@ -133,12 +144,13 @@ export class Configuration {
   }
 
   async #take(sourced: SourcedResources): Promise<Taken> {
-    const { log, clock, refuseAddress, refusedPolicies, listenAddress, onServed, onTaken } = this.#options;
+    const { log, clock, refuseAddress, refusedPolicies, pathRules, listenAddress, onServed, onTaken } = this.#options;
     const options = {
       ...sourced.options,
       environment: { ...(sourced.options?.environment ?? hostEnvironment), defaultAddress: listenAddress },
       ...(refuseAddress && { refuseAddress }),
       ...(refusedPolicies && { refusedPolicies }),
+      ...(pathRules && { pathRules }),
       before: this.#credentials,
     };
     const { value: translation, culprits } = await inTurns(
@@ -149,10 +161,12 @@ export class Configuration {
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
     const hasNews = this.#tell(problems, sourced.kept);
+    this.#tellConflicts(translation.conflicts);
     this.#translated = statuses;
     this.#credentials = translation.credentials;
     this.#resources = sourced.resources;
     this.#problems = problems;
+    this.#conflicts = translation.conflicts;
 
     const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
     if (isChanged) {
@@ -203,7 +217,8 @@ export class Configuration {
 
   #tellStatuses(): void {
     if (this.#translated === undefined) return;
-    const statuses = withUnopened(this.#translated, this.#current.binds, this.#failures);
+    const opened = withUnopened(this.#translated, this.#current.binds, this.#failures);
+    const statuses = { ...opened, proxyPolicies: withPending(opened.proxyPolicies, opened) };
     for (const line of changedStatusLines(statuses, this.#statuses)) this.#options.log.info(line, "condition");
     this.#statuses = statuses;
   }
@@ -220,6 +235,24 @@ export class Configuration {
     for (const { address, port } of before.filter(stillWanted)) {
       const fails = this.#failures.some((other) => other.address === address && other.port === port);
       if (!fails) log.info({ address, port }, "listens now");
+    }
+  }
+
+  /** A line for each rule that others go before, and one for the rest of them. */
+  #tellConflicts({ found, leftOut, unexaminedHostnames }: RouteConflicts): void {
+    const { log, repeatsProblems } = this.#options;
+    const before = new Set(repeatsProblems ? [] : this.#conflicts.found.map(conflictLine));
+    const news = found.filter((conflict) => !before.has(conflictLine(conflict)));
+    for (const { route, rule, isReachable, message } of news.slice(0, maxConflictLines)) {
+      log.warn({ route, rule, isReachable, conflict: message }, "routes conflict");
+    }
+    const rest = news.length - maxConflictLines + leftOut;
+    if (news.length > 0 && rest > 0) log.warn({ rules: rest }, "more rules conflict; /config_dump has them");
+    if (unexaminedHostnames > 0 && unexaminedHostnames !== this.#conflicts.unexaminedHostnames) {
+      log.warn(
+        { hostnames: unexaminedHostnames },
+        "too many matches at too many hostnames; conflicts there are not known",
+      );
     }
   }
 

@@ -119,6 +119,7 @@ export class Proxy {
       refuseAddress: (host, port) => this.#addresses.refusalOfHost(host, port),
       refusedPolicies: settings.refusedPolicies,
       listenAddress: settings.listenAddress,
+      pathRules: requestRules(settings).path,
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
       onServed: (served) => this.#takeServed(served),

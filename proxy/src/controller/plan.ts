@@ -12,6 +12,7 @@ import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/
 import type { KubeObject } from "../kube/object.ts";
 import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-source.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
+import { withPending } from "../status/pending-policies.ts";
 import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
@@ -273,6 +274,10 @@ export function clusterStatuses(
   });
   const policies = new Map(resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
   const parents = new Map(resources.ListenerSet.map((set) => [keyOf(set.metadata), parentOf(set)]));
+  const listenerSets = statuses.listenerSets.map((status) =>
+    setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
+  );
+  const { httpRoutes } = statuses;
   return {
     ...statuses,
     gatewayClasses: statuses.gatewayClasses.map((status) => ({
@@ -280,13 +285,11 @@ export function clusterStatuses(
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: told,
-    proxyPolicies: statuses.proxyPolicies.map((status) => ({
+    proxyPolicies: withPending(statuses.proxyPolicies, { gateways: told, listenerSets, httpRoutes }).map((status) => ({
       ...status,
       summary: policySummary(policies.get(keyOf(status)), status),
     })),
-    listenerSets: statuses.listenerSets.map((status) =>
-      setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
-    ),
+    listenerSets,
     orphans: orphansOf(resources, gateways),
   };
 }

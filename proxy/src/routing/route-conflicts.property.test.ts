@@ -2,6 +2,7 @@
  * What is reported about conflicts against a search that asks the data path's own index: small worlds of listeners and
  * routes, and every request that can make a difference in them.
  */
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Match } from "../ir/match.ts";
@@ -143,9 +144,11 @@ test("a rule is called unreachable exactly where no request reaches it, and lose
   fc.assert(
     fc.property(listeners, (all) => {
       const served = serveAll(all);
-      const { byListener, unexamined } = findRouteConflicts(
-        all.map((listener) => ({ ...listener, sockets: ["80"] })),
-        defaultPathRules,
+      const { byListener, unexamined } = atOnce(
+        findRouteConflicts(
+          all.map((listener) => ({ ...listener, sockets: ["80"] })),
+          defaultPathRules,
+        ),
       );
       expect(unexamined).toBe(0);
       for (const listener of all) {
@@ -160,7 +163,9 @@ test("a rule is called unreachable exactly where no request reaches it, and lose
             seen.byHostname += told.conflicts.filter(({ decidedBy }) => decidedBy === "Hostname").length;
             seen.byListener += told.conflicts.filter(({ decidedBy }) => decidedBy === "Listener").length;
             // A route that another listener serves at the same hosts has lost nothing.
-            const isElsewhere = all.some((other) => other !== listener && other.routes.some(({ key }) => key === route.key));
+            const isElsewhere = all.some(
+              (other) => other !== listener && other.routes.some(({ key }) => key === route.key),
+            );
             if (isElsewhere && told.isReachable) continue;
             expect([route.key, at, told.isReachable]).toEqual([route.key, at, reached.has(rule)]);
           }

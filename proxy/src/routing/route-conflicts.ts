@@ -10,6 +10,7 @@
  * Regular expressions are equal where their texts are. So what is reported as unreachable is, and a rule that only another
  * expression covers is not reported.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
 import type { Listener, Route } from "../ir/snapshot.ts";
 import { HostTable } from "./host-table.ts";
@@ -81,8 +82,11 @@ export const maxWinners = 4;
 const spareLookUps = 50_000;
 
 /** @param pathRules how the paths of requests are normalised. */
-export function findRouteConflicts(listeners: readonly ConflictListener[], pathRules: PathRules): FoundConflicts {
-  const analyses = analysesOf(listeners, pathRules);
+export function* findRouteConflicts(
+  listeners: readonly ConflictListener[],
+  pathRules: PathRules,
+): Steps<FoundConflicts> {
+  const analyses = yield* analysesOf(listeners, pathRules);
   // Small groups first: who declares few hostnames is served before who declares many.
   const groups = analyses
     .flatMap((analysis) => analysis.groups.map((group) => ({ analysis, group })))
@@ -90,13 +94,16 @@ export function findRouteConflicts(listeners: readonly ConflictListener[], pathR
   const meter = new Meter(spareLookUps + analyses.reduce((sum, { inputSize }) => sum + inputSize, 0));
   let unexamined = 0;
   for (const { analysis, group } of groups) {
-    if (meter.spend(group.cost)) analysis.examine(group, meter);
+    if (meter.spend(group.cost)) yield* analysis.examine(group, meter);
     else unexamined += group.hostnames;
   }
-  const found = analyses.map((analysis): [string, ReadonlyMap<string, readonly RuleReach[]>] => {
-    return [analysis.listener.key, analysis.results()];
-  });
-  return { byListener: new Map(found.filter(([, routes]) => routes.size > 0)), unexamined };
+  const byListener = new Map<string, ReadonlyMap<string, readonly RuleReach[]>>();
+  for (const analysis of analyses) {
+    const routes = analysis.results();
+    if (routes.size > 0) byListener.set(analysis.listener.key, routes);
+    yield;
+  }
+  return { byListener, unexamined };
 }
 
 class Meter {
@@ -114,7 +121,7 @@ class Meter {
   }
 }
 
-function analysesOf(listeners: readonly ConflictListener[], pathRules: PathRules): readonly ListenerAnalysis[] {
+function* analysesOf(listeners: readonly ConflictListener[], pathRules: PathRules): Steps<readonly ListenerAnalysis[]> {
   const sockets = new Map<string, HostTable<ConflictListener>>();
   for (const listener of listeners) {
     for (const socket of listener.sockets) {
@@ -127,12 +134,13 @@ function analysesOf(listeners: readonly ConflictListener[], pathRules: PathRules
   const reader = new MatchReader(pathRules);
   // A route has the same rules at each of its listeners.
   const known = new Map<ConflictRoute["rules"], readonly MatchEntry[]>();
-  const entriesOf = ({ rules }: ConflictRoute): readonly MatchEntry[] => {
-    const entries = known.get(rules) ?? reader.read(rules);
-    known.set(rules, entries);
-    return entries;
-  };
-  return listeners.map((listener) => {
+  for (const { rules } of listeners.flatMap(({ routes }) => routes)) {
+    if (!known.has(rules)) known.set(rules, reader.read(rules));
+    yield;
+  }
+  const entriesOf = ({ rules }: ConflictRoute): readonly MatchEntry[] => known.get(rules) ?? [];
+  const analyses: ListenerAnalysis[] = [];
+  for (const listener of listeners) {
     const tables = listener.sockets.flatMap((socket) => sockets.get(socket) ?? []);
     /** The listener that has all requests for a hostname instead; undefined where this one gets some somewhere. */
     const takerOf = (hostname: string | undefined): ConflictListener | undefined => {
@@ -143,8 +151,10 @@ function analysesOf(listeners: readonly ConflictListener[], pathRules: PathRules
     const isServedAt = (route: ConflictRoute, other: ConflictListener): boolean => {
       return routeKeys.get(other.key)?.has(route.key) === true;
     };
-    return new ListenerAnalysis(listener, { takerOf, isServedAt, entriesOf, reader });
-  });
+    analyses.push(new ListenerAnalysis(listener, { takerOf, isServedAt, entriesOf, reader }));
+    yield;
+  }
+  return analyses;
 }
 
 interface Surroundings {
@@ -274,16 +284,16 @@ class ListenerAnalysis {
     }
   }
 
-  examine({ tiers }: Group, meter: Meter): void {
+  *examine({ tiers }: Group, meter: Meter): Steps<void> {
     const above = new Cover(this.#reader, meter);
     for (const [at, tier] of tiers.entries()) {
-      const standing = this.#examineTier(tier, above, meter);
+      const standing = yield* this.#examineTier(tier, above, meter);
       if (at < tiers.length - 1) for (const placed of standing) above.add(placed, at);
     }
   }
 
   /** @returns the matches that get requests, as far as is known. */
-  #examineTier({ hostname, routes }: Tier, above: Cover, meter: Meter): readonly PlacedEntry[] {
+  *#examineTier({ hostname, routes }: Tier, above: Cover, meter: Meter): Steps<readonly PlacedEntry[]> {
     const byIdentity = new Map<string, PlacedEntry>();
     for (const route of routes) {
       for (const entry of this.#entries[route] ?? []) {
@@ -295,17 +305,18 @@ class ListenerAnalysis {
         // Twice in one rule is the same as once.
         else if (same.route !== route || same.entry.rule !== entry.rule) this.#loseTo(same, placed, hostname);
       }
+      yield;
     }
-    if (routes.length > 1) this.#findOverlaps({ hostname, routes }, byIdentity, above, meter);
+    if (routes.length > 1) yield* this.#findOverlaps({ hostname, routes }, byIdentity, above, meter);
     return [...byIdentity.values()];
   }
 
-  #findOverlaps(
+  *#findOverlaps(
     { hostname }: Tier,
     byIdentity: ReadonlyMap<string, PlacedEntry>,
     above: Cover,
     meter: Meter,
-  ): void {
+  ): Steps<void> {
     const indexes = new Map<string, OverlapIndex>();
     for (const placed of byIdentity.values()) {
       const { pathNumber, method, conditions, headerCount } = placed.entry;
@@ -314,6 +325,7 @@ class ListenerAnalysis {
       const index = indexes.get(rank) ?? new OverlapIndex();
       indexes.set(rank, index);
       if (!meter.spend(index.cost)) return;
+      yield;
       const winner = index.add(placed);
       const both = winner && together(winner.entry, placed.entry);
       if (winner === undefined || both === undefined) continue;

@@ -5,7 +5,7 @@ import type { PolicyStatus } from "../api/status.ts";
 export interface PolicySummary {
   /** `HTTPRoute/chat, Gateway/web` */
   readonly target: string;
-  /** `10 requests/Minute, global (shadow)`; empty where no sound version of the policy is known. */
+  /** `10 requests/Minute + 5 burst, global (shadow)`; empty where no sound version of the policy is known. */
   readonly limits: string;
   readonly accepted: string;
   /** `True`, `False`, or `1/2` where some targets are not enforced. */
@@ -39,7 +39,8 @@ function limitsOf({ spec }: ProxyPolicy): string {
   const { local, global } = spec.traffic.rateLimit;
   const entries = local.map((entry) => {
     const amount = entry.tokens === undefined ? `${entry.requests ?? 0} requests` : `${entry.tokens} tokens`;
-    return `${amount}/${entry.unit.replace(/s$/, "")}${markOf(entry.mode)}`;
+    const burst = entry.burst === undefined || entry.burst === 0 ? "" : ` + ${entry.burst} burst`;
+    return `${amount}/${entry.unit.replace(/s$/, "")}${burst}${markOf(entry.mode)}`;
   });
   return [...entries, ...(global === undefined ? [] : [`global${markOf(global.mode)}`])].join(", ");
 }

@@ -1,5 +1,5 @@
 /** Listeners whose port this process could not open: their status says so, whatever translation made of them. Pure. */
-import type { GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
+import type { GatewayStatus, ListenerSetStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { Bind } from "../ir/snapshot.ts";
 
 /** An address and port that is not listened on, and why. */
@@ -17,17 +17,22 @@ export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopene
     const bind = binds.find((each) => each.address === address && each.port === port);
     for (const { key } of bind?.listeners ?? []) messages.set(key, `${message}; it is tried again`);
   }
+  const open = new Set(
+    binds
+      .filter(({ address, port }) => !unopened.some((each) => each.address === address && each.port === port))
+      .flatMap(({ listeners }) => listeners.map(({ gateway }) => `${gateway.namespace}/${gateway.name}`)),
+  );
   return {
     ...statuses,
     gateways: statuses.gateways.map((gateway) => {
       const key = `${gateway.namespace}/${gateway.name}`;
       const listeners = gateway.listeners.map((each) => pending(each, messages.get(`${key}/${each.name}`)));
-      return pendingGateway({ ...gateway, listeners }, messages);
+      return pendingGateway({ ...gateway, listeners }, messages, open);
     }),
     listenerSets: statuses.listenerSets.map((set) => {
       const ends = (name: string): string => `/set ${set.namespace}/${set.name}/${name}`;
       const messageOf = (name: string) => [...messages].find(([key]) => key.endsWith(ends(name)))?.[1];
-      return { ...set, listeners: set.listeners.map((each) => pending(each, messageOf(each.name))) };
+      return pendingSet({ ...set, listeners: set.listeners.map((each) => pending(each, messageOf(each.name))) });
     }),
   };
 }
@@ -42,14 +47,30 @@ function pending(listener: ListenerStatus, message: string | undefined): Listene
   return { ...listener, conditions };
 }
 
+/** A ListenerSet is programmed as long as one of its listeners is. */
+function pendingSet(set: ListenerSetStatus): ListenerSetStatus {
+  const programmedOf = ({ conditions }: ListenerStatus) => conditions.find(({ type }) => type === "Programmed");
+  const all = set.listeners.map(programmedOf);
+  const closed = all.find((condition) => condition?.reason === "Pending");
+  if (closed === undefined || all.some((condition) => condition?.status === "True")) return set;
+  const conditions = set.conditions.map((condition) =>
+    condition.type === "Programmed" && condition.status === "True"
+      ? ({ ...condition, status: "False", reason: "ParentNotProgrammed", message: closed.message } as const)
+      : condition,
+  );
+  return { ...set, conditions };
+}
+
 /** A Gateway is programmed as long as one of its listeners is open; its message names the others. */
-function pendingGateway(gateway: GatewayStatus, messages: ReadonlyMap<string, string>): GatewayStatus {
+function pendingGateway(
+  gateway: GatewayStatus,
+  messages: ReadonlyMap<string, string>,
+  open: ReadonlySet<string>,
+): GatewayStatus {
   const key = `${gateway.namespace}/${gateway.name}/`;
   const own = [...messages].filter(([listener]) => listener.startsWith(key));
   if (own.length === 0) return gateway;
-  const isOpen = gateway.listeners.some(({ conditions }) =>
-    conditions.some(({ type, status }) => type === "Programmed" && status === "True"),
-  );
+  const isOpen = open.has(`${gateway.namespace}/${gateway.name}`);
   const faults = own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`).join("; ");
   const conditions = gateway.conditions.map((condition) => {
     if (condition.type !== "Programmed" || condition.status !== "True") return condition;

@@ -11,6 +11,7 @@ import type { JudgedGateways } from "./gateways.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { localLimits } from "./limits.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
+import { isWhollyShadowed, type JudgedConflicts } from "./route-conflicts.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
 
 /**
@@ -33,7 +34,7 @@ export interface TargetState {
 }
 
 export interface Unattached {
-  readonly reason: "TargetNotFound" | "Pending" | "TooManyLimits";
+  readonly reason: "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
   readonly message: string;
 }
 
@@ -67,11 +68,12 @@ export interface PolicyContext {
   /** Replicas of the proxy that share what is to be shared; at least 1. */
   readonly readyReplicas: number;
   readonly refusedPolicies: RefusedPolicies;
+  readonly conflicts: JudgedConflicts;
 }
 
 export function* attachPolicies(
   policies: readonly ProxyPolicy[],
-  { gateways, routes, translateGlobal, readyReplicas, refusedPolicies }: PolicyContext,
+  { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts }: PolicyContext,
 ): Steps<AttachedPolicies> {
   const routesByName = indexRoutes(routes);
   const limits = new Map<string, Limits>();
@@ -104,7 +106,7 @@ export function* attachPolicies(
       const unattached =
         targetRef.kind === "Gateway"
           ? judgeGatewayTarget(name, targetRef, gateways)
-          : judgeRouteTargets(name, targetRef, routesByName.get(name) ?? []);
+          : judgeRouteTargets(name, targetRef, routesByName.get(name) ?? [], conflicts);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -184,15 +186,19 @@ function judgeRouteTargets(
   name: string,
   targetRef: PolicyTargetRef,
   states: readonly RouteState[],
+  conflicts: JudgedConflicts,
 ): Unattached | undefined {
-  const judged = states.map((state) => judgeRouteTarget(name, targetRef, state));
-  return judged.includes(undefined) ? undefined : (judged[0] ?? judgeRouteTarget(name, targetRef, undefined));
+  const judged = states.map((state) => judgeRouteTarget(name, targetRef, state, conflicts));
+  return judged.includes(undefined)
+    ? undefined
+    : (judged[0] ?? judgeRouteTarget(name, targetRef, undefined, conflicts));
 }
 
 function judgeRouteTarget(
   name: string,
   { sectionName }: PolicyTargetRef,
   route: RouteState | undefined,
+  conflicts: JudgedConflicts,
 ): Unattached | undefined {
   if (route === undefined) return notFound(`HTTPRoute ${name} does not exist`);
   const rule = route.rules.find((candidate) => candidate.rule.name === sectionName);
@@ -204,7 +210,21 @@ function judgeRouteTarget(
   if (sectionName !== undefined && rule !== undefined && rule.invalid.length > 0) {
     return pending(`rule ${sectionName} of HTTPRoute ${name} is not served`);
   }
-  return undefined;
+  return shadowed(route, rule, conflicts);
+}
+
+/** The limits stay in force on a target that no request reaches; they would be enforced if one did. */
+function shadowed(
+  route: RouteState,
+  rule: RouteState["rules"][number] | undefined,
+  conflicts: JudgedConflicts,
+): Unattached | undefined {
+  const attachments = route.parents.flatMap((parent) => parent.attachments);
+  const verdicts = conflicts.verdicts(route, attachments);
+  const own = verdicts.filter(({ index }) => rule === undefined || route.rules[index] === rule);
+  const isReached = rule === undefined ? !isWhollyShadowed(route, own) : own.every(({ isReachable }) => isReachable);
+  if (own.length === 0 || isReached) return undefined;
+  return { reason: "Shadowed", message: `nothing is limited by it: ${conflicts.describeForOwner(route, own)}` };
 }
 
 function notFound(message: string): Unattached {

@@ -6,23 +6,26 @@ import type { ParentState } from "./attachment.ts";
 import { eachObject } from "./each-object.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { nameKey } from "./object-names.ts";
+import { decisionOf, isWhollyShadowed, type JudgedConflicts } from "./route-conflicts.ts";
 import { routeOf, type RouteState } from "./routes.ts";
 
 /** One for each route, of which there may be several states. */
-export function* routeStatuses(states: readonly RouteState[]): Steps<RouteStatus[]> {
-  const parents = yield* eachObject(states, routeOf, (state) => ({ route: state.route, own: parentStatuses(state) }));
+export function* routeStatuses(states: readonly RouteState[], conflicts: JudgedConflicts): Steps<RouteStatus[]> {
+  const parents = yield* eachObject(states, routeOf, (state) => {
+    return { route: state.route, own: parentStatuses(state, conflicts) };
+  });
   return Array.from(Map.groupBy(parents, ({ route }) => nameKey(route)).values(), (ofRoute) => {
     const { namespace = "", name = "" } = ofRoute[0]?.route.metadata ?? {};
     return { namespace, name, parents: ofRoute.flatMap(({ own }) => own) };
   });
 }
 
-function parentStatuses(state: RouteState): RouteStatus["parents"] {
+function parentStatuses(state: RouteState, conflicts: JudgedConflicts): RouteStatus["parents"] {
   const resolved = resolvedCondition(state);
   return state.parents.map((parent) => ({
     parentRef: parent.parentRef,
     controllerName,
-    conditions: routeConditions(state, parent, resolved),
+    conditions: [...routeConditions(state, parent, resolved), ...shadowedCondition(state, parent, conflicts)],
   }));
 }
 
@@ -65,6 +68,20 @@ function routeConditions(state: RouteState, parent: ParentState, resolved: Route
     });
   }
   return conditions;
+}
+
+/** A condition that is never written as false. */
+function shadowedCondition(
+  state: RouteState,
+  { attachments }: ParentState,
+  conflicts: JudgedConflicts,
+): readonly RouteCondition[] {
+  const verdicts = conflicts.verdicts(state, attachments);
+  if (verdicts.length === 0) return [];
+  const type = isWhollyShadowed(state, verdicts) ? "Shadowed" : "PartiallyShadowed";
+  const message = conflicts.describeForOwner(state, verdicts);
+  const { generation } = state.route.metadata;
+  return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
 }
 
 /** Accepted by a listener that serves nothing is accepted all the same, says the API; so the message tells. */

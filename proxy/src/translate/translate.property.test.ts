@@ -192,7 +192,9 @@ describe("for every configuration", () => {
           const section = ref.sectionName === undefined ? "" : `#${ref.sectionName}`;
           const place = `${namespace}/${name} ${ref.kind}/${ref.namespace}/${ref.name}${section}`;
           const isAttached = conditions.some(({ type, status }) => type === "Attached" && status === "True");
-          if (isAttached) attached.add(place);
+          // The limits of a rule that no request reaches are in force all the same.
+          const isShadowed = conditions.some(({ type, reason }) => type === "Attached" && reason === "Shadowed");
+          if (isAttached || isShadowed) attached.add(place);
           // A Gateway without routes has nothing to limit yet; its policy is attached all the same.
           if (isAttached && ref.kind === "HTTPRoute") expect(enforced).toContain(place);
         }

@@ -38,8 +38,20 @@ function outcomeOf(path: string, text: string): string {
   const { resources, problems, inForce } = parseManifests([{ path, text }]);
   const translation = translate(resources);
   const all = [...problems, ...locateProblems(translation.problems, inForce)];
-  const { binds, backends, statuses } = translation;
-  const outcome = { snapshot: { binds, backends }, statuses, problems: all.map(renderProblem) };
+  const { binds, backends, statuses, conflicts } = translation;
+  const outcome = {
+    snapshot: { binds, backends },
+    statuses,
+    problems: all.map(renderProblem),
+    ...(conflicts.found.length > 0 && {
+      conflicts: conflicts.found.map(({ rule, isReachable, winners, message }) => ({
+        rule,
+        isReachable,
+        winners,
+        message,
+      })),
+    }),
+  };
   return render(outcome);
 }
 

@@ -7,6 +7,7 @@ import type { ResourceKey, ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
+import { defaultPathRules, type PathRules } from "../routing/path-rules.ts";
 import { backendStatus } from "./backend-status.ts";
 import { backendJudge } from "./backend-resource.ts";
 import { judgeTlsPolicies } from "./backend-tls.ts";
@@ -35,6 +36,7 @@ import {
   tlsPolicyProblems,
 } from "./problems.ts";
 import { referencePermissions } from "./reference-grants.ts";
+import { judgeConflicts, type RouteConflicts } from "./route-conflicts.ts";
 import { routeStatuses } from "./route-status.ts";
 import { judgeRoutes, routesByListener } from "./routes.ts";
 
@@ -43,12 +45,14 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   readonly statuses: Statuses;
   /** What the conditions say, at the fields that are at fault. */
   readonly problems: readonly ResourceProblem[];
+  /** Rules that get fewer requests than their matches say, as others go first. What is served is as written. */
+  readonly conflicts: RouteConflicts;
   /** For `TranslateOptions.before` of the next translation. */
   readonly credentials: SoundCredentials;
 }
 
 export interface TranslateOptions {
-  /** Leaves binds, backends and problems empty, for who serves nothing. Default: false. */
+  /** Leaves binds, backends, problems and conflicts empty, for who serves nothing. Default: false. */
   readonly onlyStatuses?: boolean;
   /** Default: Closed. */
   readonly refusedPolicies?: RefusedPolicies;
@@ -60,6 +64,8 @@ export interface TranslateOptions {
   readonly unreadable?: ReadonlySet<ResourceKey>;
   /** Why backends must not be at a host and port, to follow both in a sentence. Default: every address is permitted. */
   readonly refuseAddress?: RefuseAddress;
+  /** How paths of requests are normalised, which decides whether two paths are one. Default: `defaultPathRules`. */
+  readonly pathRules?: PathRules;
   /** What was sound of the credentials until now, and stays in force where they are malformed. Default: nothing. */
   readonly before?: SoundCredentials;
 }
@@ -73,6 +79,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
 export function* translateInSteps(known: ResourceSet, options: TranslateOptions = {}): Steps<Translation> {
   const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() } = options;
   const { before = noCredentials, refuseAddress = () => undefined, refusedPolicies = "Closed" } = options;
+  const { pathRules = defaultPathRules } = options;
   const credentials = openCredentials(before);
   const resources = { ...known, unreadable, credentials, refuseAddress };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
@@ -81,15 +88,17 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
   const gateways = yield* judgeGateways(resources, labels, environment);
   const judged = yield* judgeRoutes(resources, gateways, labels, tlsPolicies);
   // What a status says of a Gateway in pods of its own must not depend on other Gateways, of which its proxies know nothing.
-  const routes = yield* shareOutPatterns(judged.routes, environment.isolatesGateways ? nameKey : () => "");
+  const placeOf = environment.isolatesGateways ? nameKey : () => "";
+  const routes = yield* shareOutPatterns(judged.routes, placeOf);
+  const attached = yield* routesByListener(routes);
+  const gatewayStates = [...gateways.ours.values()];
+  const conflicts = yield* judgeConflicts(gatewayStates, attached, placeOf, pathRules);
   const translateGlobal = globalTranslator(resources, tlsPolicies);
-  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies };
+  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts };
   const { policies, limits } = yield* attachPolicies(resources.ProxyPolicy, context);
   const users = yield* gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
   const backends = yield* eachObject(resources.Backend, itself, backendJudge(resources));
-  const attached = yield* routesByListener(routes);
   const isServing = options.onlyStatuses !== true;
-  const gatewayStates = [...gateways.ours.values()];
 
   return {
     binds: isServing ? yield* buildBinds(gatewayStates, attached, limits) : [],
@@ -102,7 +111,7 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
       ))
         .flat()
         .sort(byName),
-      httpRoutes: (yield* routeStatuses(routes)).sort(byName),
+      httpRoutes: (yield* routeStatuses(routes, conflicts)).sort(byName),
       backendTlsPolicies: (yield* eachObject(tlsPolicies.policies, policyOf, (state) =>
         backendTlsPolicyStatus(state, users),
       )).sort(byName),
@@ -121,6 +130,7 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
           ...backends.flatMap(backendProblems),
         ]
       : [],
+    conflicts: yield* conflicts.told(isServing ? routes : []),
     credentials: credentials.sound,
   };
 }

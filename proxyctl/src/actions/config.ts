@@ -10,6 +10,8 @@ import { type OutputFormat, renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
 import { type Column, renderTable, wrapText } from "../output/table.ts";
 import { backendColumns, backendRows } from "../views/backends.ts";
+import { conflictLines } from "../views/conflicts.ts";
+import { gatewayColumns, gatewayNotes, gatewayRows } from "../views/gateways.ts";
 import { listenerColumns, listenerNotes, listenerRows } from "../views/listeners.ts";
 import { narrowToGateway } from "../views/narrow.ts";
 import { policyColumns, policyNotes, policyRows } from "../views/policies.ts";
@@ -144,6 +146,7 @@ function tableOrNone<Row>(
 /** From what a request meets first to what it meets last. */
 function renderAll(dump: ConfigDump, layout: Layout): string {
   const sections = [
+    ["Gateways", tableOrNone("Gateways", gatewayColumns, gatewayRows(dump), layout, gatewayNotes)],
     ["Listeners", tableOrNone("listeners", listenerColumns, listenerRows(dump), layout, listenerNotes)],
     ["Routes", parts.routes.table(dump, layout)],
     ["Backends", parts.backends.table(dump, layout)],
@@ -153,6 +156,8 @@ function renderAll(dump: ConfigDump, layout: Layout): string {
   const lines = dump.config.problems.flatMap((problem) => wrapText(`  ${renderDumpedProblem(problem)}`, width, "    "));
   const problems = lines.map((line) => `${line}\n`).join("");
   if (problems !== "") sections.push(["Problems", problems]);
+  const conflicts = conflictLines(dump).flatMap((line) => wrapText(`  ${line}`, width, "    "));
+  if (conflicts.length > 0) sections.push(["Conflicts", conflicts.map((line) => `${line}\n`).join("")]);
   return sections.map(([title = "", text = ""]) => `${layout.styles.strong(title)}\n${text}`).join("\n");
 }
 

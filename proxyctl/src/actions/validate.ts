@@ -16,12 +16,17 @@ export interface ValidateOptions {
 
 export async function validate({ file, references, strict, output }: ValidateOptions, io: Io): Promise<void> {
   const given = await readManifests(file, io);
-  const { resources, unseen, ...checked } = checkManifests(given.files, { references });
+  const { resources, unseen, conflicts, conflictsLeftOut, ...checked } = checkManifests(given.files, { references });
   requireManifests(given, checked.problems);
   // A folder is all that a proxy reads. A file alone may name what another file, or the cluster, holds.
   const isWhole = strict === true || given.hasFolder;
-  const problems = isWhole ? [...checked.problems, ...unseen] : checked.problems;
-  const warnings = isWhole ? [] : unseen;
+  const problems = [
+    ...checked.problems,
+    ...(isWhole ? unseen : []),
+    // Two routes may be meant to compete, such as old and new ones during a move.
+    ...(strict === true ? conflicts : []),
+  ];
+  const warnings = [...(isWhole ? [] : unseen), ...(strict === true ? [] : conflicts)];
   if (problems.length > 0) io.setExitCode(exitCodes.no);
   else if (resources === 0) throw nothingIn(file);
   if (output !== "table") {
@@ -31,12 +36,17 @@ export async function validate({ file, references, strict, output }: ValidateOpt
   for (const problem of problems) io.stdout.write(`${renderProblem(problem)}\n`);
   for (const warning of warnings) io.stdout.write(`warning: ${renderProblem(warning)}\n`);
   const counts = [`${count(resources, "resource")} read`, count(problems.length, "problem")];
-  if (warnings.length === 0) io.stderr.write(`${counts.join(", ")}\n`);
-  else {
+  if (warnings.length > 0) counts.push(count(warnings.length, "warning"));
+  io.stderr.write(`${counts.join(", ")}\n`);
+  if (!isWhole && unseen.length > 0) {
     io.stderr.write(
-      `${[...counts, count(warnings.length, "warning")].join(", ")}\n` +
-        "  what is missing may be in another file or in the cluster: give the folder to look at all, or --strict to refuse\n",
+      "  what is missing may be in another file or in the cluster: give the folder to look at all, or --strict to refuse\n",
     );
+  }
+  if (conflicts.length > 0) {
+    const others = conflictsLeftOut === 0 ? "" : `; ${count(conflictsLeftOut, "more rule")} not listed`;
+    const advice = strict === true ? "" : "; --strict refuses that";
+    io.stderr.write(`  conflicts: some rules get requests that others match, too${others}${advice}\n`);
   }
 }
 

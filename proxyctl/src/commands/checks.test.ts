@@ -24,6 +24,8 @@ describe("doctor", () => {
       ...sampleDump,
       config: { ...sampleDump.config, problems: [] },
       binds: [bind],
+      gateways: sampleDump.gateways.slice(0, 1),
+      conflicts: undefined,
       routes: [route],
       backends: sampleDump.backends.slice(0, 1),
       policies: sampleDump.policies.slice(0, 1),

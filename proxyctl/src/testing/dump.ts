@@ -10,6 +10,15 @@ const resolved = {
   message: "all references are resolved",
 } as const;
 
+const gatewayAccepted = { ...accepted, message: "Gateway is accepted" } as const;
+const programmed = {
+  type: "Programmed",
+  status: "True",
+  reason: "Programmed",
+  message: "1 of 1 listeners are programmed",
+} as const;
+const notOpen = { status: "False", reason: "Pending", message: "*:9090: address in use; it is tried again" } as const;
+
 function endpoint(shape: Partial<EndpointState>): EndpointState {
   return {
     type: "Service",
@@ -93,10 +102,42 @@ export const sampleDump: ConfigDump = configDumpSchema.parse({
       ],
     },
   ],
+  gateways: [
+    { namespace: "default", name: "web", conditions: [gatewayAccepted, programmed] },
+    { namespace: "team", name: "internal", conditions: [gatewayAccepted, { ...programmed, ...notOpen }] },
+  ],
   listeners: [
     { gateway: { namespace: "default", name: "web" }, name: "http", attachedRoutes: 2, conditions: [accepted] },
-    { gateway: { namespace: "team", name: "internal" }, name: "http", attachedRoutes: 0, conditions: [accepted] },
+    {
+      gateway: { namespace: "team", name: "internal" },
+      name: "http",
+      attachedRoutes: 0,
+      conditions: [accepted, { ...programmed, ...notOpen }],
+    },
   ],
+  conflicts: {
+    rules: [
+      {
+        route: "default/legacy",
+        rule: "default/legacy/old",
+        isReachable: true,
+        winners: [
+          {
+            listener: "default/web/http",
+            hostname: "chat.example.com",
+            route: "default/chat",
+            rule: "default/chat/0",
+            decidedBy: "OlderRoute",
+            extent: "Overlap",
+          },
+        ],
+        winnersLeftOut: 0,
+        message: "requests that rule 0 of HTTPRoute default/chat matches, too, do not reach rule old",
+      },
+    ],
+    leftOut: 3,
+    unexaminedHostnames: 0,
+  },
   routes: [
     {
       key: "default/chat",

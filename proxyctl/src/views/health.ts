@@ -23,9 +23,11 @@ export function examineDump(dump: ConfigDump, nowMs: number): readonly Finding[]
   return [
     configuration(dump),
     workers(dump),
+    gateways(dump),
     listeners(dump),
     certificates(dump, nowMs),
     routes(dump),
+    conflicts(dump),
     policies(dump),
     backends(dump),
   ];
@@ -67,6 +69,19 @@ function workers({ config }: ConfigDump): Finding {
     check,
     found: `${late.length} of ${config.workers.length} are not yet at generation ${config.generation}`,
     advice: "run it again in a moment; if it stays, see the log of the proxy",
+  };
+}
+
+function gateways({ gateways: all }: ConfigDump): Finding {
+  const check = "gateways";
+  const ill = all.filter(({ conditions }) => messagesOf(conditions).length > 0);
+  const [first] = ill;
+  if (first === undefined) return { level: "ok", check, found: `${all.length}, all programmed` };
+  return {
+    level: "warn",
+    check,
+    found: `${ill.length} of ${all.length} are not wholly served; ${first.namespace}/${first.name}: ${messagesOf(first.conditions)[0] ?? ""}`,
+    advice: "see them all: proxyctl config all",
   };
 }
 
@@ -130,6 +145,20 @@ function routes({ routes: all }: ConfigDump): Finding {
       advice: "add an HTTPRoute whose parentRefs name the Gateway",
     };
   return { level: "ok", check, found: `${all.length}, all served` };
+}
+
+/** A mistake that costs somebody requests is told before one that costs some of them. */
+function conflicts({ conflicts: { rules, leftOut } }: ConfigDump): Finding {
+  const check = "route conflicts";
+  const all = rules.length + leftOut;
+  const first = rules.find(({ isReachable }) => !isReachable) ?? rules[0];
+  if (first === undefined) return { level: "ok", check, found: "none" };
+  return {
+    level: "warn",
+    check,
+    found: `${counted(all, "rule")}; HTTPRoute ${first.route}: ${first.message}`,
+    advice: "give one of them another hostname, path or condition; see them all: proxyctl config all",
+  };
 }
 
 function policies({ policies: all }: ConfigDump): Finding {

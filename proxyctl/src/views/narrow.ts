@@ -27,7 +27,10 @@ export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigD
     ...policies.map(({ global }) => global?.service),
   ]);
   const backends = dump.backends.filter(({ key }) => used.has(key));
-  return { ...dump, listeners, binds, routes, policies, backends };
+  const gateways = dump.gateways.filter(isOurs);
+  const rules = dump.conflicts.rules.filter(({ winners }) => winners.some((each) => each.listener.startsWith(prefix)));
+  const conflicts = { ...dump.conflicts, rules };
+  return { ...dump, gateways, listeners, binds, routes, conflicts, policies, backends };
 }
 
 /** Throws a `CommandError`, with the Gateways that there are, when the dump knows no such Gateway. */

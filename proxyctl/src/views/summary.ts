@@ -2,7 +2,9 @@
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { backendRows, renderLatency } from "./backends.ts";
 import { messagesOf } from "./condition-words.ts";
+import { conflictLines } from "./conflicts.ts";
 import { describePolicy, describeReference } from "./limit-words.ts";
+import { conditionLines, gatewayNotes, gatewayRows } from "./gateways.ts";
 import { listenerRows } from "./listeners.ts";
 import { describeBackendRef, describeMatch, ruleName, statusOf } from "./routes.ts";
 
@@ -15,6 +17,12 @@ export function summarize(dump: ConfigDump): object {
       source: dump.config.source,
       generation: dump.config.generation,
     },
+    gateways: gatewayRows(dump).map((row) => ({
+      name: row.gateway.name,
+      namespace: row.gateway.namespace,
+      conditions: conditionLines(row.gateway.conditions),
+      messages: orAbsent(gatewayNotes(row)),
+    })),
     listeners: listenerRows(dump).map(({ bind, listener }) => ({
       name: listener.key,
       protocol: listener.protocol,
@@ -37,6 +45,7 @@ export function summarize(dump: ConfigDump): object {
     })),
     policies: dump.policies.map(summarizePolicy),
     problems: dump.config.problems.length === 0 ? undefined : dump.config.problems,
+    conflicts: orAbsent(conflictLines(dump)),
   };
 }
 

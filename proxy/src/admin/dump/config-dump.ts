@@ -20,8 +20,14 @@ export function renderConfigDump(input: DumpInput): ConfigDump {
     },
     config: dumpConfig(input),
     binds: dumpBinds(configuration),
+    gateways: configuration.statuses.gateways.map(({ namespace, name, conditions }) => ({
+      namespace,
+      name,
+      conditions,
+    })),
     listeners: dumpListeners(configuration),
     routes: dumpRoutes(configuration),
+    conflicts: dumpConflicts(configuration),
     backends,
     workloads: dumpWorkloads(backends),
     services: dumpServices(configuration),
@@ -53,6 +59,13 @@ function dumpConfig(input: DumpInput): ConfigDump["config"] {
     }),
     notServed: findNotServed(configuration),
   };
+}
+
+function dumpConflicts({ conflicts: { found, ...rest } }: DumpInput["configuration"]): ConfigDump["conflicts"] {
+  const rules = found.map(({ route, rule, isReachable, winners, winnersLeftOut, message }) => ({
+    ...{ route, rule, isReachable, winners, winnersLeftOut, message },
+  }));
+  return { rules, ...rest };
 }
 
 function iso(ms: number): string {

@@ -1,4 +1,5 @@
 /** Everything that a dump of the configuration is made of, as its owners have it. */
+import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Statuses } from "../../api/status.ts";
@@ -39,6 +40,7 @@ export interface ConfigurationState {
   readonly resources: ResourceSet;
   readonly statuses: Statuses;
   readonly problems: readonly Problem[];
+  readonly conflicts: ConflictsFound;
   /** Binds that could not be opened. */
   readonly failures: readonly {
     readonly address: string | undefined;
@@ -48,6 +50,20 @@ export interface ConfigurationState {
   /** Wall time, ms; undefined before the first generation. */
   readonly servingSinceMs: number | undefined;
   readonly lastRejected: RejectedConfiguration | undefined;
+}
+
+/** Rules that others go before; see `translate/route-conflicts.ts`. */
+export interface ConflictsFound {
+  readonly found: readonly {
+    readonly route: string;
+    readonly rule: string;
+    readonly isReachable: boolean;
+    readonly winners: ConfigDump["conflicts"]["rules"][number]["winners"];
+    readonly winnersLeftOut: number;
+    readonly message: string;
+  }[];
+  readonly leftOut: number;
+  readonly unexaminedHostnames: number;
 }
 
 /** A set of resources that was not sound as a whole. */

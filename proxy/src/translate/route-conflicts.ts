@@ -1,0 +1,283 @@
+/**
+ * Rules that get fewer requests than their matches say, because another rule goes first: in words for statuses and for
+ * operators. A status is read by whoever owns the route, so it names no route of another namespace (docs/adr/0019);
+ * what operators read names all.
+ */
+import { shownPath } from "@gatewayproxy/runtime/redaction";
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { FieldPath } from "../api/issue.ts";
+import type { ConflictDecision } from "../api/status.ts";
+import type { Match } from "../ir/match.ts";
+import type { PathRules } from "../routing/path-rules.ts";
+import {
+  type Conflict,
+  type ConflictListener,
+  type Decision,
+  type FoundConflicts,
+  findRouteConflicts,
+  type RuleReach,
+} from "../routing/route-conflicts.ts";
+import type { Attachment } from "./attachment.ts";
+import type { GatewayState } from "./gateways.ts";
+import { memoised } from "./memoised.ts";
+import { nameKey } from "./object-names.ts";
+import type { RoutesByListener, RouteState } from "./routes.ts";
+
+/** One rule that loses requests, as operators are told of it. */
+export interface RuleConflict {
+  /** `namespace/name` of the HTTPRoute. */
+  readonly route: string;
+  /** Key of the rule. */
+  readonly rule: string;
+  readonly fieldPath: FieldPath;
+  /** False where no request can reach the rule, at any listener. */
+  readonly isReachable: boolean;
+  readonly winners: readonly ConflictWinner[];
+  /** How many winners are not among them. */
+  readonly winnersLeftOut: number;
+  /** All of it in a sentence. */
+  readonly message: string;
+}
+
+/** Who gets the requests, where, and why. */
+export interface ConflictWinner {
+  /** Key of the listener at which both are. */
+  readonly listener: string;
+  /** Absent: every host of the listener. */
+  readonly hostname?: string;
+  /** The route and the rule's key; absent where another listener has the hosts. */
+  readonly route?: string;
+  readonly rule?: string;
+  /** Key of the listener that has the hosts instead. */
+  readonly takenBy?: string;
+  readonly decidedBy: ConflictDecision;
+  readonly extent: Conflict["extent"];
+}
+
+/** What was found, as far as it is told: thousands of equal routes are one mistake. */
+export interface RouteConflicts {
+  /** Oldest route first; at most `maxConflictsTold`. */
+  readonly found: readonly RuleConflict[];
+  /** Rules beyond them. */
+  readonly leftOut: number;
+  /** Hostnames whose routes were not compared, because that would take too long. */
+  readonly unexaminedHostnames: number;
+}
+
+export const maxConflictsTold = 500;
+
+/** Of one rule; of one route. */
+const maxWinnersTold = 4;
+const maxRulesTold = 3;
+/** In characters; a path has up to 1,024. */
+const longestPath = 128;
+
+/** How a rule fares at several listeners. */
+export interface RuleVerdict extends Pick<RuleReach, "isReachable" | "conflicts" | "leftOut"> {
+  readonly index: number;
+}
+
+/** @param place names the process that serves a Gateway; Gateways of one process share addresses. */
+export function* judgeConflicts(
+  gateways: readonly GatewayState[],
+  routes: RoutesByListener,
+  place: (gateway: GatewayState["gateway"]) => string,
+  pathRules: PathRules,
+): Steps<JudgedConflicts> {
+  const listeners = gateways.flatMap(({ gateway, addresses, listeners: own, sets }) =>
+    [...own, ...sets.flatMap((set) => set.listeners)]
+      .filter(({ isProgrammed }) => isProgrammed)
+      .map(
+        ({ key, listener: { hostname, port } }): ConflictListener => ({
+          key,
+          ...(hostname !== undefined && { hostname }),
+          sockets: addresses.map((address) => `${place(gateway)} ${address ?? ""} ${port}`),
+          routes: (routes.get(key) ?? []).map(({ state: { route, rules }, attachment: { hostnames } }) => {
+            const { creationTimestamp } = route.metadata;
+            const age = creationTimestamp === undefined ? {} : { creationTimestamp };
+            return { key: nameKey(route), hostnames, ...age, rules: matchesOf(rules) };
+          }),
+        }),
+      ),
+  );
+  const states = [...routes.values()].flatMap((attached) => attached.map(({ state }) => state));
+  return new JudgedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
+}
+
+/** The same object for the same rules: the matches of a route at several listeners are read once. */
+const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule }) => rule));
+
+export class JudgedConflicts {
+  readonly #found: FoundConflicts;
+  /** By `namespace/name`. Where there are several states of a route, their rules have the same names. */
+  readonly #routes: ReadonlyMap<string, RouteState>;
+
+  constructor(found: FoundConflicts, attached: readonly RouteState[]) {
+    this.#found = found;
+    this.#routes = new Map(found.byListener.size === 0 ? [] : attached.map((state) => [nameKey(state.route), state]));
+  }
+
+  /**
+   * Of the rules that lose requests at these listeners, those that are programmed taken together. A rule that one of
+   * them serves is reachable.
+   */
+  verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
+    const key = nameKey(route);
+    const programmed = new Set(
+      attachments.filter(({ listener }) => listener.isProgrammed).map(({ listener }) => listener.key),
+    );
+    const reaches = Array.from(programmed, (listener) => this.#found.byListener.get(listener)?.get(key));
+    if (!reaches.some((reach) => reach !== undefined)) return [];
+    return rules.flatMap((_, index): RuleVerdict[] => {
+      const each = reaches.map((reach) => reach?.[index]);
+      const conflicts = each.flatMap((reach) => reach?.conflicts ?? []);
+      if (conflicts.length === 0) return [];
+      const leftOut = each.reduce((sum, reach) => sum + (reach?.leftOut ?? 0), 0);
+      return [{ index, isReachable: each.some((reach) => reach?.isReachable !== false), conflicts, leftOut }];
+    });
+  }
+
+  /** For operators. */
+  *told(states: readonly RouteState[]): Steps<RouteConflicts> {
+    const found: RuleConflict[] = [];
+    let all = 0;
+    for (const state of this.#found.byListener.size === 0 ? [] : states) {
+      const verdicts = this.verdicts(
+        state,
+        state.parents.flatMap(({ attachments }) => attachments),
+      );
+      all += verdicts.length;
+      yield;
+      for (const verdict of verdicts.slice(0, Math.max(0, maxConflictsTold - found.length))) {
+        found.push(describeForOperators(state, verdict, (name) => this.#routes.get(name)));
+      }
+    }
+    return { found, leftOut: all - found.length, unexaminedHostnames: this.#found.unexamined };
+  }
+
+  /** The verdicts in a sentence, for the status of the route or of a policy of its namespace. */
+  describeForOwner(state: RouteState, verdicts: readonly RuleVerdict[]): string {
+    // What is lost wholly comes first.
+    const sorted = verdicts.toSorted((a, b) => Number(a.isReachable) - Number(b.isReachable) || a.index - b.index);
+    const words = ownersWords(state, (name) => this.#routes.get(name));
+    const told = sorted.slice(0, maxRulesTold).map((verdict) => describe(state, verdict, words));
+    const rest = sorted.length - told.length;
+    return [...told, ...(rest > 0 ? [`and ${rest} more rules`] : [])].join("; ");
+  }
+}
+
+/** Whether no request can reach any rule of a route, given the verdicts about it. */
+export function isWhollyShadowed({ rules }: RouteState, verdicts: readonly RuleVerdict[]): boolean {
+  return verdicts.length === rules.length && verdicts.every(({ isReachable }) => !isReachable);
+}
+
+/** What decided first, as the reason of a condition. */
+export function decisionOf(verdicts: readonly RuleVerdict[]): ConflictDecision {
+  const first = verdicts.find(({ isReachable }) => !isReachable) ?? verdicts[0];
+  return decisionReasons[first?.conflicts[0]?.decidedBy ?? "RuleOrder"];
+}
+
+const decisionReasons = {
+  Listener: "MoreSpecificListener",
+  Hostname: "MoreSpecificHostname",
+  Age: "OlderRoute",
+  Name: "NameOrder",
+  RuleOrder: "RuleOrder",
+} as const satisfies Record<Decision, ConflictDecision>;
+
+const decisionWords: Readonly<Record<Exclude<Decision, "Listener">, string>> = {
+  Hostname: "its route's hostname is more specific",
+  Age: "its route is older",
+  Name: "its route comes first by namespace/name, and both are equally old",
+  RuleOrder: "it comes earlier in the route",
+};
+
+function describeForOperators(
+  state: RouteState,
+  verdict: RuleVerdict,
+  find: (name: string) => RouteState | undefined,
+): RuleConflict {
+  const { rule } = state.rules[verdict.index] ?? {};
+  const winners = verdict.conflicts.slice(0, maxWinnersTold).map((conflict): ConflictWinner => {
+    const { listener, hostname, winner, decidedBy, extent } = conflict;
+    const who =
+      winner.kind === "listener"
+        ? { takenBy: winner.listener }
+        : { route: winner.route, rule: find(winner.route)?.rules[winner.rule]?.rule.key ?? winner.route };
+    const host = hostname === undefined ? {} : { hostname };
+    return { listener, ...host, ...who, decidedBy: decisionReasons[decidedBy], extent };
+  });
+  const words = (winner: Extract<Conflict["winner"], { kind: "rule" }>): string => {
+    const route = find(winner.route);
+    return `${ruleLabel(route, winner.rule)} of HTTPRoute ${winner.route}`;
+  };
+  return {
+    route: nameKey(state.route),
+    rule: rule?.key ?? "",
+    fieldPath: ["spec", "rules", verdict.index],
+    isReachable: verdict.isReachable,
+    winners,
+    winnersLeftOut: verdict.leftOut + verdict.conflicts.length - winners.length,
+    message: describe(state, verdict, { rule: words, listener: (key) => `listener ${key}` }),
+  };
+}
+
+interface Words {
+  readonly rule: (winner: Extract<Conflict["winner"], { kind: "rule" }>) => string;
+  readonly listener: (key: string) => string;
+}
+
+function ownersWords(state: RouteState, find: (name: string) => RouteState | undefined): Words {
+  const own = nameKey(state.route);
+  const { namespace } = state.route.metadata;
+  return {
+    rule: ({ route, rule }) => {
+      if (route === own) return ruleLabel(state, rule);
+      const isKnown = route.startsWith(`${namespace}/`);
+      return isKnown
+        ? `${ruleLabel(find(route), rule)} of HTTPRoute ${route}`
+        : "a rule of an HTTPRoute of another namespace";
+    },
+    listener: () => "another listener of the port",
+  };
+}
+
+function describe(state: RouteState, { index, isReachable, conflicts, leftOut }: RuleVerdict, words: Words): string {
+  const [first] = conflicts;
+  const rule = ruleLabel(state, index);
+  if (first === undefined) return "";
+  const { winner, decidedBy, hostname, extent, match } = first;
+  const matches = state.rules[index]?.rule.matches ?? [];
+  const shown = matches[match ?? 0];
+  const host = hostname === undefined ? "" : ` for host ${hostname}`;
+  const by = shown === undefined || (match === undefined && matches.length > 1) ? "" : ` (${describeMatch(shown)})`;
+  const others = conflicts.length - 1 + leftOut;
+  const more = others === 0 ? "" : `; ${others} more ${others === 1 ? "takes" : "take"} requests of ${rule}`;
+  const who = winner.kind === "rule" ? words.rule(winner) : words.listener(winner.listener);
+  if (winner.kind === "listener" || decidedBy === "Listener") {
+    const loss = isReachable ? `requests${host} do not reach ${rule}` : `no request can reach ${rule}`;
+    return `${loss}: ${who} has these hosts, because its hostname is more specific${more}`;
+  }
+  const why = `goes first, because ${decisionWords[decidedBy]}`;
+  if (extent === "Overlap")
+    return `requests that ${who} matches, too,${host} do not reach ${rule}${by}: it ${why}${more}`;
+  const loss = isReachable ? `requests${host} do not reach ${rule}${by}` : `no request can reach ${rule}${by}`;
+  return `${loss}: ${who} matches ${decidedBy === "Hostname" ? "all of them" : "the same"} and ${why}${more}`;
+}
+
+function ruleLabel(state: RouteState | undefined, index: number): string {
+  return `rule ${state?.rules[index]?.rule.name ?? index}`;
+}
+
+const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression: "path matching" } as const;
+
+/** `path prefix /v1, method POST, header x-team`; values are not shown, as they may be secrets. */
+function describeMatch({ path, method, headers, query }: Match): string {
+  const path_ = shownPath(path.value);
+  const value = path_.length > longestPath ? `${path_.slice(0, longestPath).toWellFormed()}…` : path_;
+  const names = [...headers.map(({ name }) => `header ${name}`), ...query.map(({ name }) => `query parameter ${name}`)];
+  const some = names.length > 2 ? [`${names.length} headers and query parameters`] : names;
+  return [`${pathKinds[path.kind]} ${value}`, ...(method === undefined ? [] : [`method ${method}`]), ...some].join(
+    ", ",
+  );
+}

@@ -1,0 +1,51 @@
+/** The Gateways of `proxyctl config all`: whether each is accepted and programmed, and what is wrong with its listeners. */
+import type { ConfigDump, DumpedGateway, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
+import type { Condition } from "@gatewayproxy/admin-api/shape";
+import type { Column } from "../output/table.ts";
+import { none } from "./backends.ts";
+import { messagesOf } from "./condition-words.ts";
+
+export interface GatewayRow {
+  readonly gateway: DumpedGateway;
+  /** Its own, and those of its ListenerSets. */
+  readonly listeners: readonly DumpedListener[];
+}
+
+/** In the order of the dump. */
+export function gatewayRows({
+  gateways,
+  listeners,
+}: Pick<ConfigDump, "gateways" | "listeners">): readonly GatewayRow[] {
+  return gateways.map((gateway) => {
+    const { namespace, name } = gateway;
+    const own = listeners.filter((each) => each.gateway.namespace === namespace && each.gateway.name === name);
+    return { gateway, listeners: own };
+  });
+}
+
+export const gatewayColumns: readonly Column<GatewayRow>[] = [
+  { head: "GATEWAY", whenNarrow: "wrap", cell: ({ gateway }) => gateway.name },
+  { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ gateway }) => gateway.namespace },
+  { head: "ACCEPTED", cell: ({ gateway }) => statusOf(gateway.conditions, "Accepted") },
+  { head: "PROGRAMMED", cell: ({ gateway }) => statusOf(gateway.conditions, "Programmed") },
+];
+
+/** What is not as it should be. */
+export function gatewayNotes({ gateway, listeners }: GatewayRow): readonly string[] {
+  return [
+    ...messagesOf(gateway.conditions),
+    ...listeners.flatMap(({ name, conditions }) => messagesOf(conditions).map((each) => `listener ${name}: ${each}`)),
+  ];
+}
+
+/** `True`, or the reason why it is not. */
+function statusOf(conditions: readonly Condition[], type: string): string {
+  const condition = conditions.find((each) => each.type === type);
+  if (condition === undefined) return none;
+  return condition.status === "True" ? "True" : condition.reason;
+}
+
+/** For summaries: every condition in a line, `Programmed=True (Programmed): 1 of 1 listeners are programmed`. */
+export function conditionLines(conditions: readonly Condition[]): readonly string[] {
+  return conditions.map(({ type, status, reason, message }) => `${type}=${status} (${reason}): ${message}`);
+}
