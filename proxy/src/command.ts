@@ -1,6 +1,6 @@
 /** The proxy's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { exitFailure, fail, failSettings, readCommandLine, readLogLevel } from "@gatewayproxy/runtime/command-line";
+import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
@@ -26,9 +26,7 @@ async function run(settings: ProxySettings): Promise<void> {
     failSettings(conflicts);
     return;
   }
-  const filter = readLogLevel(settings.logLevel);
-  if (filter === undefined) return;
-  const logs = new Logs({ filter, clock: systemClock, destination: openStdout() });
+  const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
   const log = logs.logger("proxy::lifecycle");
   surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
   // It ends the process all the same, and whoever started that starts it again.

@@ -1,6 +1,6 @@
 /** The controller's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { exitFailure, fail, readCommandLine, readLogLevel } from "@gatewayproxy/runtime/command-line";
+import { exitFailure, fail, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
@@ -28,14 +28,12 @@ const settings = readCommandLine(
 if (settings !== undefined) await run(settings);
 
 async function run(settings: ControllerSettings): Promise<void> {
-  const filter = readLogLevel(settings.logLevel);
-  if (filter === undefined) return;
   const cluster = await findCluster({ env: process.env });
   if (!cluster.ok) {
     fail("cannot start", cluster.problems, exitFailure);
     return;
   }
-  const logs = new Logs({ filter, clock: systemClock, destination: openStdout() });
+  const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
   const log = logs.logger("controller::lifecycle");
   surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
   const readiness = new Readiness(["resources"]);

@@ -43,18 +43,14 @@ async function check(directory: string, mergesDomains: boolean): Promise<void> {
 async function serve(settings: ServiceSettings): Promise<void> {
   const { values } = settings;
   const output = openStdout();
-  const logs = createLogs({ level: values.logLevel, format: values.logFormat }, systemClock, {
+  const logs = createLogs({ filter: values.logLevel, format: values.logFormat }, systemClock, {
     write: (line) => output.write(line),
   });
-  if (!logs.ok) {
-    failSettings(logs.problems.map((problem) => ({ ...problem, path: "LOG_LEVEL" })));
-    return;
-  }
-  const log = logs.value.logger("ratelimit::lifecycle");
+  const log = logs.logger("ratelimit::lifecycle");
   for (const notice of settings.notices) log.warn({ notice }, "setting without effect");
   const started = await RateLimitProcess.start({
     settings,
-    logs: logs.value,
+    logs,
     clock: systemClock,
     random: Math.random,
     onFatal(error) {

@@ -1,5 +1,4 @@
 /** How a command of ours begins and how it fails: what all commands that start a process have in common. */
-import { type LogFilter, parseLogFilter } from "./log-filter.ts";
 import { type Problem, renderProblem } from "./problem.ts";
 import { type Settings, type SettingSources, type SettingValues, readSettings } from "./settings.ts";
 import { renderHelp } from "./settings-text.ts";
@@ -49,12 +48,4 @@ export function readCommandLine<const S extends Settings>(
 /** As wide as the terminal; elsewhere as wide as most are. */
 export function helpColumns(): number {
   return process.stdout.isTTY ? process.stdout.columns : 80;
-}
-
-/** The filter of `--log-level`; undefined where it is wrong, which has been told then. */
-export function readLogLevel(text: string): LogFilter | undefined {
-  const filter = parseLogFilter(text);
-  if (filter.ok) return filter.value;
-  failSettings(filter.problems.map((problem) => ({ ...problem, path: "--log-level" })));
-  return undefined;
 }

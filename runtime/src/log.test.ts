@@ -57,4 +57,18 @@ describe("Logs", () => {
     logs.logger("proxy::server").error("silenced");
     expect(lines.map(({ msg }) => msg)).toEqual(["first", "second"]);
   });
+
+  test("logs more of the requests that a directive names, and only messages that its pattern matches", () => {
+    const { lines, logs } = createLogs("info,proxy::server[request{route=default/chat}]=debug/tr[iy]");
+    const log = logs.logger("proxy::server");
+    log.debug({ requestId: "r1", route: "default/chat" }, "trying again");
+    log.debug({ requestId: "r2", route: "default/other" }, "trying again");
+    log.debug("trying");
+    log.info("tried");
+    log.info({ requestId: "r3", route: "default/chat" }, "failed");
+    expect(lines.map(({ requestId, msg }) => [requestId, msg])).toEqual([
+      ["r1", "trying again"],
+      [undefined, "tried"],
+    ]);
+  });
 });

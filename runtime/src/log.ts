@@ -6,7 +6,7 @@
 import { pino } from "pino";
 import type { Clock } from "./clock.ts";
 import type { LogDestination } from "./log-destination.ts";
-import { levelOf, type LogFilter } from "./log-filter.ts";
+import { type LogFilter, type LogLevel, mostDetailedLevelOf, passes } from "./log-filter.ts";
 
 /** What a module sees of logging. */
 export type Logger = Pick<pino.Logger, "error" | "warn" | "info" | "debug" | "trace" | "isLevelEnabled">;
@@ -42,6 +42,11 @@ export class Logs {
         level: pinoLevel(this.#filter, module),
         timestamp: () => `,"time":"${new Date(clock.nowMs()).toISOString()}"`,
         formatters: { level: (label) => ({ level: label }) },
+        hooks: {
+          logMethod: (args, method, level) => {
+            if (this.#passes(module, args, level)) method.apply(logger, args);
+          },
+        },
       },
       destination,
     );
@@ -58,9 +63,18 @@ export class Logs {
     this.#filter = filter;
     for (const [module, logger] of this.#loggers) logger.level = pinoLevel(filter, module);
   }
+
+  /** A logger's level is all that most filters need; the rest is for those that look into lines. */
+  #passes(module: string, [first, second]: readonly unknown[], level: number): boolean {
+    const filter = this.#filter;
+    if (filter.requests === undefined && filter.pattern === undefined) return true;
+    const [fields, message] = typeof first === "string" ? [undefined, first] : [first, second];
+    // Pino's labels of its levels are those of filters.
+    return passes(filter, module, pino.levels.labels[level] as LogLevel, String(message), fields);
+  }
 }
 
 function pinoLevel(filter: LogFilter, module: string): string {
-  const level = levelOf(filter, module);
+  const level = mostDetailedLevelOf(filter, module);
   return level === "off" ? "silent" : level;
 }

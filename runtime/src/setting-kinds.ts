@@ -1,5 +1,6 @@
 /** The kinds of values that settings have. Each reads one text and says what it accepts when it cannot. */
 import { isIP } from "node:net";
+import { type LogFilter, parseLogFilter, renderLogFilter } from "./log-filter.ts";
 
 export interface SettingKind<T> {
   /** Stands for the value in help texts: `N`, `HOST:PORT`. Empty for a switch, whose flag takes no value. */
@@ -8,6 +9,8 @@ export interface SettingKind<T> {
   readonly accepted: string;
   /** The value, or `undefined` when the text is not of this kind. */
   readonly parse: (text: string) => T | undefined;
+  /** What is wrong with a text that `parse` does not read, where more can be said than what is accepted. */
+  readonly explain?: (text: string) => string;
   /** The value as one would type it; absent: as JavaScript writes it. A method, so that kinds of different values are one type. */
   render?(value: T): string;
 }
@@ -144,6 +147,24 @@ export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
 /** A value of a kind as one would type it. */
 export function renderSetting<T>(kind: SettingKind<T>, value: T): string {
   return kind.render === undefined ? String(value) : kind.render(value);
+}
+
+/** What is logged; a directive must name one of `modules`, or one above. */
+export function logFilter(modules: readonly string[]): SettingKind<LogFilter> {
+  const read = (value: string) => parseLogFilter(value, modules);
+  return {
+    placeholder: "FILTER",
+    accepted: "a log filter such as info or info,proxy::config=debug",
+    parse(value) {
+      const filter = read(value);
+      return filter.ok ? filter.value : undefined;
+    },
+    explain(value) {
+      const filter = read(value);
+      return filter.ok ? "" : filter.problems.map(({ message }) => message).join("; ");
+    },
+    render: renderLogFilter,
+  };
 }
 
 /** A setting that may be missing: its value is `undefined` then. */

@@ -79,7 +79,9 @@ function givenValue(
 
 function parsed({ kind }: Setting<unknown>, { source, text }: GivenValue, problems: Problem[]): unknown {
   const value = kind.parse(text);
-  if (value === undefined) problems.push({ path: source, message: `${JSON.stringify(text)} is not ${kind.accepted}` });
+  if (value === undefined) {
+    problems.push({ path: source, message: kind.explain?.(text) ?? `${JSON.stringify(text)} is not ${kind.accepted}` });
+  }
   return value;
 }
 

@@ -1,8 +1,14 @@
-/** docs/logs.md against what is logged: fields and reasons, both ways. */
-import { readFileSync } from "node:fs";
+/** docs/logs.md against what is logged: fields, reasons and modules, both ways. */
+import { globSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { Logs } from "@gatewayproxy/runtime/log";
+import { renderMarkdownTable } from "@gatewayproxy/runtime/markdown-table";
+import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
+import { proxyLogModules } from "../../proxy/src/app/log-modules.ts";
+import { controllerLogModules } from "../../proxy/src/controller/log-modules.ts";
+import { serviceLogModules } from "../../ratelimit-service/src/settings/log-modules.ts";
 import { accessLogModule, createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { limitOf, recordOf } from "../../proxy/src/telemetry/testing/records.ts";
@@ -50,4 +56,24 @@ test("the table of reasons has every reason, and no other", () => {
   const reasons = [...declared.matchAll(/^ {2}\| "(\w+)"/gm)].map(([, reason = ""]) => reason);
   expect(reasons.length).toBeGreaterThan(10);
   expect(namesBelow("Reasons")).toEqual(reasons);
+});
+
+const modules = { ...proxyLogModules, ...controllerLogModules, ...serviceLogModules };
+
+test("the table of modules is the one of the programs (`npx vitest -u` writes it)", async () => {
+  const rows = Object.entries(modules).map(([name, about]) => [`\`${name}\``, about]);
+  const table = renderMarkdownTable([["module", "logs"], ...rows]);
+  const file = fileURLToPath(new URL("../../docs/logs.md", import.meta.url));
+  await expect(withSection(page, "modules", table)).toMatchFileSnapshot(file);
+});
+
+test("a logger is made for every module of the table, and for no other", () => {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const sources = globSync(["proxy/src/**/*.ts", "ratelimit-service/src/**/*.ts"], { cwd: root }).filter(
+    (file) => !file.endsWith(".test.ts") && !file.includes("/testing/"),
+  );
+  const named = sources.flatMap((file) =>
+    [...readFileSync(`${root}/${file}`, "utf8").matchAll(/\blogger\("([^"]+)"\)/g)].map(([, name = ""]) => name),
+  );
+  expect(new Set([...named, accessLogModule])).toEqual(new Set(Object.keys(modules)));
 });

@@ -8,11 +8,14 @@ const levels = ["error", "warn", "info", "debug", "trace", "off"] as const;
 
 export function LoggingPage() {
   const [current, setCurrent] = useState<string>();
+  const [modules, setModules] = useState<string>();
   const [failure, setFailure] = useState<string>();
   const ask = (method: "GET" | "POST", query: string): void => {
     getText(`/logging${query}`, method, AbortSignal.timeout(10_000)).then(
       (text) => {
-        setCurrent(text.trim().replace(/^current log level is /, ""));
+        const [first = "", ...rest] = text.split("\n");
+        setCurrent(first.replace(/^current log level is /, ""));
+        setModules(rest.join("\n").trim());
         setFailure(undefined);
       },
       (error: unknown) => setFailure(error instanceof Error ? error.message : String(error)),
@@ -43,6 +46,7 @@ export function LoggingPage() {
           Back to the settings
         </button>
       </form>
+      {modules !== undefined && <pre aria-label="Modules">{modules}</pre>}
     </>
   );
 }

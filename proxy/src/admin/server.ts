@@ -73,7 +73,7 @@ async function listen(server: Server, address: AdminServer["address"]): Promise<
 }
 
 async function serve(options: AdminServerOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  // A body means nothing to any endpoint.
+  // No endpoint takes a body.
   request.resume();
   const gone = new AbortController();
   response.once("close", () => gone.abort());
@@ -104,8 +104,21 @@ async function answer(
   if (methods === undefined) return notFound(path, [...endpoints.map((each) => each.path), ...(files ? ["/ui"] : [])]);
   const handler = handlerOf(methods, method);
   if (handler === undefined) return methodNotAllowed(path, methods, method);
+  if (hasBody(headers))
+    return refuse(400, `${path} with a body`, `parameters are in the query: ${describeQuery(endpoint)}`);
   if (endpoint === undefined) return handler({ query, headers, signal });
   return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
+}
+
+/** Whether a request announces a body of more than no bytes (RFC 9112 §6.3). */
+function hasBody(headers: IncomingMessage["headers"]): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+function describeQuery(endpoint: AdminEndpoint | undefined): string {
+  return endpoint === undefined || endpoint.query.length === 0
+    ? "there are none"
+    : endpoint.query.map((parameter) => `?${parameter}`).join(" or ");
 }
 
 /** HEAD is GET for a client that has gone: nothing is recorded for it, and Node sends no body (RFC 9110 §9.3.2). */

@@ -29,6 +29,7 @@ import { traceEndpoint } from "../admin/endpoints/trace.ts";
 import { mergeLearned, mergeServices, nameCounters } from "../admin/live-limits.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Configuration } from "./configuration.ts";
+import { proxyLogModules } from "./log-modules.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
 import type { WorkerPool } from "./worker-pool.ts";
@@ -110,6 +111,7 @@ function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
 function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpoint>[0] {
   return {
     initial: logs.filter,
+    modules: proxyLogModules,
     current: () => logs.filter,
     async set(filter) {
       const text = renderLogFilter(filter);

@@ -10,6 +10,7 @@ import { expositionContentType, renderMetrics, watchProcess } from "@gatewayprox
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
 import type { Logs } from "@gatewayproxy/runtime/log";
+import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { openAdminServer } from "../admin/server.ts";
@@ -96,7 +97,7 @@ export class Proxy {
           maxBytes: settings.abandonedAnswerBytes,
           maxAnswers: settings.maxAbandonedAnswers,
         },
-        logFilter: settings.logLevel,
+        logFilter: renderLogFilter(settings.logLevel),
         accessLog: settings.accessLog,
       },
       counters: this.#counters,

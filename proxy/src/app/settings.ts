@@ -8,6 +8,7 @@ import {
   integer,
   ipAddress,
   ipSocketAddresses,
+  logFilter,
   loopbackListenAddress,
   oneOf,
   optional,
@@ -20,6 +21,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
+import { proxyLogModules } from "./log-modules.ts";
 import { memoryPlan } from "./memory-plan.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
@@ -331,11 +333,11 @@ export const proxySettings = {
     help: "Which requests are logged: all, only those that were refused or failed, or none.",
   },
   logLevel: {
-    kind: text("FILTER", "a log filter such as info or info,proxy::config=debug"),
+    kind: logFilter(Object.keys(proxyLogModules)),
     flag: "log-level",
     env: "LOG_LEVEL",
     default: "info",
-    help: "What else is logged, by level and module.",
+    help: "What else is logged, by level and module, in the syntax of RUST_LOG.",
   },
 } as const;
 

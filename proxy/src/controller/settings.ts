@@ -1,8 +1,9 @@
 /** Every setting of the controller. `--help` is made from this table. */
 import { hostname } from "node:os";
 import { pageSettings } from "@gatewayproxy/runtime/page-settings";
-import { integer, ipSocketAddresses, oneOf, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import { integer, ipSocketAddresses, logFilter, oneOf, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { controllerLogModules } from "./log-modules.ts";
 
 export const controllerSettings = {
   proxyImage: {
@@ -77,11 +78,11 @@ export const controllerSettings = {
   },
   ...pageSettings,
   logLevel: {
-    kind: text("FILTER", "a log filter such as info or info,controller::status=debug"),
+    kind: logFilter(Object.keys(controllerLogModules)),
     flag: "log-level",
     env: "LOG_LEVEL",
     default: "info",
-    help: "What is logged, by level and module.",
+    help: "What is logged, by level and module, in the syntax of RUST_LOG.",
   },
 } as const;
 

@@ -1,4 +1,5 @@
 /** What `proxyctl logging` does. */
+import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
 import type { Io } from "../io.ts";
@@ -7,6 +8,7 @@ import { findAdmins } from "./find-admins.ts";
 
 export interface LoggingOptions extends ReachOptions {
   readonly reset?: true;
+  readonly list?: true;
 }
 
 /** `[resource] [level]`, of which the resource may be left out: what is not of its form is a level. */
@@ -19,13 +21,25 @@ export async function logging(
   const isResource = first !== undefined && (isTarget(first) || second !== undefined);
   const [resource, level] = isResource ? [first, second] : [undefined, first];
   const reset = options.reset === true;
+  if ([level !== undefined, reset, options.list === true].filter(Boolean).length > 1)
+    throw usage("takes one of LEVEL, --reset and --list");
   const admins = await findAdmins(resource, options);
   for (const admin of admins) {
-    const isRead = level === undefined && !reset;
-    const directives = isRead ? await admin.logLevel() : await admin.setLogLevel({ level, reset }).catch(refused);
-    io.stdout.write(admins.length > 1 ? `${admin.reach.label}   ${directives}\n` : `${directives}\n`);
+    const lines = options.list === true ? await admin.logModules() : [await readOrSet(admin, level, reset)];
+    for (const line of lines) io.stdout.write(admins.length > 1 ? `${admin.reach.label}   ${line}\n` : `${line}\n`);
   }
 }
+
+async function readOrSet(admin: AdminClient, level: string | undefined, reset: boolean): Promise<string> {
+  if (level === undefined && !reset) return await admin.logLevel();
+  return await admin.setLogLevel(level).catch(refused);
+}
+
+function usage(message: string): CommandError {
+  return new CommandError({ message: `logging ${message}`, advice: [example], exitCode: exitCodes.usage });
+}
+
+const example = "as in: proxyctl logging gateway/web info,proxy::config=debug";
 
 /** The server's hint is for whoever speaks HTTP to it. */
 function refused(error: unknown): never {
@@ -34,7 +48,7 @@ function refused(error: unknown): never {
     message: error.message,
     advice: [
       "a level is off, error, warn, info, debug or trace, for all modules or as MODULE=LEVEL, separated by commas",
-      "as in: proxyctl logging gateway/web info,proxy::config=debug",
+      example,
     ],
     exitCode: exitCodes.usage,
     cause: error,

@@ -58,9 +58,15 @@ export class AdminClient {
     return directivesIn(await this.#text({ path: "/logging" }));
   }
 
-  /** Sets directives, after going back to those of the start with `reset`; resolves with those in effect then. */
-  async setLogLevel({ level, reset }: { level?: string | undefined; reset: boolean }): Promise<string> {
-    const query = { level, reset: reset ? "true" : undefined };
+  /** The modules that log, a line each: name, level, what it logs. */
+  async logModules(): Promise<readonly string[]> {
+    const [, ...lines] = (await this.#text({ path: "/logging" })).split("\n");
+    return lines.filter((line) => line !== "");
+  }
+
+  /** Sets a filter, or goes back to that of the start where there is none; resolves with the one in effect then. */
+  async setLogLevel(level: string | undefined): Promise<string> {
+    const query = level === undefined ? { reset: "true" } : { level };
     return directivesIn(await this.#text({ method: "POST", path: "/logging", query }));
   }
 
@@ -181,5 +187,5 @@ function errorIn(body: string): { readonly error: string; readonly hint: string 
 }
 
 function directivesIn(text: string): string {
-  return text.replace(/^current log level is /, "").trim();
+  return (text.split("\n", 1)[0] ?? "").replace(/^current log level is /, "");
 }

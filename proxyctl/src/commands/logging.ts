@@ -16,8 +16,10 @@ export function addLoggingCommand(program: Command, io: Io): void {
     "proxyctl logging gateway/web",
     "proxyctl logging gateway/web info,proxy::config=debug --all-pods",
     "proxyctl logging gateway/web --reset",
+    "proxyctl logging gateway/web --list",
   )
-    .option("--reset", "go back to the level that the proxy was started with, before any that is given")
+    .option("--reset", "go back to the level that the proxy was started with")
+    .option("--list", "show the modules that log, with the level of each")
     .action(async (first: string | undefined, second: string | undefined, options: LoggingOptions) => {
       await (await actions.logging()).logging(first, second, options, io);
     });

@@ -1,31 +1,25 @@
-/** The loggers of a thread as LOG_LEVEL and LOG_FORMAT ask for them, with the reference's names of levels understood. */
+/** The loggers of a thread as LOG_LEVEL and LOG_FORMAT ask for them. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
-import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
-import type { Result } from "@gatewayproxy/runtime/problem";
+import type { LogFilter } from "@gatewayproxy/runtime/log-filter";
 
 export interface LogSettings {
   /** LOG_LEVEL */
-  readonly level: string;
+  readonly filter: LogFilter;
   /** LOG_FORMAT */
   readonly format: "text" | "json";
 }
 
-/** Levels that only the reference has, and ours that log as much. */
-const foreignLevels: Readonly<Record<string, string>> = { warning: "warn", fatal: "error", panic: "error" };
-
-/** A problem when the level is none; `bindings` are fields of every line. */
+/** @param bindings fields of every line */
 export function createLogs(
-  { level, format }: LogSettings,
+  { filter, format }: LogSettings,
   clock: Clock,
   output: LogDestination,
   bindings: Readonly<Record<string, number>> = {},
-): Result<Logs> {
-  const filter = parseLogFilter(foreignLevels[level.toLowerCase()] ?? level);
-  if (!filter.ok) return filter;
+): Logs {
   const destination = format === "json" ? output : { write: (line: string) => output.write(textLine(line)) };
-  return { ok: true, value: new Logs({ filter: filter.value, clock, destination, bindings }) };
+  return new Logs({ filter, clock, destination, bindings });
 }
 
 /** `2026-11-21T10:00:00.000Z info ratelimit::config configuration loaded domains=3`, from the line as JSON. */

@@ -16,10 +16,9 @@ const main = parentPort;
 if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
 const say = (message: FromWorker): void => main.postMessage(message);
 
-const logSettings = { level: settings.values.logLevel, format: settings.values.logFormat };
+const logSettings = { filter: settings.values.logLevel, format: settings.values.logFormat };
 const output = openStdout();
 const logs = createLogs(logSettings, systemClock, { write: (line) => output.write(line) }, { worker: thread });
-if (!logs.ok) throw new Error(`the main thread gave a log level that does not parse: ${logSettings.level}`);
 
 const calls = new CallThread({
   settings,
@@ -27,7 +26,7 @@ const calls = new CallThread({
   refunds,
   thread,
   clock: systemClock,
-  logs: logs.value,
+  logs,
   random: Math.random,
 });
 // The main thread gives up by its own connection; a worker goes on trying until it is told to close.

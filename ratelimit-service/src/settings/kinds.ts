@@ -1,5 +1,6 @@
 /** Kinds of settings that only the rate limit service has: those of Go, in which the reference reads its own. */
-import type { SettingKind } from "@gatewayproxy/runtime/setting-kinds";
+import type { LogFilter } from "@gatewayproxy/runtime/log-filter";
+import { logFilter, type SettingKind } from "@gatewayproxy/runtime/setting-kinds";
 
 /** True and false as Go's strconv.ParseBool takes them. */
 export const flag: SettingKind<boolean> = {
@@ -20,6 +21,15 @@ const msOfUnit: Readonly<Record<string, number>> = {
   m: 60_000,
   h: 3_600_000,
 };
+
+/** Levels that only the reference has, and ours that log as much. */
+const foreignLevels: Readonly<Record<string, string>> = { warning: "warn", fatal: "error", panic: "error" };
+
+/** What is logged; the reference's names of levels are understood too. */
+export function referenceLogFilter(modules: readonly string[]): SettingKind<LogFilter> {
+  const ours = logFilter(modules);
+  return { ...ours, parse: (value) => ours.parse(foreignLevels[value.toLowerCase()] ?? value) };
+}
 
 /** A length of time as Go writes it (`24h`, `1h30m`, `150us`, `0`), read to milliseconds. */
 export const duration: SettingKind<number> = {

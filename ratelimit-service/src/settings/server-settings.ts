@@ -2,7 +2,8 @@
 import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
 import { defaultMaxConnectionMemory, defaultMaxConnections } from "../transport/connection-bounds.ts";
-import { duration, flag, word } from "./kinds.ts";
+import { duration, flag, referenceLogFilter, word } from "./kinds.ts";
+import { serviceLogModules } from "./log-modules.ts";
 
 const host = text("ADDRESS", "an address or a host name");
 const port = integer(0, 65_535);
@@ -88,7 +89,7 @@ export const serverSettings = {
     help: "Time between the health turning to not serving and the servers closing.",
   },
   logLevel: {
-    kind: text("LEVEL", "a level (error, warn, info, debug, trace, off) or directives for modules"),
+    kind: referenceLogFilter(Object.keys(serviceLogModules)),
     env: "LOG_LEVEL",
     default: "info",
     help: "What is logged. The reference's default is WARN; ours tells what is served and where.",
@@ -96,7 +97,7 @@ export const serverSettings = {
   logFormat: {
     kind: word("text", "json"),
     env: "LOG_FORMAT",
-    default: "text",
-    help: "Form of log lines.",
+    default: "json",
+    help: "Form of log lines: JSON as of the proxy, or text for people.",
   },
 } as const satisfies Settings;

@@ -1,0 +1,11 @@
+/** The modules of the proxy that log, by name, with what their lines are about. `docs/logs.md` shows this table. */
+export const proxyLogModules = {
+  "proxy::lifecycle": "start, readiness, shutdown",
+  "proxy::config": "problems of resources with their place, conditions that changed, generations, listening addresses",
+  "proxy::kubernetes": "the cluster that is read, and watches of it that fail",
+  "proxy::ratelimit": "rate limit services that become unavailable, return, or send what cannot be used",
+  "proxy::workers": "worker threads that end",
+  "proxy::server": "faults of the proxy, and connections that are closed to save memory",
+  "proxy::admin": "the admin server",
+  "proxy::access": "requests, a line each",
+} as const;

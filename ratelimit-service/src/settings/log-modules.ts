@@ -1,0 +1,10 @@
+/** The modules of the service that log, by name, with what their lines are about. `docs/ratelimit-service.md` names them. */
+export const serviceLogModules = {
+  "ratelimit::lifecycle": "start, readiness, shutdown",
+  "ratelimit::config": "limits that were loaded or refused",
+  "ratelimit::store": "Redis, as it becomes unavailable and returns",
+  "ratelimit::grpc": "calls and connections that were refused",
+  "ratelimit::http": "the HTTP and debug ports",
+  "ratelimit::statsd": "the export of statistics",
+  "ratelimit::workers": "worker threads that end",
+} as const;
