@@ -37,7 +37,7 @@ async function startProxy() {
     },
     "GET /logging": "current log level is info\n",
     "POST /logging": (request, response) => {
-      if (request.url?.endsWith("=info") === true) response.end("current log level is info\n");
+      if (/=(?:info|true)$/.test(request.url ?? "")) response.end("current log level is info\n");
       else response.writeHead(400).end(JSON.stringify({ error: 'found "loud"', hint: "POST /logging?level=" }));
     },
     "GET /debug/pprof/profile": "profile",
