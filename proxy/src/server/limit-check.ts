@@ -22,6 +22,7 @@ import {
   bodyEncoded,
   costTooCostly,
   limitUndecided,
+  limitValueTooLong,
   type OwnAnswer,
   uneditedAnswer,
   unheldAnswer,
@@ -159,6 +160,8 @@ export class LimitCheck {
         const denial: Denial = { kind: "global", limit: admission.limit, refused: admission.refused };
         return { kind: "undecided", denial, answer: limitUndecided };
       }
+      case "tooLong":
+        return { kind: "undecided", denial: undefined, answer: limitValueTooLong };
       case "denied": {
         const { limit, refused, headers, body } = admission;
         this.#admitted?.refund();

@@ -1,6 +1,7 @@
 /** The answers that the proxy gives itself, each with the reason that the log and the metrics show. */
 import type { RefundCause } from "../ir/limit.ts";
 import { maxRepeats } from "../llm/request-json.ts";
+import { maxCallValueBytes, maxValueBytes } from "../policy/ratelimit/global/call-size.ts";
 import type { FailureReason } from "../telemetry/request-record.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 
@@ -124,6 +125,12 @@ export const costTooCostly: OwnAnswer = {
   status: 400,
   reason: "BadRequest",
   body: "the cost of the request takes too much work to compute",
+};
+/** A rate limit service counts by values of the request that are longer than its calls may have. */
+export const limitValueTooLong: OwnAnswer = {
+  status: 431,
+  reason: "LimitValueTooLong",
+  body: `a rate limit counts by values of the request that are too long, accepted are ${maxValueBytes} bytes, ${maxCallValueBytes} together`,
 };
 /** Nothing that passes after the switch could be counted. */
 export const upgradeNotAllowed: OwnAnswer = {

@@ -123,7 +123,7 @@ export const globalLimitMetrics = {
   calls: {
     name: "gateway_proxy_global_limit_calls_total",
     type: "counter",
-    help: "Calls of a rate limit service, charges included: `ok`, `over_limit`, or why there was no answer to go by: `timeout`, `unavailable`, `rejected`, `garbage`, `unknown`.",
+    help: "Calls of a rate limit service, charges included: `ok`, `over_limit`, or why there was no answer to go by: `timeout`, `unavailable`, `rejected`, `exhausted`, `garbage`, `unknown`.",
     labels: ["service", "outcome"],
   },
   callDuration: {

@@ -29,6 +29,8 @@ export type FailureReason =
   /** The heads of requests take more memory than the settings allow, and the client has more than its part (503). */
   | "HeadMemoryFull"
   | "RateLimited"
+  /** A global limit counts by a value of the request that is longer than a call to the service may have (431). */
+  | "LimitValueTooLong"
   /** A global limit with `failureMode: Closed` whose service failed (503). */
   | "RateLimitServiceFailure"
   /** A policy on the route or its Gateway cannot be read, and the settings close its targets (503). */

@@ -41,10 +41,16 @@ export function labelOfWords(first: number, second: number): string {
   return [first, second].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
+/** Values are as long as the headers of a request may be; longer ones than this are hashed once for all entries. */
+const longKeyLength = 256;
+/** The digests of long values that came last. Headers of one request have room for few long values. */
+const digestsOfLongKeys = new Map<string, string>();
+const maxDigests = 16;
+
 /** The counter of an entry for one value of its key, or the shared one, in a table of so many buckets. */
 export function counterId(entry: EntryId, key: string | undefined, buckets: number): CounterId {
-  // The entry's digest has a fixed length, so that no value can be mistaken for another entry's.
-  const digest = key === undefined ? entry : hash("sha256", entry + key, "latin1");
+  // The entry's digest has a fixed length and is secret, so that no value can be mistaken for another.
+  const digest = key === undefined ? entry : hash("sha256", entry + shortened(key), "latin1");
   return {
     bucket: bucketOf(digest, buckets),
     a: wordOf(digest, 0),
@@ -54,4 +60,16 @@ export function counterId(entry: EntryId, key: string | undefined, buckets: numb
     entry,
     key,
   };
+}
+
+/** The digest of a long key, the key itself where it is short. */
+function shortened(key: string): string {
+  if (key.length <= longKeyLength) return key;
+  let digest = digestsOfLongKeys.get(key);
+  if (digest === undefined) {
+    digest = hash("sha256", key, "latin1");
+    if (digestsOfLongKeys.size >= maxDigests) digestsOfLongKeys.clear();
+    digestsOfLongKeys.set(key, digest);
+  }
+  return digest;
 }

@@ -54,6 +54,14 @@ describe("finding a counter", () => {
     expect(ids.map((id) => read(table, id).used)).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
+  test("each long value of a key has its own counter in each entry, also when many came in between", () => {
+    const table = freshTable(256);
+    const long = (at: number): string => `${"x".repeat(60_000)}${at}`;
+    const ids = () => Array.from({ length: 40 }, (_, at) => idOf(table, long(at >> 1), at % 2 === 0 ? "a" : "b"));
+    ids().forEach((id, at) => use(table, id, 0, at + 1));
+    expect(ids().map((id) => read(table, id).used)).toEqual(Array.from({ length: 40 }, (_, at) => at + 1));
+  });
+
   test("a client cannot compute a collision: two tables place the same counters differently", () => {
     const [one, other] = [freshTable(), freshTable()];
     expect(idOf(one, "ann").a).not.toBe(idOf(other, "ann").a);

@@ -6,10 +6,12 @@ export interface Charge {
   readonly message: Buffer;
   /** Monotonic time of the response that it is for. */
   readonly madeMs: number;
+  /** How often the service has answered RESOURCE_EXHAUSTED to it; absent: never. */
+  readonly exhaustions?: number;
 }
 
 const maxCharges = 10_000;
-/** Of their messages: values of descriptors are as long as clients make them. */
+/** Of their messages: clients write the values of descriptors, which may be some KiB long. */
 const maxBytes = 16 * 1024 * 1024;
 /** A charge that arrives later than this would be taken from a window that its request had no part in. */
 const maxAgeMs = 300_000;

@@ -22,6 +22,8 @@ export interface ChargeDeliveryOptions {
 }
 
 const maxInFlight = 64;
+/** A service that answers so often that it has no room for a charge will not take it: the charge is too large. */
+const maxExhaustions = 3;
 /** Between attempts while single charges fail and requests are answered. */
 const retryPauseMs = 500;
 
@@ -101,8 +103,11 @@ export class ChargeDelivery {
   }
 
   #failed(charge: Charge, { cause }: CallFailure): void {
-    if (cause === "timeout" || cause === "unavailable") {
-      this.#keep(charge);
+    const isExhausted = cause === "exhausted";
+    const exhaustions = (charge.exhaustions ?? 0) + (isExhausted ? 1 : 0);
+    const isWanted = isExhausted ? exhaustions < maxExhaustions : cause === "timeout" || cause === "unavailable";
+    if (isWanted) {
+      this.#keep(isExhausted ? { ...charge, exhaustions } : charge);
       this.#retryLater();
     }
     // The overall code of a charge decides nothing: it has been counted.

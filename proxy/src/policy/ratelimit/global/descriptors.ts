@@ -88,14 +88,20 @@ const anyUsage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, responseMode
  * @param totalTokens of the response.
  */
 export function chargeOf(compiled: CompiledDescriptor, view: RequestView, totalTokens: number): number {
-  return costOf(compiled, view) ?? totalTokens;
+  return costOf(compiled, view) ?? Math.min(totalTokens, maxUnits);
 }
 
-/** A whole number from 0 on, a fraction rounded up; undefined for anything else, so that no expression can corrupt a budget. */
+/**
+ * The most units that a call counts for a descriptor. No limit of a service is larger (`requests_per_unit` is a uint32), and
+ * a counter of 64 bits cannot be made to overflow with it, which would make the service fail.
+ */
+export const maxUnits = 0xffff_ffff;
+
+/** A whole number from 0 to `maxUnits`, a fraction rounded up; undefined for no number and a negative one. */
 function costOf({ cost, target }: CompiledDescriptor, view: RequestView): number | undefined {
   const value = cost?.tryEvaluate(view, view.work?.allowanceOf(target));
-  const units = typeof value === "string" ? Math.ceil(Number(value)) : Number.NaN;
-  return Number.isSafeInteger(units) && units >= 0 ? units : undefined;
+  const units = typeof value === "string" && value !== "" ? Math.ceil(Number(value)) : Number.NaN;
+  return units >= 0 ? Math.min(units, maxUnits) : undefined;
 }
 
 /** A longer key gives way to its digest, so that what is remembered by key is bounded in bytes too. */

@@ -22,6 +22,7 @@ import {
   viewOfState,
 } from "./limit-gate.ts";
 import type { Learned } from "./learned-limits.ts";
+import type { RequestDescriptor } from "./descriptors.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
 import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
@@ -177,7 +178,9 @@ export type GlobalAdmission =
       readonly limit: GlobalLimit;
       readonly refused: Undecided;
       readonly decisions: readonly GlobalDecision[];
-    };
+    }
+  /** A limit counts by values that are longer than a call may have; no service was asked. */
+  | { readonly kind: "tooLong"; readonly decisions: readonly never[] };
 
 /** The global limits of one rule. */
 export class GlobalLimitSet {
@@ -208,10 +211,20 @@ export class GlobalLimitSet {
    * which are all asked at the same time.
    */
   admit(view: RequestView, done: (admission: GlobalAdmission) => void): void {
+    const described: (readonly RequestDescriptor[])[] = [];
+    // First all of them, so that no service counts a request that is refused here.
+    for (const gate of this.#gates) {
+      const descriptors = gate.describe(view);
+      if (descriptors === "tooLong") {
+        done({ kind: "tooLong", decisions: [] });
+        return;
+      }
+      described.push(descriptors);
+    }
     const verdicts: Verdict[] = [];
     let open = this.#gates.length;
     for (let at = 0; at < this.#gates.length; at++) {
-      this.#gates[at]?.decide(view, (verdict) => {
+      this.#gates[at]?.decide(view, described[at] ?? [], (verdict) => {
         verdicts[at] = verdict;
         open--;
         if (open === 0) done(this.#conclude(view, verdicts));

@@ -29,6 +29,7 @@ import {
   keyOf,
   type RequestDescriptor,
 } from "./descriptors.ts";
+import { areValuesTooLong } from "./call-size.ts";
 import type { RateLimitAnswer } from "./messages.ts";
 import type { Answer, ServiceClient } from "./service-client.ts";
 
@@ -106,13 +107,26 @@ export class LimitGate {
     return this.limit.mode === "Enforce" && this.#descriptors.some((descriptor) => costsTooMuch(descriptor, view));
   }
 
-  /** Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over. */
-  decide(view: RequestView, done: (verdict: Verdict) => void): void {
+  /**
+   * What the service is to be asked about a request; `tooLong` where its values are longer than a call may have. A limit in
+   * shadow mode does not apply to such a request, since it refuses none.
+   */
+  describe(view: RequestView): readonly RequestDescriptor[] | "tooLong" {
     const descriptors: RequestDescriptor[] = [];
     for (const compiled of this.#descriptors) {
       const described = describeRequest(compiled, view);
       if (described !== undefined) descriptors.push(described);
     }
+    if (!areValuesTooLong(descriptors)) return descriptors;
+    return this.limit.mode === "Enforce" ? "tooLong" : nothing;
+  }
+
+  /**
+   * Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over.
+   *
+   * @param descriptors of `describe`
+   */
+  decide(view: RequestView, descriptors: readonly RequestDescriptor[], done: (verdict: Verdict) => void): void {
     if (descriptors.length === 0) {
       done(passed("none", descriptors));
       return;

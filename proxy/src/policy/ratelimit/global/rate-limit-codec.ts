@@ -48,12 +48,12 @@ const varintTag = (field: number): number => (field << 3) | WireType.Varint;
 
 const writer = new WireWriter();
 
-/** The bytes of a call; they belong to the caller. Hits are whole numbers from 0 to 2^53. */
+/** The bytes of a call; they belong to the caller. Hits are whole numbers from 0 to 2^32 - 1. */
 export function encodeRateLimitCall({ domain, descriptors, hits = 0 }: RateLimitCall): Buffer {
   writer.reset();
   writer.string(1, domain);
   for (const descriptor of descriptors) writeDescriptor(descriptor);
-  writer.uint(3, Math.min(hits, 0xffff_ffff));
+  writer.uint(3, hits);
   return writer.take();
 }
 

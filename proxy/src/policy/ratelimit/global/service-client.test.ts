@@ -311,6 +311,17 @@ describe("a service that answers nonsense", () => {
   });
 });
 
+describe("a service that refuses single calls", () => {
+  test.each(["rejected", "exhausted"] as const)("stays asked for others, where one is %s", (cause) => {
+    let outcome: CallOutcome = callFailure(cause, "too large");
+    const { ask, service } = serviceThat(() => outcome);
+    for (let at = 0; at < 45; at++) expect(ask()).toBe("failed");
+    outcome = ok;
+    expect(ask()).toBe("answered");
+    expect(service.state()).toMatchObject({ breaker: "closed", failuresInARow: 0 });
+  });
+});
+
 describe("charges", () => {
   test("are sent at once, with more time than a request would wait", () => {
     const { service, sent } = serviceThat(() => ok);
@@ -401,6 +412,21 @@ describe("charges", () => {
     service.charge("shouldRateLimit", call);
     expect(dropped).toEqual(["rejected"]);
     expect(service.state().chargesBuffered).toBe(0);
+  });
+
+  test("for which the service has no room are sent again a few times, and then dropped", () => {
+    let outcome: CallOutcome = callFailure("exhausted", "gRPC status 8");
+    const { service, dropped, sent, clock, changes } = serviceThat(() => outcome);
+    for (let at = 0; at < 10; at++) service.charge("shouldRateLimit", call);
+    expect([service.state().chargesBuffered, dropped]).toEqual([10, []]);
+    clock.advance(30 * 500);
+    expect([sent.length, service.state().chargesBuffered]).toEqual([30, 0]);
+    expect(dropped).toEqual(new Array<string>(10).fill("rejected"));
+    expect(changes).toEqual(["gRPC status 8"]);
+    service.charge("shouldRateLimit", call);
+    outcome = ok;
+    clock.advance(500);
+    expect([service.state().chargesBuffered, dropped.length]).toEqual([0, 10]);
   });
 
   test("are waited for at the end, as long as the service is there", async () => {

@@ -17,6 +17,7 @@ import {
   type CallOutcome,
   callFailure,
   type Endpoints,
+  type FailureCause,
   type UnaryClient,
 } from "./grpc/unary-client.ts";
 
@@ -77,6 +78,9 @@ const noService = Buffer.alloc(0);
 const healthTimeoutMs = 2_000;
 /** HealthCheckResponse of SERVING: field 1, a varint, is 1. */
 const servingMessage = Buffer.from([8, 1]);
+
+/** Of a service that is away; all other causes say that it is there and does not do what it is asked. */
+const awayCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavailable"]);
 
 const breakerIsOpen = callFailure("unavailable", "the breaker is open");
 
@@ -248,12 +252,12 @@ export class ServiceClient {
     observer.called(key, answer.cause, durationMs);
     this.#failuresInARow++;
     this.#lastError = { message: answer.message, atMs: clock.nowMs() };
-    if (answer.cause !== "timeout" && answer.cause !== "unavailable" && !this.#isMisbehaving) {
+    if (!awayCauses.has(answer.cause) && !this.#isMisbehaving) {
       this.#isMisbehaving = true;
       observer.misbehaved(key, answer.message);
     }
-    // A refusal of the call as such says that the service is there.
-    if (answer.cause === "rejected") this.#breaker.succeeded();
+    // A refusal of this one call says that the service is there for others.
+    if (isAboutCall(answer)) this.#breaker.succeeded();
     else this.#breaker.failed(answer.message);
   }
 
@@ -263,9 +267,13 @@ export class ServiceClient {
   }
 }
 
+function isAboutCall({ cause }: CallFailure): boolean {
+  return cause === "rejected" || cause === "exhausted";
+}
+
 /** What is wrong with a service by its health; undefined where it is well, or there and without such a method. */
 function faultOf(outcome: CallOutcome): string | undefined {
-  if (outcome.kind === "failed") return outcome.cause === "rejected" ? undefined : outcome.message;
+  if (outcome.kind === "failed") return isAboutCall(outcome) ? undefined : outcome.message;
   return outcome.message.equals(servingMessage) ? undefined : "the service says that it is not serving";
 }
 

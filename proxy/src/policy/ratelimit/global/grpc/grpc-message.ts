@@ -1,5 +1,5 @@
 /** How gRPC frames messages and tells how a call ended (gRPC over HTTP/2, "Requests" and "Responses"). */
-import { type CallOutcome, callFailure } from "./unary-client.ts";
+import { type CallOutcome, callFailure, type FailureCause } from "./unary-client.ts";
 
 const prefixBytes = 5;
 
@@ -18,17 +18,28 @@ export function announcedBytes(beginning: Buffer): number {
 }
 
 /**
- * Status codes that say that the call itself was refused; all others that are not 0 say that the service cannot serve.
- * UNKNOWN (2) is one of the others: the reference service answers so while it has no Redis or no configuration.
+ * Status codes that are about this one call (google.rpc.Code): others may well be answered. All that are not listed and not 0
+ * say that the service cannot serve. UNKNOWN (2) is not listed: the reference service answers so while it has no Redis or no
+ * configuration.
  */
-const rejections: ReadonlySet<string> = new Set([
-  "3", // INVALID_ARGUMENT
-  "5", // NOT_FOUND
-  "7", // PERMISSION_DENIED
-  "9", // FAILED_PRECONDITION
-  "12", // UNIMPLEMENTED
-  "16", // UNAUTHENTICATED
-]);
+const causesByStatus: Readonly<Record<string, FailureCause>> = {
+  "3": "rejected", // INVALID_ARGUMENT
+  "4": "timeout", // DEADLINE_EXCEEDED: the service has given up at the deadline that we told it.
+  "5": "rejected", // NOT_FOUND
+  "6": "rejected", // ALREADY_EXISTS
+  "7": "rejected", // PERMISSION_DENIED
+  "8": "exhausted", // RESOURCE_EXHAUSTED
+  "9": "rejected", // FAILED_PRECONDITION
+  "11": "rejected", // OUT_OF_RANGE, as tonic answers messages that are too long
+  "12": "rejected", // UNIMPLEMENTED
+  "16": "rejected", // UNAUTHENTICATED
+};
+
+/** The same for HTTP statuses below 500 of a proxy in between. */
+const causesByHttpStatus: Readonly<Record<number, FailureCause>> = {
+  408: "timeout",
+  429: "exhausted",
+};
 
 /** How long a message of a service is told. */
 const maxMessageLength = 200;
@@ -48,16 +59,14 @@ export function concludeCall(
 ): CallOutcome {
   if (grpcStatus === undefined) {
     if (httpStatus === 200) return callFailure("garbage", "an answer without grpc-status");
-    return callFailure(httpStatus >= 500 ? "unavailable" : "rejected", `an answer with HTTP status ${httpStatus}`);
+    const cause = httpStatus >= 500 ? "unavailable" : (causesByHttpStatus[httpStatus] ?? "rejected");
+    return callFailure(cause, `an answer with HTTP status ${httpStatus}`);
   }
   if (grpcStatus !== "0") {
-    // DEADLINE_EXCEEDED: the service has given up at the deadline that we told it.
-    if (grpcStatus === "4") return callFailure("timeout", "the service did not answer in time");
+    const cause = Object.hasOwn(causesByStatus, grpcStatus) ? causesByStatus[grpcStatus] : undefined;
+    if (cause === "timeout") return callFailure(cause, "the service did not answer in time");
     const said = grpcMessage === undefined ? "" : `: ${printable(grpcMessage)}`;
-    return callFailure(
-      rejections.has(grpcStatus) ? "rejected" : "unavailable",
-      `gRPC status ${printable(grpcStatus)}${said}`,
-    );
+    return callFailure(cause ?? "unavailable", `gRPC status ${printable(grpcStatus)}${said}`);
   }
   if (body.length < prefixBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - prefixBytes) {
     return callFailure("garbage", "an answer that is not one uncompressed message");

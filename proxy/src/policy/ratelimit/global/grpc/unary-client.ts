@@ -37,6 +37,8 @@ export type FailureCause =
   | "unavailable"
   /** The service answers and refuses the call as such: a setting is wrong, here or there. */
   | "rejected"
+  /** The service is there, and the call is too large for it or one too many now. It may take the call later. */
+  | "exhausted"
   /** What came is no answer. */
   | "garbage"
   /** The service answers that it does not know. */

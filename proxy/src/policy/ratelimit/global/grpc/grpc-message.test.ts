@@ -1,0 +1,42 @@
+import { describe, expect, test } from "vitest";
+import { concludeCall } from "./grpc-message.ts";
+
+const nothing = Buffer.alloc(0);
+
+describe("a call that ends with a gRPC status", () => {
+  test.each([
+    ["1 (CANCELLED)", "unavailable"],
+    ["2 (UNKNOWN)", "unavailable"],
+    ["3 (INVALID_ARGUMENT)", "rejected"],
+    ["4 (DEADLINE_EXCEEDED)", "timeout"],
+    ["5 (NOT_FOUND)", "rejected"],
+    ["6 (ALREADY_EXISTS)", "rejected"],
+    ["7 (PERMISSION_DENIED)", "rejected"],
+    ["8 (RESOURCE_EXHAUSTED)", "exhausted"],
+    ["9 (FAILED_PRECONDITION)", "rejected"],
+    ["10 (ABORTED)", "unavailable"],
+    ["11 (OUT_OF_RANGE)", "rejected"],
+    ["12 (UNIMPLEMENTED)", "rejected"],
+    ["13 (INTERNAL)", "unavailable"],
+    ["14 (UNAVAILABLE)", "unavailable"],
+    ["15 (DATA_LOSS)", "unavailable"],
+    ["16 (UNAUTHENTICATED)", "rejected"],
+    ["17 (not defined)", "unavailable"],
+    ["toString (not a number)", "unavailable"],
+  ])("of %s is %s", (status, cause) => {
+    const [code] = status.split(" ");
+    expect(concludeCall(200, code, undefined, nothing)).toMatchObject({ kind: "failed", cause });
+  });
+});
+
+describe("a call that a proxy answers", () => {
+  test.each([
+    [400, "rejected"],
+    [408, "timeout"],
+    [413, "rejected"],
+    [429, "exhausted"],
+    [503, "unavailable"],
+  ])("with HTTP status %i is %s", (status, cause) => {
+    expect(concludeCall(status, undefined, undefined, nothing)).toMatchObject({ kind: "failed", cause });
+  });
+});

@@ -1,0 +1,206 @@
+/**
+ * Long values in descriptors: a client cannot make a call that a rate limit service refuses for its size, so it can neither
+ * choose the failure mode nor take the service away from others.
+ */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { answering, startBackend } from "../support/backend.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { ask, globalPolicy, manifestsUnder, serveUnder } from "../support/global-policy.ts";
+import { startRateLimitService } from "../support/ratelimit-process.ts";
+import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+const allow: Script = () => ({ overallCode: "OK" });
+const maxValueBytes = 8_192;
+
+const user = `{ name: user, expression: 'request.headers["x-user"]' }`;
+const threeTimes = (unit: string): string =>
+  `descriptors: [${["request.path", "request.method", '"all"'].map((expression) => `{ unit: ${unit}, entries: [${user}, { name: other, expression: '${expression}' }] }`).join(", ")}]`;
+
+/** The status and the body for a request whose header is sent in Latin-1. */
+async function askAs(gateway: TestGateway, header: string) {
+  const head = `GET / HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n${header}\r\n\r\n`;
+  const answer = await rawHttp(gateway.url(), head);
+  return { status: answer.status, body: answer.body };
+}
+
+const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify({ usage: { total_tokens: 100 } }));
+};
+
+describe("a value that a global limit counts by", () => {
+  test.each([
+    ["as long as accepted", "x".repeat(maxValueBytes), 200],
+    ["a byte longer", "x".repeat(maxValueBytes + 1), 431],
+    // As UTF-8 a character of Latin-1 takes two bytes.
+    ["as long in UTF-8", "\u00e9".repeat(maxValueBytes / 2), 200],
+    ["longer in UTF-8", "\u00e9".repeat(maxValueBytes / 2 + 1), 431],
+    ["as long as headers may be", "\u00e9".repeat(58_000), 431],
+  ])("%s: the answer is by its bytes", async (_, value, expected) => {
+    const backend = await startBackend(answering(200));
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      backend,
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${threeTimes("Requests")}`),
+    );
+    expect((await askAs(gateway, `x-user: ${value}`)).status).toBe(expected);
+    expect([service.calls.length, backend.requests.length]).toEqual(expected === 200 ? [1, 1] : [0, 0]);
+    expect(gateway.records[0]?.reason).toBe(expected === 200 ? undefined : "LimitValueTooLong");
+  });
+
+  test.each(["Local", "Open", "Closed"])("is bounded whatever the failure mode (%s)", async (failureMode) => {
+    const backend = await startBackend(answering(200));
+    const service = await startScriptedService(allow);
+    const gateway = await serveUnder(
+      backend,
+      globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: ${failureMode}, ${threeTimes("Requests")}`),
+    );
+    expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(58_000)}`)).toEqual({
+      status: 431,
+      body: "a rate limit counts by values of the request that are too long, accepted are 8192 bytes, 131072 together",
+    });
+    expect(backend.requests).toHaveLength(0);
+  });
+
+  test("is bounded together with all values of the call", async () => {
+    const backend = await startBackend(answering(200));
+    const service = await startScriptedService(allow);
+    const descriptors = Array.from({ length: 16 }, () => `{ entries: [${user}, ${user}] }`).join(", ");
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', descriptors: [${descriptors}]`);
+    const gateway = await serveUnder(backend, policy);
+    expect((await askAs(gateway, `x-user: ${"x".repeat(4_096)}`)).status).toBe(200);
+    expect((await askAs(gateway, `x-user: ${"x".repeat(4_097)}`)).status).toBe(431);
+    expect(service.calls).toHaveLength(1);
+  });
+
+  test("may be longer where the limit only watches, which then does not ask", async () => {
+    const backend = await startBackend(answering(200));
+    const service = await startScriptedService(allow);
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${threeTimes("Requests")}`);
+    const gateway = await serveUnder(backend, policy);
+    expect((await askAs(gateway, `x-user: ${"x".repeat(9_000)}`)).status).toBe(200);
+    expect(service.calls).toHaveLength(0);
+    expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "allowed", by: "none" }]);
+  });
+
+  test("that is too long for one limit has no service count the request, not even that of another", async () => {
+    const backend = await startBackend(answering(200));
+    const service = await startScriptedService(allow);
+    const byMethod = `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: m, expression: request.method }] }]`;
+    const gateway = await serveUnder(
+      backend,
+      globalPolicy(byMethod),
+      globalPolicy(`address: '127.0.0.1:${service.port}', ${threeTimes("Requests")}`).replace(
+        "name: chat, n",
+        "name: long, n",
+      ),
+    );
+    expect((await askAs(gateway, `x-user: ${"x".repeat(9_000)}`)).status).toBe(431);
+    expect(service.calls).toHaveLength(0);
+  });
+});
+
+describe("a service that refuses calls for their size", () => {
+  const tooLarge = { code: status.RESOURCE_EXHAUSTED, details: "message of 348108 bytes, at most 262144 are accepted" };
+  const isLong: Script = ({ request }) =>
+    (request.descriptors[0]?.entries[0]?.value.length ?? 0) > 1_000 ? tooLarge : { overallCode: "OK" };
+
+  test("is asked for all others, before and after", async () => {
+    const service = await startScriptedService(isLong);
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Requests")}`);
+    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    const long = await Promise.all(Array.from({ length: 45 }, () => askAs(gateway, `x-user: ${"x".repeat(2_000)}`)));
+    expect(new Set(long.map((answer) => answer.status))).toEqual(new Set([503]));
+    expect((await ask(gateway)).status).toBe(200);
+    expect(gateway.dataPlane.rateLimitServices()).toMatchObject([{ breaker: "closed", failuresInARow: 0 }]);
+  });
+
+  test("gets the charges of others, and those that it refuses are given up", async () => {
+    const service = await startScriptedService((call, number) =>
+      (call.request.descriptors[0]?.hitsAddend?.value ?? "0") === "0" && call.request.hitsAddend === 0
+        ? { overallCode: "OK" }
+        : isLong(call, number),
+    );
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Tokens")}`);
+    const gateway = await serveUnder(await startBackend(costing), policy);
+    const post = (name: string) => ask(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
+    const state = () => gateway.dataPlane.rateLimitServices()[0];
+    const long = await Promise.all(Array.from({ length: 45 }, () => post("x".repeat(2_000))));
+    expect(new Set(long.map((answer) => answer.status))).toEqual(new Set([200]));
+    expect((await post("ann")).status).toBe(200);
+    const charged = () =>
+      service.calls.some(
+        ({ request }) => request.hitsAddend === 100 && isLong({ method: "", request }, 0) !== tooLarge,
+      );
+    await expect.poll(() => (gateway.clock.advance(500), [charged(), state()?.chargesBuffered])).toEqual([true, 0]);
+    expect(state()?.breaker).toBe("closed");
+  });
+});
+
+describe("the service of this project with its defaults", () => {
+  async function startService(config: string) {
+    const folder = mkdtempSync(join(tmpdir(), "call-size-"));
+    writeFileSync(join(folder, "chat.yaml"), config);
+    const service = await startRateLimitService(folder);
+    onTestFinished(() => service.kill());
+    return service;
+  }
+
+  test("takes the longest call that a policy can make", async () => {
+    const service = await startService("domain: chat\ndescriptors: []\n");
+    const name = (at: number): string => `${"\u20ac".repeat(62)}${String(at).padStart(2, "0")}`;
+    const entries = Array.from(
+      { length: 16 },
+      (_, at) => `{ name: '${name(at)}', expression: 'request.headers["x-user"]' }`,
+    );
+    const override = "limitOverride: { requestsPerUnit: 2147483647, unit: Year }, cost: '4294967295'";
+    const descriptors = Array.from(
+      { length: 16 },
+      (_, at) => `{ entries: [${entries.join(", ")}], ${at === 0 ? "cost: '7'" : override} }`,
+    );
+    const domain = "\u20ac".repeat(256);
+    const policy = globalPolicy(
+      `address: '127.0.0.1:${service.grpcPort}', timeout: 60s, failureMode: Closed, descriptors: [${descriptors.join(", ")}]`,
+    ).replace("domain: chat", `domain: '${domain}'`);
+    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    // 256 values of 512 bytes are all that a call may have.
+    expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}`)).toMatchObject({ status: 200 });
+    expect((await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}x`)).status).toBe(431);
+    expect(gateway.dataPlane.rateLimitServices()[0]).toMatchObject({ breaker: "closed", failuresInARow: 0 });
+    expect(gateway.records.map(({ globalDecisions }) => globalDecisions[0]?.by)).toEqual(["service", undefined]);
+  });
+
+  test("answers all clients during and after a burst of long values, whatever the failure mode", async () => {
+    const service = await startService(
+      "domain: chat\ndescriptors: [{ key: address, rate_limit: { unit: hour, requests_per_unit: 300 } }]\n",
+    );
+    const backend = await startBackend(costing);
+    const address = "{ unit: Tokens, entries: [{ name: address, expression: source.address }] }";
+    const descriptors = threeTimes("Tokens").replace("descriptors: [", `descriptors: [${address}, `);
+    const policy = (failureMode: string) =>
+      globalPolicy(
+        `address: '127.0.0.1:${service.grpcPort}', timeout: 60s, failureMode: ${failureMode}, ${descriptors}`,
+      );
+    const gateway = await serveUnder(backend, policy("Open"));
+    const state = () => gateway.dataPlane.rateLimitServices()[0];
+    const post = () => ask(gateway, { method: "POST", body: "{}" });
+    const huge = `x-user: ${"\u00e9".repeat(58_000)}`;
+    const burst = await Promise.all(Array.from({ length: 45 }, () => askAs(gateway, huge)));
+    expect(new Set(burst.map((answer) => answer.status))).toEqual(new Set([431]));
+    // 300 tokens: charges arrive after the response, so it takes a while until the last is counted.
+    await expect.poll(async () => (await post()).status, { timeout: 10_000 }).toBe(429);
+    expect(state()).toMatchObject({ breaker: "closed", failuresInARow: 0, chargesBuffered: 0 });
+    const served = backend.requests.length;
+    for (const failureMode of ["Open", "Local", "Closed"]) {
+      await gateway.apply(manifestsUnder(backend, policy(failureMode)));
+      expect((await askAs(gateway, huge)).status).toBe(431);
+      expect((await post()).status).toBe(429);
+    }
+    expect(backend.requests).toHaveLength(served);
+  });
+});
