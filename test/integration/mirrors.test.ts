@@ -1,4 +1,5 @@
 /** RequestMirror through the door: who gets copies, of what, and that the request does not feel it. */
+import { hash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import { answering, type Echo, echo, startBackend, type TestBackend } from "../support/backend.ts";
 import {
@@ -150,4 +151,56 @@ test("a mirror without a backend is told in ResolvedRefs, and the rule serves on
     { type: "ResolvedRefs", status: "False", reason: "BackendNotFound" },
   ]);
   expect(await (await fetch(gateway.url())).text()).toBe("main");
+});
+
+describe("a client that writes CDN-Loop itself", () => {
+  const name = `gateway-proxy-${hash("sha256", "default/web").slice(0, 8)}`;
+  const ask = async (gateway: TestGateway, loop: string): Promise<number> => {
+    const answer = await fetch(gateway.url(), { headers: { "cdn-loop": loop } });
+    await answer.arrayBuffer();
+    return answer.status;
+  };
+
+  test.each(["other.example; mirrored", name, `${name}; v=1`, `${name}, ${name}`])(
+    "gets no answer without a copy: %s",
+    async (loop) => {
+      const copy = await startBackend(answering(200));
+      const gateway = await serve(mirror("copy0"), copy);
+      expect(await ask(gateway, loop)).toBe(200);
+      await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
+      expect(copy.requests[0]?.headers["cdn-loop"]).toBe(`${loop}, ${name}; mirrored`);
+    },
+  );
+
+  test.each([
+    ["a share of the requests", mirror("copy0", ", percent: 1")],
+    ["all requests", mirror("copy0")],
+  ])("is refused where it says that the request was mirrored, by a rule that mirrors %s", async (_, filter) => {
+    const copy = await startBackend(answering(200));
+    const gateway = await serve(filter, copy);
+    for (let n = 0; n < 5; n++) expect(await ask(gateway, `${name};Mirrored`)).toBe(508);
+    expect(gateway.records.at(-1)).toMatchObject({ reason: "LoopDetected", calls: 0 });
+    expect(copy.requests).toEqual([]);
+  });
+
+  test("is refused whichever target of the rule has the mirror", async () => {
+    const [main, copy] = [await startBackend(answering(200)), await startBackend(answering(200))];
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest(),
+        backendManifest("main", main.port),
+        backendManifest("copy0", copy.port),
+        routeManifest("r", [
+          `{ backendRefs: [${backendRef("main", 3)}, { group: gatewayproxy.dev, kind: Backend, name: main, weight: 1, filters: [${mirror("copy0")}] }] }`,
+        ]),
+      ),
+    );
+    for (let n = 0; n < 4; n++) expect(await ask(gateway, `${name}; mirrored`)).toBe(508);
+    expect(main.requests).toEqual([]);
+  });
+
+  test("is served where nothing is mirrored", async () => {
+    const gateway = await serve("");
+    expect(await ask(gateway, `${name}; mirrored`)).toBe(200);
+  });
 });

@@ -22,21 +22,33 @@ export function isLoop(field: string, name: string): boolean {
   return passesOf(field, name) >= maxPasses;
 }
 
+/** Parameter of the member of a pass whose rule mirrors: on the request that is forwarded, and on its copies. */
+const mirrored = "mirrored";
+
 /**
- * Whether the Gateway itself has sent a request with that field. Such a request is not mirrored: where a rule mirrors to
- * where it forwards to, each pass would multiply the requests.
+ * Whether a rule of the Gateway that mirrors has forwarded or copied a request with that field. Where a rule mirrors to
+ * where it forwards to, each pass would multiply the requests, so such a request is refused where it would be mirrored
+ * again. It is never served without its copies: any client can write the field.
  */
-export function isReturning(field: string, name: string): boolean {
-  return passesOf(field, name) > 0;
+export function isMirrored(field: string, name: string): boolean {
+  return membersOf(field, name).some((parameters) => parameters.some((each) => each.trim().toLowerCase() === mirrored));
 }
 
 function passesOf(field: string, name: string): number {
-  if (field === "") return 0;
-  // A member may have parameters (RFC 8586 §2).
-  return field.split(",").filter((member) => member.split(";", 1)[0]?.trim().toLowerCase() === name).length;
+  return membersOf(field, name).length;
 }
 
-/** The field as it is sent on. */
-export function withPass(field: string, name: string): string {
-  return field === "" ? name : `${field}, ${name}`;
+/** The parameters (RFC 8586 §2) of each member with that name. */
+function membersOf(field: string, name: string): readonly (readonly string[])[] {
+  if (field === "") return [];
+  return field.split(",").flatMap((member) => {
+    const [id = "", ...parameters] = member.split(";");
+    return id.trim().toLowerCase() === name ? [parameters] : [];
+  });
+}
+
+/** The field as it is sent on. @param mirrors whether the rule mirrors. */
+export function withPass(field: string, name: string, mirrors: boolean): string {
+  const member = mirrors ? `${name}; ${mirrored}` : name;
+  return field === "" ? member : `${field}, ${member}`;
 }

@@ -33,6 +33,8 @@ export interface CompiledRule {
   readonly gateway: string;
   /** What the Gateway, in all its replicas, is called in `CDN-Loop`. */
   readonly loopName: string;
+  /** Whether any of its targets has mirrors, whichever requests they get. */
+  readonly mirrors: boolean;
   /** Port of the listener, as the Gateway names it. */
   readonly listenerPort: number;
   readonly limits: LimitSet;
@@ -96,6 +98,7 @@ export function compileRule(context: RuleContext, listener: Listener, route: Rou
     rule: rule.key,
     gateway,
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
+    mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
     listenerPort: context.listenerPort,
     limits: compileLimits(rule.limits, context.counters),
     globalLimits: context.globalLimiter.compile(rule.globalLimits),

@@ -243,6 +243,7 @@ export class DataPlane {
         failures.push(bindFailure(bind, error));
       }
     }
+    this.#backends.closeFormer();
     return failures;
   }
 

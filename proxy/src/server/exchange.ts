@@ -13,7 +13,7 @@ import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors
 import { forwardRequestHeaders } from "../filters/forwarded.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import { clientAddress } from "../filters/client-address.ts";
-import { isLoop, isReturning, loopField, withPass } from "../filters/loop.ts";
+import { isLoop, isMirrored, loopField, withPass } from "../filters/loop.ts";
 import { redirectLocation } from "../filters/redirect.ts";
 import { rewritePath } from "../filters/url-rewrite.ts";
 import type { Match } from "../ir/match.ts";
@@ -42,6 +42,7 @@ import {
   internalFault,
   invalidBackend,
   loopDetected,
+  mirrorLoopDetected,
   noReadyEndpoint,
   originNotAllowed,
   type OwnAnswer,
@@ -401,6 +402,10 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       this.#answer(loopDetected);
       return;
     }
+    if (rule.mirrors && isMirrored(loop, rule.loopName)) {
+      this.#answer(mirrorLoopDetected);
+      return;
+    }
     if (target.backend.pools.length === 0) {
       this.#answer(noReadyEndpoint);
       return;
@@ -427,8 +432,8 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       fault: (error) => this.fault(error),
     });
     this.#forwarding = forwarding;
-    const request = this.#outgoingRequest(target, match, withPass(loop, rule.loopName));
-    if (!isReturning(loop, rule.loopName)) mirrorRequest(this.#services, target.mirrors, request);
+    const request = this.#outgoingRequest(target, match, withPass(loop, rule.loopName, rule.mirrors));
+    mirrorRequest(this.#services, target.mirrors, request);
     if (target.ai !== undefined || countsTokens) {
       const send = this.#guarded<ProviderRequest>((prepared) => {
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.usageEdit);

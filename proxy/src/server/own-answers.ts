@@ -156,6 +156,11 @@ export const loopDetected: OwnAnswer = {
   reason: "LoopDetected",
   body: "the request comes back to this gateway again and again; a backend of its route leads here",
 };
+export const mirrorLoopDetected: OwnAnswer = {
+  status: 508,
+  reason: "LoopDetected",
+  body: "the request comes back to a rule of this gateway that mirrors, and the gateway has mirrored it already",
+};
 /** A rate limit service does not answer, and the policy says to let nothing pass meanwhile. */
 export const limitUndecided: OwnAnswer = {
   status: 503,

@@ -1,43 +1,72 @@
-/** The backends that this worker can call. They outlive snapshots: a new one changes only what it says anew. */
+/**
+ * The backends that this worker can call. They outlive snapshots: a new one changes only what it says anew.
+ *
+ * A request keeps the credentials of the snapshot that it began with. They are for the server that a Backend named there,
+ * so a Backend that names another server, or other TLS settings, is another handle; requests of older snapshots go on
+ * with the former one. The endpoints of a Service change all the time, and the gateway has no credentials for them.
+ */
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
 import type { EndpointState } from "./endpoint-state.ts";
 
+interface Held {
+  readonly handle: BackendHandle;
+  readonly identity: string;
+}
+
 export class Backends {
   readonly #options: BackendOptions;
-  #handles: ReadonlyMap<BackendKey, BackendHandle> = new Map();
+  #held: ReadonlyMap<BackendKey, Held> = new Map();
+  /** Those that `closeFormer` is to close. */
+  #former = new Set<BackendHandle>();
 
   constructor(options: BackendOptions) {
     this.#options = options;
   }
 
-  /** Opens what is new, keeps what stays; what is gone finishes its calls and closes. */
+  /** Opens what is new, keeps what stays. What is gone goes on until `closeFormer`. */
   reconcile(backends: Readonly<Record<BackendKey, Backend>>): ReadonlyMap<BackendKey, BackendHandle> {
-    const before = this.#handles;
-    const handles = new Map<BackendKey, BackendHandle>();
+    const held = new Map<BackendKey, Held>();
     for (const backend of Object.values(backends)) {
-      const known = before.get(backend.key);
-      known?.update(backend);
-      handles.set(backend.key, known ?? new BackendHandle(backend, this.#options));
+      const identity = identityOf(backend);
+      const known = this.#held.get(backend.key);
+      if (known?.identity === identity) {
+        known.handle.update(backend);
+        held.set(backend.key, known);
+      } else held.set(backend.key, { handle: new BackendHandle(backend, this.#options), identity });
     }
-    for (const [key, handle] of before) if (!handles.has(key)) handle.close();
-    this.#handles = handles;
-    return handles;
+    for (const [key, { handle }] of this.#held) if (held.get(key)?.handle !== handle) this.#former.add(handle);
+    this.#held = held;
+    return new Map(Array.from(held, ([key, { handle }]) => [key, handle]));
+  }
+
+  /** The rules in force name none of those that are gone: they finish their calls and close. */
+  closeFormer(): void {
+    for (const handle of this.#former) handle.close();
+    this.#former.clear();
   }
 
   /** Figures of every endpoint of every backend, for operators. */
   endpoints(): readonly EndpointState[] {
-    return [...this.#handles.values()].flatMap((handle) => handle.endpoints());
+    return [...this.#held.values()].flatMap(({ handle }) => handle.endpoints());
   }
 
   /** Whether any call waits for a connection. */
   get isContended(): boolean {
-    for (const { load } of this.#handles.values()) if (load.waiting > 0) return true;
+    for (const { handle } of this.#held.values()) if (handle.load.waiting > 0) return true;
     return false;
   }
 
   /** Closes every connection now. */
   destroy(): void {
-    for (const handle of this.#handles.values()) handle.destroy();
+    for (const { handle } of this.#held.values()) handle.destroy();
+    for (const handle of this.#former) handle.destroy();
   }
+}
+
+/** What a backend is for as long as requests may use it by one name. */
+function identityOf({ kind, endpoints, protocol, tls, ai }: Backend): string {
+  if (kind === "Service") return kind;
+  const servers = endpoints.map(({ host, port }) => [host, port]);
+  return JSON.stringify([kind, servers, protocol, tls, ai !== undefined]);
 }
