@@ -23,10 +23,16 @@ export interface BreakerOptions {
 const failuresToOpen = 5;
 /** Short, so that counting is global again soon after the service has come back. */
 const probePauseMs = 500;
+/** The most that a probe waits beyond what the request behind it would: nobody waits for it. */
+const maxProbeTimeoutMs = 1_000;
 
 export class Breaker {
   readonly #options: BreakerOptions;
   #failures = 0;
+  /** The shortest timeout of the failures in a row. */
+  #failedMs = Number.POSITIVE_INFINITY;
+  /** Calls that wait no longer than this have failed, as of the last opening. */
+  #openForMs = Number.POSITIVE_INFINITY;
   #timer: Timer | undefined;
   #wantsProbe = false;
   #isOpen = false;
@@ -40,9 +46,22 @@ export class Breaker {
     this.#options = options;
   }
 
-  /** Calls that someone would wait for are not to be made. */
+  /** Some calls are not to be made. */
   get isOpen(): boolean {
     return this.#isOpen;
+  }
+
+  /**
+   * Calls for which someone would wait so long are not to be made. A service that is too slow for a policy with a short timeout
+   * is there for those that wait longer.
+   */
+  isOpenFor(timeoutMs: number): boolean {
+    return this.#isOpen && timeoutMs <= this.#openForMs;
+  }
+
+  /** How long a probe waits that is made of a call with that timeout: as long as the calls that are not made now. */
+  probeTimeoutMs(timeoutMs: number): number {
+    return Math.max(timeoutMs, Math.min(this.#openForMs, maxProbeTimeoutMs));
   }
 
   /** Takes the permission for the one probe of this pause; false when there is none. */
@@ -59,19 +78,19 @@ export class Breaker {
     this.#wait();
   }
 
-  /** A call was answered. */
-  succeeded(): void {
+  /** A call was answered; later than those wait that failed, it says nothing for them. */
+  succeeded(durationMs: number): void {
+    if (durationMs > (this.#isOpen || this.#isOnProbation ? this.#openForMs : this.#failedMs)) {
+      if (this.#isOpen && !this.#wantsProbe) this.#wait();
+      return;
+    }
+    this.#failedMs = Number.POSITIVE_INFINITY;
     const wasAway = this.#isOpen || this.#isOnProbation;
     this.#failures = 0;
     this.#isOnProbation = false;
     this.#isHealthMisleading = false;
     if (this.#isOpen) this.#shut();
     if (wasAway) this.#options.onBack();
-  }
-
-  /** A call was answered, but after longer than a request waits: requests had better not, and the probe's turn is over. */
-  succeededLate(): void {
-    if (this.#isOpen && !this.#wantsProbe) this.#wait();
   }
 
   /** The service has been asked for its health in place of a probe. @param fault undefined: it is well. */
@@ -94,16 +113,25 @@ export class Breaker {
     this.#shut();
   }
 
-  /** A call failed in a way that says that the service is away; of a probe as well. */
-  failed(cause: string): void {
+  /**
+   * A call failed in a way that says that the service is away; of a probe as well.
+   *
+   * @param timeoutMs how long it waited, where it timed out; it says nothing for calls that wait longer.
+   */
+  failed(cause: string, timeoutMs = Number.POSITIVE_INFINITY): void {
     if (this.#hasEnded) return;
+    // A probe's turn is over.
+    if (this.#isOpen && !this.#wantsProbe) this.#wait();
+    // A call from before the opening changes nothing.
+    if (this.isOpenFor(timeoutMs)) return;
     this.#failures++;
-    if (this.#isOpen) {
-      // The probe's turn is over; a call from before the opening changes nothing.
-      if (!this.#wantsProbe) this.#wait();
-      return;
-    }
-    if (this.#failures < failuresToOpen && !this.#isOnProbation) return;
+    this.#failedMs = Math.min(this.#failedMs, timeoutMs);
+    const failsAgain = this.#isOnProbation && timeoutMs <= this.#openForMs;
+    if (this.#failures < failuresToOpen && !failsAgain) return;
+    this.#openForMs = this.#failedMs;
+    this.#failures = 0;
+    this.#failedMs = Number.POSITIVE_INFINITY;
+    if (this.#isOpen) return;
     this.#isHealthMisleading = this.#isOnProbation;
     this.#isOnProbation = false;
     this.#isOpen = true;

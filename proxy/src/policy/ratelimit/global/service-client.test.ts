@@ -297,6 +297,54 @@ describe("a service that answers after 120 ms, when requests wait 100", () => {
   });
 });
 
+describe("a service that answers after 20 ms, for limits that wait 1 and 100", () => {
+  test("is asked by the patient, whatever the impatient do, also when it has been away", () => {
+    const clock = new FakeClock();
+    let isAway = false;
+    const changes: string[] = [];
+    const client: UnaryClient = {
+      update: () => undefined,
+      close: () => undefined,
+      call(path, _message, timeoutMs, done) {
+        if (isAway) done(away);
+        else if (path === health) done(ok);
+        else clock.setTimer(Math.min(20, timeoutMs), () => done(timeoutMs > 20 ? ok : callFailure("timeout", "late")));
+      },
+    };
+    const observer = {
+      ...silentObserver,
+      breakerChanged: (_service: string, isOpen: boolean) => void changes.push(isOpen ? "open" : "closed"),
+    };
+    const service = new ServiceClient({ key: "service", client, clock, observer });
+    const ask = (timeoutMs: number): string[] => {
+      const outcomes: string[] = [];
+      service.ask("shouldRateLimit", call, timeoutMs, ({ kind }) => outcomes.push(kind));
+      return outcomes;
+    };
+    const serve = (): string[] => {
+      const patient: string[][] = [];
+      for (let at = 0; at < 300; at++) {
+        ask(1);
+        if (at % 10 === 0) patient.push(ask(100));
+        clock.advance(50);
+      }
+      clock.advance(50);
+      return patient.flat();
+    };
+    expect(new Set(serve())).toEqual(new Set(["answered"]));
+    expect(changes.length).toBeLessThan(10);
+    isAway = true;
+    expect(new Set(serve())).toEqual(new Set(["failed"]));
+    isAway = false;
+    // The impatient take each probe.
+    for (let at = 0; at < 20; at++) {
+      ask(1);
+      clock.advance(100);
+    }
+    expect(new Set(serve())).toEqual(new Set(["answered"]));
+  });
+});
+
 describe("a service that answers nonsense", () => {
   test("is told once until it answers well", () => {
     let outcome: CallOutcome = callFailure("rejected", "gRPC status 3");

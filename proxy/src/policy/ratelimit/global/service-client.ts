@@ -94,8 +94,6 @@ export class ServiceClient {
   readonly #charges: ChargeDelivery;
   /** A charge has been the probe since the breaker changed. */
   #hasProbedByCharge = false;
-  /** How long the last request that asked would have waited. */
-  #patienceMs = Number.POSITIVE_INFINITY;
   #isMisbehaving = false;
   #failuresInARow = 0;
   #answeredMs: number | undefined;
@@ -125,7 +123,7 @@ export class ServiceClient {
       isAsked: () => !this.#breaker.isOpen,
       send: ({ path, message }, done) => {
         const heard = (answer: Answer): void => done(answer.kind === "failed" ? answer : undefined);
-        this.#call(path, message, chargeTimeoutMs, heard, this.#patienceMs);
+        this.#call(path, message, chargeTimeoutMs, heard);
       },
       onBuffered: (count) => observer.chargesBuffered(key, count),
       onDropped: (reason) => observer.chargeDropped(key, reason),
@@ -142,13 +140,14 @@ export class ServiceClient {
    * that case the question may still go out, for the service to count and for the breaker to learn from.
    */
   ask(method: Method, call: RateLimitCall, timeoutMs: number, done: (answer: Answer) => void): void {
-    this.#patienceMs = timeoutMs;
-    if (!this.#breaker.isOpen) {
+    if (!this.#breaker.isOpenFor(timeoutMs)) {
       this.#call(methods[method], encodeRateLimitCall(call), timeoutMs, done);
       return;
     }
     done(breakerIsOpen);
-    if (this.#breaker.takeProbe()) this.#call(methods[method], encodeRateLimitCall(call), timeoutMs, () => undefined);
+    if (!this.#breaker.takeProbe()) return;
+    const probeMs = this.#breaker.probeTimeoutMs(timeoutMs);
+    this.#call(methods[method], encodeRateLimitCall(call), probeMs, () => undefined);
   }
 
   /** Has the service count what has been used already; kept and sent later while it is away. */
@@ -215,19 +214,12 @@ export class ServiceClient {
     return this.#options.clock.monotonicMs();
   }
 
-  /** @param patienceMs an answer that takes longer says nothing for requests. */
-  #call(
-    path: string,
-    message: Buffer,
-    timeoutMs: number,
-    done: (answer: Answer) => void,
-    patienceMs = Number.POSITIVE_INFINITY,
-  ): void {
+  #call(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void): void {
     const startMs = this.#nowMs();
     this.#options.client.call(path, message, timeoutMs, (outcome) => {
       const answer = readAnswer(outcome);
       try {
-        this.#learn(answer, startMs, patienceMs);
+        this.#learn(answer, startMs, timeoutMs);
       } catch (error) {
         const { onFault } = this.#options;
         if (onFault === undefined) throw error;
@@ -238,15 +230,14 @@ export class ServiceClient {
     });
   }
 
-  #learn(answer: Answer, startMs: number, patienceMs: number): void {
+  #learn(answer: Answer, startMs: number, timeoutMs: number): void {
     const { key, observer, clock } = this.#options;
     const durationMs = this.#nowMs() - startMs;
     if (answer.kind === "answered") {
       this.#isMisbehaving = false;
       this.#noteWell();
       observer.called(key, answer.answer.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
-      if (durationMs <= patienceMs) this.#breaker.succeeded();
-      else this.#breaker.succeededLate();
+      this.#breaker.succeeded(durationMs);
       return;
     }
     observer.called(key, answer.cause, durationMs);
@@ -257,8 +248,8 @@ export class ServiceClient {
       observer.misbehaved(key, answer.message);
     }
     // A refusal of this one call says that the service is there for others.
-    if (isAboutCall(answer)) this.#breaker.succeeded();
-    else this.#breaker.failed(answer.message);
+    if (isAboutCall(answer)) this.#breaker.succeeded(durationMs);
+    else this.#breaker.failed(answer.message, answer.cause === "timeout" ? timeoutMs : undefined);
   }
 
   #noteWell(): void {
