@@ -1,7 +1,7 @@
 /**
- * `spec.traffic.rateLimit.global` of a ProxyPolicy: limits that a rate limit service counts for all replicas. An
- * expression that is wrong is let through with its faults: the rest of the policy is served without it, and its status
- * says so (`translate/global-limits.ts`).
+ * `spec.traffic.rateLimit.global` of a ProxyPolicy: limits that a rate limit service counts for all replicas. A faulty
+ * expression is a fault of the policy, so that its last sound version stays in force. In mode Shadow, which denies nothing,
+ * it is let through with its faults: the rest is counted without it, and the status says so (`translate/global-limits.ts`).
  */
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
@@ -173,10 +173,29 @@ export function globalRateLimit<Fallback extends z.ZodType>(fallback: Fallback) 
     .refine(({ backendRef, address }) => (backendRef === undefined) !== (address === undefined), {
       error: "accepted is exactly one of backendRef and address",
     })
+    .superRefine(refuseFaultyExpressions)
     .meta(
       publishRules({
         rule: "has(self.backendRef) != has(self.address)",
         message: "accepted is exactly one of backendRef and address",
       }),
     );
+}
+
+interface Descriptors {
+  readonly mode: "Enforce" | "Shadow";
+  readonly descriptors: readonly z.output<typeof descriptor>[];
+}
+
+/** A request must pass every descriptor, so a faulty one is a fault of the whole policy; in mode Shadow none denies. */
+function refuseFaultyExpressions({ mode, descriptors }: Descriptors, context: z.core.$RefinementCtx): void {
+  if (mode === "Shadow") return;
+  descriptors.forEach(({ entries, cost }, index) => {
+    const find = (faults: readonly string[], ...path: readonly (string | number)[]): void => {
+      for (const message of faults)
+        context.addIssue({ code: "custom", path: ["descriptors", index, ...path], message });
+    };
+    entries.forEach(({ expression }, place) => find(expression.faults, "entries", place, "expression"));
+    find(cost?.faults ?? [], "cost");
+  });
 }

@@ -144,16 +144,9 @@ export function anyRouteKey(namespace: string): string {
   return `HTTPRoute/${namespace}/*`;
 }
 
-/**
- * Whether a policy is to refuse requests and cannot tell which: it cannot be read, or some limit that it enforces has a
- * faulty expression. No limit stands in for another: without one, requests are less limited than the policy says.
- */
-export function isUnreadable({ isRefused, spec }: ProxyPolicy): boolean {
-  const { global } = spec.traffic.rateLimit;
-  if (isRefused === true || global === undefined) return isRefused === true;
-  const isFaulty = ({ entries, cost }: (typeof global.descriptors)[number]): boolean =>
-    [...entries.map(({ expression }) => expression), cost].some((each) => (each?.faults.length ?? 0) > 0);
-  return global.mode === "Enforce" && global.descriptors.some(isFaulty);
+/** Whether a policy is to refuse requests and cannot tell which: it cannot be read, and no sound version is known. */
+export function isUnreadable({ isRefused }: ProxyPolicy): boolean {
+  return isRefused === true;
 }
 
 /** Names a target in limits: kind, `namespace/name`, and the section if there is one. */

@@ -62,15 +62,7 @@ function unenforcedMessage({ policy, refusedPolicies }: PolicyState): string {
     : `${message}: where no sound version is known, its targets are not limited (--refused-policies Open)`;
 }
 
-function enforcedMessage(state: PolicyState, parts: readonly string[]): string {
-  const message = enforcedSentence(state, parts);
-  if (!isUnreadable(state.policy)) return message;
-  return state.refusedPolicies === "Closed"
-    ? `${message}, but not all that it says can be read: its targets answer 503 (--refused-policies Closed)`
-    : `${message}, the rest cannot be read and does not limit its targets (--refused-policies Open)`;
-}
-
-function enforcedSentence({ policy, global }: PolicyState, parts: readonly string[]): string {
+function enforcedMessage({ policy, global }: PolicyState, parts: readonly string[]): string {
   const { local } = policy.spec.traffic.rateLimit;
   if (global !== undefined) {
     const [only, other] = parts;
