@@ -324,7 +324,7 @@ spec: {parentRefs: [{name: web, namespace: infra}], rules: [{backendRefs: [{name
       ],
     ]);
     const { gateways, listenerSets, backendTlsPolicies } = told(resources, { withheld });
-    const refused = (kind: string) =>
+    const refused = (kind: string): unknown =>
       expect.objectContaining({
         ...{ type: "ResolvedRefs", status: "False" },
         message: expect.stringContaining(`proxies of Gateway infra/web may not read ${kind}: ${fault}`) as unknown,

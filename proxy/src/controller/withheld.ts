@@ -103,9 +103,9 @@ function faultsOf(references: readonly Reference[], gateways: Iterable<string>, 
 }
 
 /** `ResolvedRefs` with the faults, beside what it says already. */
-function unresolved<C extends Condition, R extends C["reason"]>(
+function unresolved<C extends Condition>(
   conditions: readonly C[],
-  reason: R,
+  reason: C["reason"],
   faults: readonly string[],
 ): readonly C[] {
   if (faults.length === 0) return conditions;
