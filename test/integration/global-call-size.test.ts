@@ -2,7 +2,7 @@
  * Long values in descriptors: a client cannot make a call that a rate limit service refuses for its size, so it can neither
  * choose the failure mode nor take the service away from others.
  */
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
@@ -145,6 +145,7 @@ describe("a service that refuses calls for their size", () => {
 describe("the service of this project with its defaults", () => {
   async function startService(config: string) {
     const folder = mkdtempSync(join(tmpdir(), "call-size-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
     writeFileSync(join(folder, "chat.yaml"), config);
     const service = await startRateLimitService(folder);
     onTestFinished(() => service.kill());
