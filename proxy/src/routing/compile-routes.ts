@@ -14,7 +14,7 @@ import { compileConditions } from "./conditions.ts";
 import { HostTable } from "./host-table.ts";
 import { normalizeMatch } from "./normalize-match.ts";
 import { Pace } from "./pace.ts";
-import { type HostMatches, type PathIndex, PathIndexBuilder } from "./path-index.ts";
+import { type Candidate, type HostMatches, type PathIndex, PathIndexBuilder } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 import { compareRoutes } from "./precedence.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
@@ -89,10 +89,14 @@ interface CompileContext<T> {
   readonly pace: Pace;
   readonly compileRule: CompileRule<T>;
   readonly pathRules: PathRules;
+  /** By match as written: a route at several listeners has the same ones at each. */
+  readonly prepared: Map<Match, PreparedMatch>;
 }
 
-function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace">): Steps<RouteIndex<T>> {
-  const context = { ...options, pace: new Pace(workPerStep) };
+type PreparedMatch = Pick<Candidate<unknown>, "match" | "conditions">;
+
+function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace" | "prepared">): Steps<RouteIndex<T>> {
+  const context = { ...options, pace: new Pace(workPerStep), prepared: new Map<Match, PreparedMatch>() };
   const listeners = new HostTable<CompiledListener<T>>();
   for (const listener of bind.listeners) listeners.add(listener.hostname, yield* compileListener(listener, context));
   return {
@@ -131,14 +135,26 @@ function* compileListener<T>(listener: Listener, context: CompileContext<T>): St
     for (const rule of route.rules) {
       const served = { listener, route, rule, compiled: context.compileRule(listener, route, rule) };
       for (const written of rule.matches) {
-        const match = normalizeMatch(written, context.pathRules);
-        builder.add({ match, conditions: compileConditions(match), route: place, result: served });
+        const { match, conditions } = prepare(written, context);
+        builder.add({ match, conditions, route: place, result: served });
       }
       if (context.pace.isOver(workPerRule + rule.matches.length)) yield;
     }
   }
   const paths = yield* builder.build();
   return { listener, paths, hosts: yield* compileHosts(routes, paths, context.pace) };
+}
+
+function prepare(
+  written: Match,
+  { pathRules, prepared }: Pick<CompileContext<unknown>, "pathRules" | "prepared">,
+): PreparedMatch {
+  const known = prepared.get(written);
+  if (known !== undefined) return known;
+  const match = normalizeMatch(written, pathRules);
+  const made = { match, conditions: compileConditions(match) };
+  prepared.set(written, made);
+  return made;
 }
 
 function* compileHosts<T>(routes: readonly Route[], paths: PathIndex<T>, pace: Pace): Steps<HostTable<CompiledHost>> {

@@ -91,3 +91,21 @@ test.each(isLong ? cases : cases.slice(0, 1))(
     expect(index.findListener("h.test")).toBeDefined();
   },
 );
+
+test.runIf(isLong)("conditions of a route at 64 listeners are held once", async () => {
+  const condition = (name: string) => ({ kind: "Exact", name, value: "v" }) as const;
+  const names = Array.from({ length: 16 }, (_, at) => condition(`n${at}`));
+  const rules = Array.from({ length: 16 }, () =>
+    ruleOf(Array.from({ length: 8 }, (_, at) => matchOf({ path: prefix(`/${at}`), headers: names, query: names }))),
+  );
+  const routes = Array.from({ length: 20 }, (_, at) => routeOf(`r${at}`, { rules }));
+  const listeners = Array.from({ length: 64 }, (_, at) =>
+    listenerOf({ name: `l${at}`, hostname: `l${at}.test`, routes }),
+  );
+  const before = await usedMemory();
+  const index = await compileRoutesInTurns(bindOf(listeners), () => ({}), defaultPathRules);
+  const taken = (await usedMemory()) - before;
+  console.log(`${Math.round(taken / mib)} MiB`);
+  expect(taken).toBeLessThan(64 * mib);
+  expect(index.findListener("l7.test")).toBeDefined();
+});
