@@ -168,6 +168,17 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     expect(await charged()).toBe(gateway.records[0]?.usage?.total);
   });
 
+  test.each(["/invocations", "/serving-endpoints/m/invocations"])(
+    "a stream at %s is asked for its usage",
+    async (path) => {
+      const { port, bodies } = await startProvider();
+      const { ask, charged } = await serve(kind, port);
+      await (await ask(stream, path)).text();
+      expect(bodies).toEqual([stream.replace(" }", ' ,"stream_options":{"include_usage":true}}')]);
+      expect(await charged()).toBe(307);
+    },
+  );
+
   test.each([
     ["a completion that is no object", chat, "[]", 400],
     ["a completion in a content coding", chat, stream, 415],
@@ -196,6 +207,10 @@ describe.each(["Service", "static"] as const)("what is not of a model passes to 
     ["a form", "/login", "user=a&password=b"],
     ["a session of an application", "/sessions", "{}"],
     ["a job of an application", "/jobs", "not JSON"],
+    ["JSON with a comment", "/config", "{/**/}"],
+    ["lines of JSON", "/events", '{"stream":true}\n{"stream":true}\n'],
+    ["a stream of something else", "/watch", '{"stream":true,"input":1}'],
+    ["an empty body", "/touch", ""],
   ])("%s", async (_name, path, body) => {
     const { port } = await startBackend();
     const { ask } = await serve(kind, port);

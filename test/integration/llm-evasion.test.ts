@@ -5,6 +5,7 @@
 import { once } from "node:events";
 import { connect, type IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
+import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { deferringEndpoints } from "../../proxy/src/llm/deferred-work.ts";
@@ -118,6 +119,114 @@ describe("a streamed completion is counted or refused", () => {
     await expectCounted(chat, stream, [], method);
   });
 
+  describe("at an alias of completions", () => {
+    const chatStream = stream.replace("}", ',"messages":[]}');
+    const wide = Buffer.from(chatStream, "utf16le");
+    test.each<[string, Buffer | string, string[]?]>([
+      ["/invocations", chatStream],
+      ["/serving-endpoints/m/invocations", chatStream],
+      ["/endpoints/m/invocations", chatStream.replace("messages", "prompt")],
+      ["/invocations", `\ufeff ${chatStream}`],
+      ["/invocations", wide],
+      ["/invocations", Buffer.concat([Buffer.from([0xff, 0xfe]), wide])],
+      ["/invocations", chatStream.replace("{", "{/**/")],
+      ["/invocations", chatStream.replace("messages", "m\\u0065ssages")],
+      ["/invocations", chatStream, ["content-type: multipart/form-data; boundary=x"]],
+      ["/invocations", gzipSync(chatStream), ["content-encoding: gzip"]],
+      ["/%69nvocations", chatStream],
+      ["/invocations;/v1/messages", chatStream],
+      ["/v1/ask", chatStream],
+    ])("%s, %s", async (path, body, headers) => {
+      await expectCounted(path, body, headers);
+    });
+
+    test.each(["/v1/ask", "/INVOCATIONS", "/x%2Finvocations", "/v1/messages;x/../../invocations"])(
+      "%s, where the Backend allows other endpoints",
+      async (path) => {
+        const { provider, send, charged } = await start("provider: { openai: {} }, otherEndpoints: Allow");
+        expect((await send(path, chatStream)).status).toBe(200);
+        expect(provider.served).toMatchObject([{ isStream: true, tellsUsage: true }]);
+        expect(await charged()).toBe(tokensPerAnswer);
+        expect([400, 415]).toContain((await send(path, wide)).status);
+        expect((await send(path, "--x\r\n", ["content-type: multipart/form-data"])).status).toBe(404);
+      },
+    );
+  });
+
+  test("in any spelling of path, body, labels and method", async () => {
+    const { provider, send, charged } = await start();
+    const allowing = await start("provider: { openai: {} }, otherEndpoints: Allow");
+    const paths = fc.constantFrom(
+      ...[
+        chat,
+        "/v1/completions",
+        "/invocations",
+        "/endpoints/m/invocations",
+        "/v1/messages",
+        "/v1/responses",
+        "/v1/ask",
+      ],
+    );
+    const changes = fc.constantFrom<readonly [string | RegExp, string]>(
+      ...([
+        ["/", "//"],
+        [/$/, "/"],
+        [/$/, ";a=b"],
+        [/$/, "?x=/v1/messages"],
+        [/(.)$/, "%6$1"],
+        [/s$/, "%73"],
+        [/o/, "%256f"],
+        [/(?!^)\//, "%2F"],
+        [/(?!^)\//, "\\"],
+        [/(?!^)\//, "/x/../"],
+        [/[a-z]/, "X"],
+        [/$/, "/../messages"],
+      ] as const),
+    );
+    const members = fc.constantFrom(
+      ...['"stream":true', '"stream":1', '"stream":"yes"', '"Stream":true', '"stream":false', '"str\\u0065am":true'],
+      ...[
+        '"messages":[]',
+        '"prompt":"x"',
+        '"stream_options":{"include_usage":false}',
+        '"stream_options":[]',
+        '"x":"y"',
+      ],
+    );
+    const bodies = fc
+      .tuple(fc.uniqueArray(members, { minLength: 1, maxLength: 5 }), fc.constantFrom("utf8", "utf16le"), fc.nat(3))
+      .map(([parts, encoding, kind]) => {
+        const text = kind === 1 ? ` {${parts.join(",")},}` : `{${parts.join(",")},"messages":[]}`;
+        return kind === 2 ? gzipSync(text) : Buffer.from(text, encoding as BufferEncoding);
+      });
+    const labels = fc.constantFrom<readonly string[]>(
+      ...[[], ["content-type: application/json"], ["content-type: text/plain"], ["content-encoding: gzip"]],
+    );
+    const requests = fc.record({
+      path: paths,
+      change: fc.option(changes, { nil: undefined }),
+      body: bodies,
+      headers: labels,
+      method: fc.constantFrom("POST", "PUT", "GET"),
+      isAllowing: fc.boolean(),
+    });
+    const sides = [
+      { provider, send, charged, seen: 0 },
+      { ...allowing, seen: 0 },
+    ];
+    await fc.assert(
+      fc.asyncProperty(requests, async ({ path, change, body, headers, method, isAllowing }) => {
+        const side = sides[Number(isAllowing)];
+        if (side === undefined) return;
+        const spelled = change === undefined ? path : path.replace(...change);
+        await side.send(spelled, body, headers, method);
+        expect(await side.charged()).toBe(side.provider.served.length * tokensPerAnswer);
+      }),
+      { numRuns: 150 },
+    );
+    for (const side of sides) expect(side.provider.served.length).toBeGreaterThan(0);
+  });
+
   async function expectCounted(path: string, body: Buffer | string, headers: readonly string[] = [], method = "POST") {
     const { provider, send, charged } = await start();
     const { status } = await send(path, body, headers, method);
@@ -148,6 +257,23 @@ describe("the prescribed model is sent, or nothing", () => {
     ["a query", "/v1/responses?model=gpt-dear", "{}", []],
     ["PUT", "/v1/responses", model, [], "PUT"],
     ["GET with a body", "/v1/responses", model, [], "GET"],
+    ...[
+      "/engines/gpt-dear/chat/completions",
+      "/v1/engines/gpt-dear/completions",
+      "/endpoints/gpt-dear/invocations",
+      "/serving-endpoints/gpt-dear/invocations",
+      "/gpt-dear/v1/chat/completions",
+      "/openai/deployments/gpt-cheap%2F..%2Fgpt-dear/chat/completions",
+    ].map((path): [string, string, string, string[]] => [path, path, "{}", []]),
+    ["a header field", "/v1/responses", "{}", ["azureml-model-deployment: gpt-dear"]],
+    ["a header field of the same model", "/v1/responses", "{}", ["x-model: gpt-cheap"]],
+    ...[
+      '"context_window_fallbacks":[{"gpt-cheap":["gpt-dear"]}]',
+      '"content_policy_fallbacks":[]',
+      '"providerOptions":{"gateway":{"models":["gpt-dear"]}}',
+      '"user_config":{"model_list":[]}',
+      '"tools":[{"type":"advisor","model":"gpt-dear"}]',
+    ].map((member): [string, string, string, string[]] => [member, chat, `{${member}}`, []]),
   ])("by %s", async (_how, path, body, headers, method) => {
     const { provider, send } = await start("provider: { openai: { model: gpt-cheap } }");
     const { status } = await send(path, body, headers, method);
@@ -285,6 +411,7 @@ describe("work whose tokens no answer tells", () => {
     ["in a form", responses, "background=true", ["content-type: application/x-www-form-urlencoded"]],
     ["by GET with a body", responses, '{"background":true}'],
     ["by the query", "/ai/run/@cf/x?queueRequest=true", "{}"],
+    ["of an agent", "/v1/agents/x/invocations", '{"background":true}'],
     ["by an escaped query", "/ai/run/@cf/x?a=b&queue%52equest=true", "{}"],
     ["by Prefer", "/v1/messages", "{}", ["prefer: wait=1, Respond-Async"]],
     ["by a header of DashScope", "/api/v1/services/x", "{}", ["x-dashscope-async: enable"]],
@@ -298,6 +425,24 @@ describe("work whose tokens no answer tells", () => {
   test("is refused in a compressed body of a response", async () => {
     const { ask } = await startDeferring("provider: { openai: {} }");
     expect(await ask(responses, { headers: ["content-encoding: gzip"] })).toBe(415);
+  });
+
+  test("passes at no endpoint that is not known to answer at once", async () => {
+    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    for (const path of ["/v1/anything", "/v1/xbatches", "/v1/messages/batches_", "/v1/load_lora_adapter"]) {
+      expect([path, await ask(path), await ask(path, { content: "" })]).toEqual([path, 400, 400]);
+    }
+    expect(await ask("/v1/agents/x/invocations", { content: '{"background":true}' })).toBe(400);
+    expect(backend.requests).toHaveLength(0);
+    expect(await ask("/v1/anything", { method: "GET", content: "" })).toBe(200);
+  });
+
+  test.each([
+    ["where the Backend allows other endpoints", "provider: { openai: { model: m } }, otherEndpoints: Allow", true],
+    ["where nothing is counted or prescribed", "provider: { openai: {} }", false],
+  ])("an endpoint of nobody is served %s", async (_where, ai, isLimited) => {
+    const { ask } = await startDeferring(ai, isLimited);
+    expect(await ask("/v1/anything", { content: "{}" })).toBe(200);
   });
 
   test("does not stand for what is read, deleted, cancelled, or answered at once", async () => {

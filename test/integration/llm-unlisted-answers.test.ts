@@ -20,7 +20,8 @@ interface Told {
   readonly encoding?: string;
 }
 
-async function start(told: Told) {
+/** @param ai further fields of `spec.ai`, as flow YAML. */
+async function start(told: Told, ai = "") {
   const { port, requests } = await startBackend((request: IncomingMessage, response: ServerResponse) => {
     if (request.url === "/nothing") {
       response.end("{}");
@@ -35,7 +36,7 @@ async function start(told: Told) {
       response.end(status === 204 ? undefined : body);
     });
   });
-  const gateway = await startGatewayTo("openai", port, [`{ tokens: ${tokenLimit}, unit: Hours }`]);
+  const gateway = await startGatewayTo("openai", port, [`{ tokens: ${tokenLimit}, unit: Hours }`], ai);
   const charged = async (): Promise<number> => {
     const { headers } = await fetch(`${gateway.url()}/nothing`);
     return tokenLimit - Number(headers.get("x-ratelimit-remaining"));
@@ -206,7 +207,7 @@ test.each([
   "/v1/messages/messages/count_tokens",
   "/v1/generate?x=/v1/files",
 ])("%s does not pass for an endpoint that generates nothing", async (path) => {
-  const { gateway, charged } = await start({ body: "{}" });
+  const { gateway, charged } = await start({ body: "{}" }, "otherEndpoints: Allow");
   await (await fetch(`${gateway.url()}${path}`, { method: "POST", body: prompt })).text();
   expect(await charged()).toBe(100);
 });
@@ -262,7 +263,7 @@ describe("a copy of an earlier answer", () => {
   });
 
   test("is charged where the request has a body", async () => {
-    const { gateway, charged } = await start({ body: JSON.stringify(stored(false)) });
+    const { gateway, charged } = await start({ body: JSON.stringify(stored(false)) }, "otherEndpoints: Allow");
     await (await fetch(`${gateway.url()}/v1/responses/resp_1`, { method: "POST", body: "{}" })).text();
     expect(await charged()).toBe(30);
   });

@@ -1,7 +1,8 @@
 /**
  * A fake LLM provider that reads requests as leniently as FastAPI applications do: it decodes paths before it routes, takes
  * `;parameters`, `\`, case and trailing slashes for nothing, detects UTF-16 and UTF-32, ignores content types, and takes
- * every empty `stream_options` for none. What a request would cost shows in `served`, whatever the gateway counted.
+ * every empty `stream_options` for none. It has aliases of completions: `/invocations`, as vLLM has, at the end of any path,
+ * and `/ask`, which no API documents. What a request would cost shows in `served`, whatever the gateway counted.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gunzipSync } from "node:zlib";
@@ -43,7 +44,7 @@ function answer(request: IncomingMessage, response: ServerResponse, bytes: Buffe
   const body = readBody(request, bytes);
   if (
     body === undefined ||
-    !/\/(?:chat\/completions|completions|responses|messages|transcriptions|embeddings)$/.test(path)
+    !/\/(?:chat\/completions|completions|invocations|responses|messages|transcriptions|embeddings|ask)$/.test(path)
   ) {
     response.writeHead(404).end("{}");
     return;
@@ -51,7 +52,8 @@ function answer(request: IncomingMessage, response: ServerResponse, bytes: Buffe
   const isStream = Boolean(body["stream"]) && body["stream"] !== "false";
   const options = body["stream_options"];
   const asks = typeof options === "object" && options !== null && "include_usage" in options && options.include_usage;
-  const tellsUsage = !isStream || Boolean(asks);
+  // The API of responses and that of messages tell it unasked.
+  const tellsUsage = !isStream || Boolean(asks) || /\/(?:responses|messages)$/.test(path);
   const { authorization } = request.headers;
   served.push({ model: body["model"], isStream, tellsUsage, authorization });
   if (!isStream) {
@@ -76,13 +78,22 @@ function routedPath(url: string): string {
 }
 
 function readBody(request: IncomingMessage, bytes: Buffer): Record<string, unknown> | undefined {
-  const plain = request.headers["content-encoding"] === "gzip" ? gunzipSync(bytes) : bytes;
+  const plain = request.headers["content-encoding"] === "gzip" ? unzipped(bytes) : bytes;
   const form = /name="model"\r\n\r\n(.*)\r\n/.exec(plain.toString("latin1"));
   if (form !== null) return { model: form[1] };
   try {
     return JSON.parse(decodedText(plain)) as Record<string, unknown>;
   } catch {
     return undefined;
+  }
+}
+
+/** Nothing where it is not what its label says. */
+function unzipped(bytes: Buffer): Buffer {
+  try {
+    return gunzipSync(bytes);
+  } catch {
+    return Buffer.alloc(0);
   }
 }
 

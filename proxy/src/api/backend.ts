@@ -118,6 +118,12 @@ const aiBackend = strictObject({
     .describe(
       "Whether clients may ask for work whose tokens no answer tells, under a token limit or a `model`: batches, jobs, runs of assistants, responses in the background, evaluations, fine-tuning, videos, and sessions that go on without the gateway, such as OpenAI's realtime client secrets. Absent means Refuse.",
     ),
+  otherEndpoints: z
+    .enum(["Refuse", "Allow"])
+    .optional()
+    .describe(
+      "Whether paths are served, under a token limit or a `model`, that are none of a known API of models. Allow: an answer without a usage is charged an estimate, and a `model` is set in the body. Absent means Refuse.",
+    ),
   usageChunk: usageChunk
     .optional()
     .describe(`${usageChunkMeaning} A policy of the route that has this field decides before. Absent means Merge.`),

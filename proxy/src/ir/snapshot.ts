@@ -216,6 +216,8 @@ export interface AiBackend {
   readonly allowsUpgrades?: true;
   /** Whether clients may ask for work whose tokens no response reports; absent: refused under a token limit or a prescribed `model`. */
   readonly allowsDeferredWork?: true;
+  /** Whether endpoints pass that are not known to answer at once by the model that is named; absent: refused like deferred work. */
+  readonly allowsOtherEndpoints?: true;
   /** What clients see of the usage event of streams, where no policy says; absent: `defaultUsageChunk`. */
   readonly usageChunk?: UsageChunk;
 }

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type AiRequestRules, aiRequestNames, needsBody, prepareAiRequest } from "./ai-request.ts";
+import { type AiRequestRules, aiRequestNames, bodyNeeded, mayBeginObject, prepareAiRequest } from "./ai-request.ts";
 import { maxRepeats, readJson } from "./request-json.ts";
 
-const openai: AiRequestRules = { refusesDeferred: false };
-const withModel: AiRequestRules = { model: "gpt-mock-1", refusesDeferred: false };
-const refusing: AiRequestRules = { refusesDeferred: true };
+const openai: AiRequestRules = { refusesDeferred: false, judgesBody: false };
+const withModel: AiRequestRules = { model: "gpt-mock-1", refusesDeferred: false, judgesBody: false };
+const refusing: AiRequestRules = { refusesDeferred: true, judgesBody: false };
 const chat = "/v1/chat/completions";
 
 function prepared(body: string, ai = openai, path = chat) {
@@ -182,12 +182,82 @@ describe("prepareAiRequest", () => {
   });
 });
 
-describe("needsBody", () => {
-  test("says yes for a chat completion and for every request whose model is prescribed", () => {
-    expect(needsBody(openai, chat)).toBe(true);
-    expect(needsBody(refusing, "/v1/embeddings")).toBe(false);
-    expect(needsBody(withModel, "/v1/embeddings")).toBe(true);
-    expect(needsBody(openai, "/v1/responses")).toBe(false);
-    expect(needsBody(refusing, "/v1/responses")).toBe(true);
+describe("bodyNeeded", () => {
+  const judging: AiRequestRules = { refusesDeferred: false, judgesBody: true };
+  test.each<[string, AiRequestRules, string, string]>([
+    ["a completion", openai, chat, "all"],
+    ["every request whose model is prescribed", withModel, "/v1/embeddings", "all"],
+    ["what may be in the background", refusing, "/v1/responses", "all"],
+    ["an endpoint without such work", refusing, "/v1/embeddings", "none"],
+    ["a path that leaves it open", judging, "/invocations", "object"],
+    ["a path with escapes", judging, "/v1%2Fmessages", "object"],
+    ["an API whose streams tell their usage", judging, "/v1/messages", "none"],
+    ["an endpoint that generates nothing", judging, "/v1/files", "none"],
+    ["any path where nothing is counted", openai, "/invocations", "none"],
+  ])("of %s", (_what, rules, path, needed) => {
+    expect(bodyNeeded(rules, path)).toBe(needed);
+  });
+
+  test.each(["{", " \n{", "\ufeff{", "\u0000{", "// x", "", "   "])("takes %j for the start of an object", (start) => {
+    expect(mayBeginObject(Buffer.from(start))).toBe(true);
+    expect(mayBeginObject(Buffer.from(start, "utf16le"))).toBe(true);
+  });
+
+  test.each(["--x\r\n", "a=b", "[{", '"', "not JSON", "\u001f\u008b"])("does not take %j for one", (start) => {
+    expect(mayBeginObject(Buffer.from(start, "latin1"))).toBe(false);
+  });
+});
+
+describe("at a path that leaves it open", () => {
+  const judging: AiRequestRules = { refusesDeferred: true, judgesBody: true };
+  test.each(["messages", "prompt", "prompt_embeds", "Messages"])("a stream of %s asks for its usage", (name) => {
+    const body = `{"${name}":[],"stream":true}`;
+    expect(prepared(body, judging, "/invocations")).toMatchObject({ asksUsage: true });
+    expect(prepared(body, judging, "/v1/messages")).toEqual({ body, asksUsage: false });
+  });
+
+  test("a stream of something else stays as it is", () => {
+    const body = '{"inputs":"x","stream":true}';
+    expect(prepared(body, judging, "/x")).toEqual({ body, asksUsage: false });
+  });
+
+  test("work in the background is refused", () => {
+    expect(prepared('{"background":true}', judging, "/v1/agents/x/invocations")).toBe("deferred");
+    expect(prepared('{"background":"transparent"}', judging, "/v1/images/generations")).toMatchObject({
+      asksUsage: false,
+    });
+  });
+});
+
+describe("a member that chooses another model than the prescribed one", () => {
+  test.each([
+    '"context_window_fallbacks":[]',
+    '"content_policy_fallbacks":[]',
+    '"Mock_Testing_Fallbacks":true',
+    '"model_list":[]',
+    '"user_config":{}',
+    '"providerOptions":{"gateway":{"models":["x"]}}',
+    '"router_settings_override":{}',
+    '"preset":"x"',
+    '"agent":"x"',
+    '"lora_path":"x"',
+    '"tools":[{"type":"a"},{"type":"advisor","model":"x"}]',
+    '"plugins":[{"id":"fusion","models":["x"]}]',
+    '"tools":{"model":"x"}',
+  ])("%s", (member) => {
+    const rules: AiRequestRules = { ...withModel, judgesBody: true };
+    expect(prepared(`{"model":"m",${member}}`, rules)).toBe("alternatives");
+    expect(prepared(`{${member}}`)).toMatchObject({ asksUsage: false });
+  });
+
+  test.each([
+    '"tools":[{"type":"function","function":{"parameters":{"properties":{"model":{}}}}}]',
+    '"additionalModelRequestFields":{}',
+    '"messages":[{"role":"user","model":"x"}]',
+    '"modalities":["text"]',
+  ])("not %s", (member) => {
+    expect(prepared(`{"model":"gpt-mock-1",${member}}`, withModel)).toMatchObject({
+      body: `{"model":"gpt-mock-1",${member}}`,
+    });
   });
 });

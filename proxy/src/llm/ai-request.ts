@@ -11,7 +11,9 @@
  *
  * The body is edited in place: all other bytes stay as the client sent them.
  */
+import { generatesNothing } from "./charging.ts";
 import { deferringMembers, takesDeferringMembers } from "./deferred-work.ts";
+import { isNeverAsked } from "./model-endpoints.ts";
 import { mayBeCompletions } from "./provider-path.ts";
 import type { JsonMember, JsonObject, JsonReading, WantedNames } from "./request-json.ts";
 
@@ -38,18 +40,39 @@ export interface AiRequest {
   readonly asksUsage: boolean;
 }
 
-/** What is done with a request whose path may be one of a model's. */
+/** What is done with the body of a request. */
 export interface AiRequestRules {
   /** The model that the Backend prescribes. */
   readonly model?: string | undefined;
   /** Whether a body that asks for deferred work is refused, where the path takes such members. */
   readonly refusesDeferred: boolean;
+  /** Whether the body decides where the path does not: any server may have an alias of completions. */
+  readonly judgesBody: boolean;
 }
 
-/** Whether the body must be read whole, without a content coding, before the request is sent. */
-export function needsBody({ model, refusesDeferred }: AiRequestRules, path: string): boolean {
-  return model !== undefined || mayBeCompletions(path) || (refusesDeferred && takesDeferringMembers(path));
+/**
+ * How much of the body must be read, without a content coding, before the request is sent. `object`: all of it, where it
+ * could be a JSON object to some server.
+ */
+export function bodyNeeded(
+  { model, refusesDeferred, judgesBody }: AiRequestRules,
+  path: string,
+): "all" | "object" | "none" {
+  if (model !== undefined || mayBeCompletions(path) || (refusesDeferred && takesDeferringMembers(path))) return "all";
+  return judgesBody && !isNeverAsked(path) && !generatesNothing(path) ? "object" : "none";
 }
+
+/** Whether some server could take a body that begins like this for a JSON object, in whatever encoding. */
+export function mayBeginObject(start: Buffer): boolean {
+  const first = start.find((byte) => !isIgnored.has(byte));
+  // Lenient readers take comments.
+  return first === undefined || first === 0x7b || first === 0x2f || first === 0x23;
+}
+
+/** Blanks, byte order marks, and the zeros of UTF-16 and UTF-32. */
+const isIgnored: ReadonlySet<number> = new Set([
+  0x00, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x20, 0xef, 0xbb, 0xbf, 0xfe, 0xff,
+]);
 
 /**
  * Makes the body for the backend, or says why there is none. Never throws.
@@ -58,31 +81,50 @@ export function needsBody({ model, refusesDeferred }: AiRequestRules, path: stri
  * @param reading of the whole body, decoded, with `aiRequestNames`
  */
 export function prepareAiRequest(
-  { model, refusesDeferred }: AiRequestRules,
+  { model, refusesDeferred, judgesBody }: AiRequestRules,
   path: string,
   reading: JsonReading,
 ): AiRequest | Unedited {
   if (reading.kind !== "object") return reading.kind;
   const { body, object } = reading;
-  if (refusesDeferred && takesDeferringMembers(path) && asksForDeferred(body, object)) return "deferred";
+  const isOpen = !isNeverAsked(path);
+  if (refusesDeferred && (isOpen || takesDeferringMembers(path)) && asksForDeferred(body, object)) return "deferred";
   if (model !== undefined && namesAlternatives(object)) return "alternatives";
   const modelEdits = model === undefined ? [] : replaceModel(object, model);
-  const usageEdits = mayBeCompletions(path) ? askForUsage(body, object) : [];
+  const mayComplete = mayBeCompletions(path) || (judgesBody && isOpen && hasPrompt(object));
+  const usageEdits = mayComplete ? askForUsage(body, object) : [];
   return { body: applyEdits(body, [...modelEdits, ...usageEdits]), asksUsage: usageEdits.length > 0 };
 }
 
 /**
- * Members that name models to try beside or in place of `model`: OpenRouter's `models`; LiteLLM's `fallbacks`, and its
- * `extra_body`, whose members it merges into the request.
+ * Members that name models to try beside or in place of `model`, or what chooses one: OpenRouter's `models` and `preset`;
+ * LiteLLM's `fallbacks` in all its kinds, `user_config`, `model_list`, and its `extra_body`, whose members it merges into the
+ * request; Vercel's `providerOptions.gateway.models`; Gemini's and Mistral's agents; adapters of SGLang, TGI and vLLM.
  */
-const alternativeNames = ["models", "fallbacks", "extra_body"] as const;
+const alternativeNames = [
+  ...["*model*", "*fallback*", "*lora*", "*adapter*", "*deployment*", "assistant_id", "extra_body", "user_config"],
+  ...["provideroptions", "router_settings_override", "preset", "agent", "agent_id", "engine", "*bot_id*", "api_base"],
+  ...["base_url", "custom_llm_provider"],
+] as const;
+
+/** Arrays of objects that may name a model of their own: tools of OpenAI and Anthropic, plugins of OpenRouter. */
+const helperNames = ["tools", "plugins"] as const;
+
+/** Of Bedrock: settings of the model. */
+const harmlessNames = ["additionalmodelrequestfields", "additionalmodelresponsefieldpaths"] as const;
+
+/** Members in which the text is that a model goes on with: only such a body can be one of completions. */
+const promptNames = ["messages", "prompt", "prompt_embeds"] as const;
 
 /** What is read of a request, and edited. */
 export const aiRequestNames: WantedNames = {
   model: [],
   stream: [],
   stream_options: ["include_usage"],
-  ...Object.fromEntries([...alternativeNames, ...deferringMembers].map((name) => [name, []])),
+  ...Object.fromEntries(
+    [...alternativeNames, ...harmlessNames, ...deferringMembers, ...promptNames].map((name) => [name, []]),
+  ),
+  ...Object.fromEntries(helperNames.map((name) => [name, ["*model*"]])),
   extra_body: deferringMembers,
 };
 
@@ -94,7 +136,18 @@ interface Edit {
 }
 
 function namesAlternatives(request: JsonObject): boolean {
-  return alternativeNames.some((name) => membersOf(request, name).length > 0);
+  return (
+    alternativeNames.some((name) => membersOf(request, name).length > 0) ||
+    helperNames.some((name) => membersOf(request, name).some(namesOwnModel))
+  );
+}
+
+function namesOwnModel({ object, elements }: JsonMember): boolean {
+  return elements.length > 0 || (object !== undefined && object.members.length > 0);
+}
+
+function hasPrompt(request: JsonObject): boolean {
+  return promptNames.some((name) => membersOf(request, name).length > 0);
 }
 
 /** Each of several equal names counts, as servers differ in which one they take. */

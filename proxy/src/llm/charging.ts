@@ -47,7 +47,7 @@ const freeEndpoint = new RegExp(
 const storedAnswer = /\/(?:responses|chat\/completions)\/[\w-]+$/;
 
 /** Whether the endpoint generates nothing, whatever it is sent. */
-export function generatesNothing({ path }: AskedOf): boolean {
+export function generatesNothing(path: string): boolean {
   const plain = plainPathOf(path);
   const endpoint = plain === undefined ? null : freeEndpoint.exec(plain);
   return endpoint !== null && !generates.test(endpoint.input.slice(0, endpoint.index));

@@ -53,6 +53,12 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
     source: "Fine-tuning. OpenAI: fine_tuning. Cohere: finetuning. Together: fine-tunes",
     examples: ["/v1/fine_tuning/jobs", "/v1/finetuning/finetuned-models", "/v1/fine-tunes"],
   },
+  {
+    kind: "segment",
+    pattern: "bulk[-_]embeddings",
+    source: "Jina: bulk-embeddings",
+    examples: ["/v1/bulk-embeddings"],
+  },
   { kind: "last", pattern: "tunedModels", source: "Fine-tuning: Gemini", examples: ["/v1beta/tunedModels"] },
   {
     isShared: true,
@@ -103,9 +109,17 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
   {
     isShared: true,
     kind: "last",
-    pattern: "predictions|tasks|executions",
-    source: "Replicate: predictions. Volcengine: contents/generations/tasks. Bedrock's flows: executions",
-    examples: ["/v1/models/o/m/predictions", "/api/v3/contents/generations/tasks", "/flows/f/aliases/a/executions"],
+    pattern: "predictions|tasks|executions|run(?:sync)?",
+    source:
+      "Replicate: predictions. Volcengine: contents/generations/tasks. Bedrock's flows: executions. RunPod: run, and runsync, which answers with a job after a time. Fireworks: workflows/run",
+    examples: [
+      "/v1/models/o/m/predictions",
+      "/api/v3/contents/generations/tasks",
+      "/flows/f/aliases/a/executions",
+      "/v2/ENDPOINT/run",
+      "/v2/ENDPOINT/runsync",
+      "/v1/workflows/run",
+    ],
   },
   {
     isShared: true,
@@ -176,8 +190,8 @@ export function mayDeferWork(path: string, isProvider = true): boolean {
 export const deferringMembers = ["background", "deferred"] as const;
 
 /**
- * Whether a member of the body can defer the work at `path`. Not everywhere: `background` is the colour of an image at
- * `/v1/images/generations`.
+ * Whether a member of the body defers the work at `path`, so that the body must be read. Not everywhere: `background` is the
+ * colour of an image at `/v1/images/generations`.
  *
  * @param path as the provider gets it; the query does not matter.
  */

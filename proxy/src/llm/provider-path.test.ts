@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { mayBeCompletions, namesOtherModel } from "./provider-path.ts";
+import { mayBeCompletions, pathNamesOtherModel, queryNamesOtherModel } from "./provider-path.ts";
 
 describe("mayBeCompletions", () => {
   test.each([
@@ -48,7 +48,11 @@ function escapedTimes(char: string, layers: number): string {
   return layers === 0 ? char : `%${"25".repeat(layers - 1)}${digits}`;
 }
 
-describe("namesOtherModel", () => {
+function namesOtherModel(path: string, model: string): boolean {
+  return pathNamesOtherModel(path, model) || queryNamesOtherModel(path, model);
+}
+
+describe("the path or the query names another model", () => {
   test.each([
     "/openai/deployments/gpt-dear/chat/completions",
     "/v1beta/models/gpt-dear:generateContent",

@@ -31,34 +31,47 @@ export function mayBeOfModels(path: string): boolean {
   return !isDecoded || modelApi.test(text);
 }
 
-const modelApi = /completion|[/\\](?:responses?|messages|embeddings?|interactions?|realtime)(?![\w-])/i;
+const modelApi =
+  /completion|[/\\](?:responses?|messages|embeddings?|interactions?|realtime|invocations(?:-response-stream)?)(?![\w-])/i;
 
 /**
- * Whether the path or the query of a request names a model or a deployment other than `model`:
- * `/openai/deployments/NAME/…` (Azure), `/models/NAME:generateContent` (Gemini), `/model/NAME/invoke` (Bedrock),
- * `?model=NAME`.
+ * Whether the path of a request names a model or a deployment other than `model`: `/openai/deployments/NAME/…` (Azure),
+ * `/models/NAME:generateContent` (Gemini), `/model/NAME/invoke` (Bedrock).
  *
  * @param path as the client sent it, without what the Backend puts in front.
  */
-export function namesOtherModel(path: string, model: string): boolean {
+export function pathNamesOtherModel(path: string, model: string): boolean {
   const pathname = pathnameOf(path);
-  return inPath(pathname, model) || inQuery(path.slice(pathname.length + 1), model);
-}
-
-function inPath(pathname: string, model: string): boolean {
   if (!modelSegment.test(pathname) && !pathname.includes("%")) return false;
   const { text, isDecoded } = decoded(pathname);
   if (!isDecoded) return true;
   for (const { index, 0: segment } of text.matchAll(modelSegments)) {
     const name = text.slice(index + segment.length);
     const rest = name.slice(model.length);
-    if (!name.startsWith(model) || !/^(?:$|[/:\\;])/.test(rest)) return true;
+    if (!name.startsWith(model) || !/^(?:$|[:\\;]|\/[^:]*$)/.test(rest)) return true;
   }
   return false;
 }
 
+/** Whether its query does: `?model=NAME`. */
+export function queryNamesOtherModel(path: string, model: string): boolean {
+  return inQuery(path.slice(pathnameOf(path).length + 1), model);
+}
+
+/**
+ * Whether a header field names a model, a deployment or a configuration that has some: Azure's `azureml-model-deployment`,
+ * SageMaker's `x-amzn-sagemaker-target-model`, Vercel's `ai-language-model-id`, Portkey's `x-portkey-config`.
+ */
+export function isModelField(name: string): boolean {
+  return modelField.test(name);
+}
+
+const modelField =
+  /(?:^|-)(?:models?|deployments?|fallbacks?|target-variant|inference-component|lora|adapter)(?:-|$)|^x-portkey-config$/i;
+
 /** A segment behind which a name follows. */
-const modelSegment = /[/\\](?:models?|deployments?)(?:;[^/\\]*)?[/\\]+(?=[^/\\])/i;
+const modelSegment =
+  /[/\\](?:models?|deployments?|engines?(?![/\\]v\d)|tunedModels|endpoints|serving-endpoints|run)(?:;[^/\\]*)?[/\\]+(?=[^/\\])/i;
 const modelSegments = new RegExp(modelSegment, "gi");
 
 function inQuery(query: string, model: string): boolean {
@@ -66,7 +79,7 @@ function inQuery(query: string, model: string): boolean {
   return query.split(/[&;]/).some((pair) => {
     const [name = "", ...value] = pair.split("=");
     const { text, isDecoded } = decoded(name);
-    if (isDecoded && !/^\s*(?:model|deployment|engine)(?:\[.*)?\s*$/i.test(text)) return false;
+    if (isDecoded && !/^\s*(?:model|deployment|engine)(?:s|[-_]?(?:id|name))?(?:\[.*)?\s*$/i.test(text)) return false;
     return decoded(value.join("=").replaceAll("+", " ")).text !== model;
   });
 }

@@ -24,7 +24,10 @@ export const maxRepeats = 8;
 /** Longest number that is accepted, far beyond what a double can tell apart. */
 const maxNumberLength = 1024;
 
-/** Names to report, in lower case, each with the names to report of the object that is its value. */
+/**
+ * Names to report, in lower case, each with the names to report of its value: of an object, or of the objects of an array.
+ * `*model*` stands for all names that have `model` in them and are not asked for otherwise.
+ */
 export type WantedNames = Readonly<Record<string, readonly string[]>>;
 
 /** An object of the body. Offsets are those of the body. */
@@ -48,6 +51,8 @@ export interface JsonMember {
   readonly end: number;
   /** The value, where names inside it were asked for and it is an object. */
   readonly object: JsonObject | undefined;
+  /** Where names inside it were asked for and it is an array: its objects that have one. */
+  readonly elements: readonly JsonObject[];
 }
 
 /** What became of the reading of a body. */
@@ -117,8 +122,21 @@ interface OpenObject {
   readonly members: JsonMember[];
   isEmpty: boolean;
   /** The member whose value is being read, where it was asked for. */
-  open: { readonly name: string; readonly isExact: boolean; start: number; object: JsonObject | undefined } | undefined;
+  open: OpenMember | undefined;
+  /** In the place of an object: an array, with the names to report of its objects. */
+  readonly elementNames?: readonly string[];
+  readonly elements: JsonObject[];
 }
+
+interface OpenMember {
+  readonly name: string;
+  readonly isExact: boolean;
+  start: number;
+  object: JsonObject | undefined;
+  elements: readonly JsonObject[];
+}
+
+const noElements: readonly JsonObject[] = [];
 
 /** Reads one body in slices. */
 export class RequestJsonReader {
@@ -227,10 +245,19 @@ export class RequestJsonReader {
     const isObject = byte === openBrace;
     this.#closers[this.#depth++] = isObject ? closeBrace : closeBracket;
     this.#next = isObject ? "nameOrEnd" : "valueOrEnd";
-    if (!isObject || this.#depth > 2) return at + 1;
-    const names = this.#depth === 1 ? this.#names : (this.#wanted[watched?.open?.name ?? ""] ?? []);
-    if (names.length > 0) this.#objects.push({ names, members: [], isEmpty: true, open: undefined });
+    const names = this.#namesIn(watched);
+    if (names.length === 0) return at + 1;
+    const opened = { members: [], isEmpty: true, open: undefined, elements: [] };
+    if (isObject) this.#objects.push({ ...opened, names });
+    else if (watched?.elementNames === undefined) this.#objects.push({ ...opened, names: [], elementNames: names });
     return at + 1;
+  }
+
+  /** What to report of the value that begins in `watched`, which is undefined for the body. */
+  #namesIn(watched: OpenObject | undefined): readonly string[] {
+    if (this.#depth === 1) return this.#names;
+    if (watched?.elementNames !== undefined) return watched.elementNames;
+    return (this.#depth === 2 && this.#wanted[watched?.open?.name ?? ""]) || [];
   }
 
   #close(byte: number, at: number): number {
@@ -239,10 +266,15 @@ export class RequestJsonReader {
     this.#depth--;
     if (watched !== undefined) {
       this.#objects.pop();
+      const parent = this.#objects.at(-1);
       const object = { members: watched.members, end: at, isEmpty: watched.isEmpty };
-      const parent = this.#objects.at(-1)?.open;
       if (parent === undefined) this.#root = object;
-      else parent.object = object;
+      else if (parent.elementNames !== undefined) {
+        if (object.members.length > 0) parent.elements.push(object);
+      } else if (parent.open !== undefined) {
+        if (watched.elementNames === undefined) parent.open.object = object;
+        else parent.open.elements = watched.elements;
+      }
     }
     this.#endValue(at + 1);
     return at + 1;
@@ -282,7 +314,8 @@ export class RequestJsonReader {
     const repeats = (this.#repeats.get(name) ?? 0) + 1;
     this.#repeats.set(name, repeats);
     if (repeats > maxRepeats) this.#repeated = name;
-    watched.open = { name, isExact: isExactly(this.#body, start, end, name), start: 0, object: undefined };
+    const isExact = isExactly(this.#body, start, end, name);
+    watched.open = { name, isExact, start: 0, object: undefined, elements: noElements };
     return repeats <= maxRepeats;
   }
 
@@ -353,8 +386,8 @@ function skipLiteral(text: Buffer, from: number): number {
   return end <= text.length && literal.compare(text, from, end) === 0 ? end : invalid;
 }
 
-/** Folded names that are compared; the longest name that is asked for, and one byte more. */
-const folded = new Uint8Array(32);
+/** Folded names that are compared; longer than any that is documented for what is asked for. */
+const folded = new Uint8Array(64);
 
 /** What characters beyond ASCII come to in lower case, by way of upper case, where that is ASCII. */
 export const asciiFolds: ReadonlyMap<number, string> = new Map([
@@ -379,15 +412,21 @@ function findName(text: Buffer, start: number, end: number, names: readonly stri
   // No spelling is shorter.
   if (end - start < shortestName) return undefined;
   const length = fold(text, start, end);
-  for (const name of names) if (name.length === length && isFolded(name)) return name;
-  return undefined;
+  if (length === undefined) return undefined;
+  for (const name of names) if (name.length === length && isFoldedAt(name, 0)) return name;
+  return names.find((name) => name.startsWith("*") && isInFolded(name.slice(1, -1), length));
+}
+
+function isInFolded(part: string, length: number): boolean {
+  for (let at = 0; at + part.length <= length; at++) if (isFoldedAt(part, at)) return true;
+  return false;
 }
 
 /** Of the names that anybody asks for. */
 const shortestName = 5;
 
-function isFolded(name: string): boolean {
-  for (let at = 0; at < name.length; at++) if (folded[at] !== name.charCodeAt(at)) return false;
+function isFoldedAt(name: string, from: number): boolean {
+  for (let at = 0; at < name.length; at++) if (folded[from + at] !== name.charCodeAt(at)) return false;
   return true;
 }
 

@@ -223,7 +223,7 @@ function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: En
   // It is still being made. Of a copy that is left before its usage, nobody knows whether an earlier answer has told it.
   if (isCopy && ending === "whole" && !body.isStreaming) return reported;
   if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
-  if (asked !== undefined && generatesNothing(asked)) return reported;
+  if (asked !== undefined && generatesNothing(asked.path)) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
   if (output > 0) return tally.estimated(input, output);
@@ -252,7 +252,7 @@ export function estimateOfRequest(requestBytes: number): UsageOutcome {
 
 /** Of a response whose content coding is unknown: by its bytes, unless nothing was asked with a body. */
 function estimateOfBlind({ status, requestBytes = 0, asked }: ResponseHead, bytes: number): UsageOutcome {
-  if (status >= 400 || requestBytes === 0 || (asked !== undefined && generatesNothing(asked)))
+  if (status >= 400 || requestBytes === 0 || (asked !== undefined && generatesNothing(asked.path)))
     return { kind: "uncounted", reason: "undecodable" };
   return new UsageTally().estimated(tokensOfText(requestBytes), tokensOfText(bytes));
 }

@@ -144,11 +144,17 @@ export const deferredWorkNotAllowed: OwnAnswer = {
   reason: "BadRequest",
   body: "this backend does not allow work whose tokens no answer tells, such as batches, jobs, runs and sessions",
 };
-/** The path or the query names a model, and the Backend prescribes another. */
+/** What it asks for may cost tokens that no answer tells, or be done by another model than the prescribed one. */
+export const endpointNotListed: OwnAnswer = {
+  status: 400,
+  reason: "BadRequest",
+  body: "this path is none of the model endpoints that are served under a token limit or a prescribed model; a Backend with otherEndpoints: Allow serves others",
+};
+/** The path, the query or a header field names a model, and the Backend prescribes another. */
 export const otherModel: OwnAnswer = {
   status: 400,
   reason: "BadRequest",
-  body: "the backend prescribes another model than the path or the query names",
+  body: "the backend prescribes another model than the path, the query or a header field names",
 };
 /** RFC 5842 §7.2 */
 export const loopDetected: OwnAnswer = {

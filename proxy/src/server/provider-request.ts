@@ -15,19 +15,28 @@ import {
   type AiRequestRules,
   aiRequestNames,
   maxAiRequestBytes,
-  needsBody,
+  bodyNeeded,
+  mayBeginObject,
   prepareAiRequest,
   type Unedited,
 } from "../llm/ai-request.ts";
 import { generatesNothing } from "../llm/charging.ts";
 import { isDeferringField, mayDeferWork } from "../llm/deferred-work.ts";
-import { mayBeCompletions, mayBeOfModels, namesOtherModel } from "../llm/provider-path.ts";
+import { isListed, takesModel } from "../llm/model-endpoints.ts";
+import {
+  isModelField,
+  mayBeCompletions,
+  mayBeOfModels,
+  pathNamesOtherModel,
+  queryNamesOtherModel,
+} from "../llm/provider-path.ts";
 import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import { readBody } from "./body-reading.ts";
 import {
   bodyEncoded,
   bodyMemoryFull,
   deferredWorkNotAllowed,
+  endpointNotListed,
   otherModel,
   type OwnAnswer,
   unheldAnswer,
@@ -74,7 +83,7 @@ export function prepareProviderRequest(
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { ai } = backend;
-  const refusal = ai === undefined ? undefined : refusalOf(ai, request);
+  const refusal = ai === undefined ? undefined : refusalOf(ai, backend.countsTokens, request);
   if (refusal !== undefined) {
     done({ kind: "refused", answer: refusal });
     return;
@@ -87,32 +96,84 @@ export function prepareProviderRequest(
   } else if (defersWork(addressed, rules, ai !== undefined)) {
     done({ kind: "refused", answer: deferredWorkNotAllowed });
   } else if (body === undefined) done({ kind: "ready", request: addressed, usageEdit: undefined });
-  else if (!needsBody(rules, addressed.path)) {
-    body.whenReady(addressed.headers, (isReady) => {
-      if (isReady) done({ kind: "ready", request: addressed, usageEdit: undefined });
-      else done({ kind: "refused", answer: bodyMemoryFull });
-    });
-  } else if (isEncoded(addressed.headers)) done({ kind: "refused", answer: bodyEncoded });
-  else {
-    body.keepUpTo(maxAiRequestBytes);
-    body.collect((whole) => {
-      if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
-      // Nothing is said of a model where nothing is said, as when a batch is cancelled.
-      else if (whole.length === 0 && !mayBeCompletions(addressed.path)) {
-        done({ kind: "ready", request: { ...addressed, body: whole }, usageEdit: undefined });
-      } else
-        readBody(body, whole, aiRequestNames, (reading) => {
-          const prepared = prepareAiRequest(rules, addressed.path, reading);
-          done(withPreparedBody(backend, { ...addressed, body }, whole, prepared));
-        });
-    });
-  }
+  else prepareBody(backend, rules, { ...addressed, body }, done);
 }
 
-function refusalOf(ai: AiBackend, request: Request): OwnAnswer | undefined {
-  if (request.upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
-  const isOther = ai.model !== undefined && mayGenerate(request) && namesOtherModel(request.path, ai.model);
-  return isOther ? otherModel : undefined;
+type RequestWithBody = Request & { readonly body: RequestBody };
+type Done = (prepared: ProviderRequest) => void;
+
+function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: RequestWithBody, done: Done): void {
+  const needed = bodyNeeded(rules, request.path);
+  if (needed === "none" || (needed === "object" && passesUnread(backend, request))) passBody(request, done);
+  else if (needed === "all" || isEncoded(request.headers)) editBody(backend, rules, request, done);
+  else
+    request.body.peek((start) => {
+      if (mayBeginObject(start)) editBody(backend, rules, request, done);
+      else passBody(request, done);
+    });
+}
+
+/** Calls of gRPC wait for answers before they send more, and have no JSON. */
+function passesUnread({ ai }: ModelBackend, { headers }: Request): boolean {
+  return (
+    ai === undefined && someField(headers, (name, value) => isContentType(name) && /^application\/grpc/i.test(value))
+  );
+}
+
+function passBody(request: RequestWithBody, done: Done): void {
+  request.body.whenReady(request.headers, (isReady) => {
+    if (isReady) done({ kind: "ready", request, usageEdit: undefined });
+    else done({ kind: "refused", answer: bodyMemoryFull });
+  });
+}
+
+function editBody(backend: ModelBackend, rules: AiRequestRules, request: RequestWithBody, done: Done): void {
+  const { path, body, headers } = request;
+  const mustBeRead = backend.ai !== undefined || mayBeOfModels(path);
+  if (isEncoded(headers)) {
+    if (mustBeRead) done({ kind: "refused", answer: bodyEncoded });
+    else passBody(request, done);
+    return;
+  }
+  body.keepUpTo(maxAiRequestBytes);
+  body.collect((whole) => {
+    if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
+    // Nothing is said of a model where nothing is said, as when a batch is cancelled.
+    else if (whole.length === 0 && !mayBeCompletions(path)) {
+      done({ kind: "ready", request: { ...request, body: whole }, usageEdit: undefined });
+    } else
+      readBody(body, whole, aiRequestNames, (reading) => {
+        if (reading.kind === "notObject" && !mustBeRead) done({ kind: "ready", request, usageEdit: undefined });
+        else done(withPreparedBody(backend, request, whole, prepareAiRequest(rules, path, reading)));
+      });
+  });
+}
+
+function refusalOf(ai: AiBackend, countsTokens: boolean, request: Request): OwnAnswer | undefined {
+  const { upgrade, path, headers } = request;
+  if (upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
+  if (!mayGenerate(request) || isDeletion(request)) return undefined;
+  const { model } = ai;
+  if (model !== undefined && (queryNamesOtherModel(path, model) || someField(headers, choosesOther(model))))
+    return otherModel;
+  const sent = `${ai.pathPrefix ?? ""}${path}`;
+  const isFree = generatesNothing(sent);
+  const passesList = ai.allowsOtherEndpoints === true || upgrade !== undefined || isFree || isAllowedDeferral(ai, sent);
+  if (passesList) return model !== undefined && pathNamesOtherModel(path, model) ? otherModel : undefined;
+  if (model !== undefined) {
+    if (takesModel(path, model)) return undefined;
+    return pathNamesOtherModel(path, model) ? otherModel : endpointNotListed;
+  }
+  return countsTokens && !isListed(sent) && !mayDeferWork(sent) ? endpointNotListed : undefined;
+}
+
+/** Deferred work has a list of its own. */
+function isAllowedDeferral({ allowsDeferredWork }: AiBackend, path: string): boolean {
+  return allowsDeferredWork === true && mayDeferWork(path);
+}
+
+function choosesOther(model: string): (name: string, value: string) => boolean {
+  return (name, value) => isModelField(name) && value !== model;
 }
 
 function addressedTo(ai: AiBackend, request: Request): Request {
@@ -121,21 +182,24 @@ function addressedTo(ai: AiBackend, request: Request): Request {
 
 function rulesOfProvider(ai: AiBackend, countsTokens: boolean): AiRequestRules {
   const refusesDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
-  return { model: ai.model, refusesDeferred };
+  return { model: ai.model, refusesDeferred, judgesBody: countsTokens || ai.model !== undefined };
 }
 
 /** Of a backend that may be no provider: its background work, and protocols, are refused on paths of models alone. */
 function rulesOfAnyServer({ path }: Request): AiRequestRules {
-  return { refusesDeferred: mayBeOfModels(path) };
+  return { refusesDeferred: mayBeOfModels(path), judgesBody: true };
 }
 
 function defersWork(request: OutgoingRequest, { refusesDeferred }: AiRequestRules, isProvider: boolean): boolean {
   if (isProvider && !refusesDeferred) return false;
-  const { path, headers, method, body, upgrade } = request;
-  if (upgrade !== undefined || !mayGenerate(request) || generatesNothing(request)) return false;
-  // What is deleted was charged, or refused, when it was made.
-  if (method === "DELETE" && body === undefined) return false;
+  const { path, headers, upgrade } = request;
+  if (upgrade !== undefined || !mayGenerate(request) || generatesNothing(path) || isDeletion(request)) return false;
   return mayDeferWork(path, isProvider) || (refusesDeferred && someField(headers, isDeferringField));
+}
+
+/** What is deleted was charged, or refused, when it was made. */
+function isDeletion({ method, body }: OutgoingRequest): boolean {
+  return method === "DELETE" && body === undefined;
 }
 
 /** Whether the request may ask a model for something, rather than for what is known of it. */
@@ -189,6 +253,10 @@ function withCredentials(ai: AiBackend, headers: readonly string[]): readonly st
 }
 
 const credentials: ReadonlySet<string> = new Set(["authorization", "x-api-key"]);
+
+function isContentType(name: string): boolean {
+  return name.length === 12 && name.toLowerCase() === "content-type";
+}
 
 function isEncoded(headers: readonly string[]): boolean {
   return someField(

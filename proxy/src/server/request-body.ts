@@ -41,6 +41,7 @@ export class RequestBody {
   /** What has come for the reader before it asked. */
   readonly #ahead = new KeptBytes();
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
+  #awaitingStart: ((start: Buffer) => void) | undefined;
 
   constructor({ stream, record, share, owner }: BodySource) {
     this.#source = stream;
@@ -111,6 +112,20 @@ export class RequestBody {
     }
   }
 
+  /**
+   * Calls `done` once with the first bytes of the body, before they count against what is kept, so that `done` may still
+   * ask for more to be kept; empty: the body is empty, or its first bytes have been let go. Never calls it when the client
+   * goes away meanwhile.
+   */
+  peek(done: (start: Buffer) => void): void {
+    if (this.#kept === undefined || this.#state === "ended" || this.#kept.length > 0) {
+      done(this.#kept?.join() ?? Buffer.alloc(0));
+      return;
+    }
+    this.#awaitingStart = done;
+    this.#begin();
+  }
+
   /** Whether `open` can give the body from its first byte. */
   get isReplayable(): boolean {
     return this.#kept !== undefined && this.#state !== "broken";
@@ -161,6 +176,7 @@ export class RequestBody {
 
   #onData(chunk: Buffer): void {
     this.#record.requestBytes += chunk.length;
+    this.#tellStart(chunk);
     if (this.#kept !== undefined && !this.#keep(this.#kept, chunk)) {
       // The first reader gets what was kept before it is let go; any later one would get a torn body.
       this.release();
@@ -199,6 +215,7 @@ export class RequestBody {
 
   #onEnd(): void {
     this.#state = "ended";
+    this.#tellStart(Buffer.alloc(0));
     if (this.#ahead.length === 0) this.#reader?.push(null);
     if (this.#awaitingWhole.length > 0) this.#tellWhole(this.#kept?.join());
   }
@@ -207,7 +224,19 @@ export class RequestBody {
     if (this.#state === "ended") return;
     this.#state = "broken";
     this.#awaitingWhole = [];
+    this.#awaitingStart = undefined;
     this.#reader?.destroy(brokenOff());
+  }
+
+  #tellStart(start: Buffer): void {
+    const done = this.#awaitingStart;
+    if (done === undefined) return;
+    this.#awaitingStart = undefined;
+    try {
+      done(start);
+    } catch (error) {
+      this.fault(error);
+    }
   }
 
   #tellWhole(whole: Buffer | undefined): void {

@@ -295,7 +295,7 @@ export class ResponseRelay implements ResponseSink {
 
   #unanswered(): UsageOutcome | undefined {
     const { readsUsage, record, asked } = this.#options;
-    if (!readsUsage || record.requestBytes === 0 || generatesNothing(asked)) return undefined;
+    if (!readsUsage || record.requestBytes === 0 || generatesNothing(asked.path)) return undefined;
     return estimateOfRequest(record.requestBytes);
   }
 

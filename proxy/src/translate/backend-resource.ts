@@ -118,6 +118,7 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
     ...(apiKey === undefined ? {} : { apiKey: { secret: apiKey } }),
     ...(spec.upgrades === "Allow" && { allowsUpgrades: true }),
     ...(spec.deferredWork === "Allow" && { allowsDeferredWork: true }),
+    ...(spec.otherEndpoints === "Allow" && { allowsOtherEndpoints: true }),
     ...(spec.usageChunk !== undefined && { usageChunk: spec.usageChunk }),
   };
   const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];

@@ -82,7 +82,11 @@ fuzz("completion-bodies", {
   quickRuns: 300,
   check(body) {
     const bytes = Buffer.from(body, "latin1");
-    const prepared = prepareAiRequest({ model, refusesDeferred: true }, chat, readJson(bytes, aiRequestNames));
+    const prepared = prepareAiRequest(
+      { model, refusesDeferred: true, judgesBody: true },
+      chat,
+      readJson(bytes, aiRequestNames),
+    );
     if (typeof prepared === "string") return;
     const sent = prepared.body.toString().replace(/^\ufeff/, "");
     const members = membersOf(sent);

@@ -1,0 +1,130 @@
+import { describe, expect, test } from "vitest";
+import { mayDeferWork } from "./deferred-work.ts";
+import { isListed, isNeverAsked, modelEndpoints, takesModel } from "./model-endpoints.ts";
+
+const paths = modelEndpoints.flatMap((endpoints) => endpoints.paths.map((path) => ({ path, endpoints })));
+const made = (path: string, name: string): string => `/${path.replace("{model}", name).replaceAll("*", "some")}`;
+
+describe("every endpoint of the table", () => {
+  test.each(paths)("$path", ({ path, endpoints }) => {
+    const mine = made(path, "gpt-cheap");
+    expect(isListed(mine)).toBe(true);
+    expect(isListed(`/any/thing${mine}/?x=..%2F`)).toBe(true);
+    expect(mayDeferWork(mine)).toBe(false);
+    const isPartOfName = path.endsWith("*/{model}");
+    expect(takesModel(mine, "gpt-cheap")).toBe(endpoints.model !== "elsewhere" && !isPartOfName);
+    expect(takesModel(made(path, "gpt-dear"), "gpt-cheap")).toBe(endpoints.model === "body");
+  });
+});
+
+describe("isListed", () => {
+  test.each([
+    "/",
+    "/v1/chat/completions",
+    "/openai/deployments/x/chat/completions?api-version=1",
+    "/model/anthropic.claude-3-v1%3A0/converse-stream",
+    "/model/arn:aws:bedrock:r:a:inference-profile%2Fx/invoke",
+    "/client/v4/accounts/a/ai/run/@cf/meta/llama",
+    "/v2/ENDPOINT/openai/v1/chat/completions",
+  ])("%s", (path) => {
+    expect(isListed(path)).toBe(true);
+  });
+
+  test.each([
+    "/v1/ask",
+    "/v1/workflows/run",
+    "/v1/chat/completions/..",
+    "/v1/chat/completions/../batches",
+    "/v1/batches/..%2f..%2fchat/completions",
+    "/v1/batches;/chat/completions",
+    "/v1/x\\chat/completions",
+    "/v1//chat/completions",
+    "/v1/chat/completions/x",
+    "/v1/load_lora_adapter",
+    "/xchat/xcompletions",
+    "/v1/chat/completions%00",
+    "/v1/chat/completions%3Fx",
+    "/v2/repository/models/m/load",
+  ])("not %s", (path) => {
+    expect(isListed(path)).toBe(false);
+  });
+});
+
+describe("takesModel", () => {
+  test.each([
+    "/v1/chat/completions",
+    "/chat/completions",
+    "/api/v1/chat/completions",
+    "/openai/v1/responses",
+    "/v1beta/openai/chat/completions",
+    "/models/chat/completions?api-version=1",
+    "/engines/v1/chat/completions",
+    "/serving-endpoints/chat/completions",
+    "/openai/deployments/gpt-cheap/chat/completions",
+    "/v1beta/models/gpt-cheap:generateContent",
+    "/v1beta/models/gpt%2Dcheap:generateContent",
+    "/model/gpt-cheap/invoke",
+    "/invocations",
+    "/serving-endpoints/gpt-cheap/invocations",
+  ])("%s", (path) => {
+    expect(takesModel(path, "gpt-cheap")).toBe(true);
+  });
+
+  test.each([
+    "/engines/gpt-dear/chat/completions",
+    "/v1/engines/gpt-dear/completions",
+    "/openai/deployments/gpt-dear/chat/completions",
+    "/openai/deployments/%00/chat/completions",
+    "/openai/deployments/gpt-cheap/../gpt-dear/chat/completions",
+    "/openai/deployments/gpt-cheap/x/chat/completions",
+    "/endpoints/gpt-dear/invocations",
+    "/serving-endpoints/gpt-dear/invocations",
+    "/v1/tunedModels/gpt-dear:generateContent",
+    "/accounts/a/ai/run/@cf/meta/gpt-dear",
+    "/ai/run/@cf/meta/gpt-dear",
+    "/v1/models/gpt-cheap/gpt-dear:generateContent",
+    "/v1/models/gpt-cheap:x:generateContent",
+    "/v1/models/gpt-cheaper:generateContent",
+    "/v1/models/gpt-cheap%252Fx:generateContent",
+    "/v2/ENDPOINT/openai/v1/chat/completions",
+    "/gpt-dear/v1/chat/completions",
+    "/v1/agents/completions",
+  ])("not %s", (path) => {
+    expect(takesModel(path, "gpt-cheap")).toBe(false);
+  });
+
+  test("takes a model whose name has slashes", () => {
+    expect(takesModel("/ai/run/@cf/meta/llama", "@cf/meta/llama")).toBe(true);
+    expect(takesModel("/ai/run/@cf/meta/llama-2", "@cf/meta/llama")).toBe(false);
+    expect(takesModel("/hf-inference/models/meta/llama", "meta/llama")).toBe(true);
+  });
+});
+
+describe("isNeverAsked", () => {
+  test.each([
+    "/v1/messages",
+    "/anthropic/v1/messages/?beta=true",
+    "/v1/responses",
+    "/api/chat",
+    "/v2/chat",
+    "/generate",
+    "/v1/projects/p/locations/l/publishers/anthropic/models/claude@1:streamRawPredict",
+    "/v1/images/generations",
+  ])("%s", (path) => {
+    expect(isNeverAsked(path)).toBe(true);
+  });
+
+  test.each([
+    "/v1/chat/completions",
+    "/invocations",
+    "/models/x/invocations",
+    "/serving-endpoints/x/invocations",
+    "/v1%2Fmessages",
+    "/v1/messages;x",
+    "/invocations/../v1/messages",
+    "/v1/publishers/mistralai/models/x:streamRawPredict",
+    "/v1/ask",
+  ])("not %s", (path) => {
+    expect(isNeverAsked(path)).toBe(false);
+  });
+});

@@ -1,0 +1,275 @@
+/**
+ * The endpoints of models that answer at once, by the documentation of their APIs.
+ *
+ * Under a token limit or a prescribed model an `ai` Backend serves these endpoints and those that generate nothing, unless it
+ * says `otherEndpoints: Allow`: a list of what is refused can never be complete. The table decides two more things: where an
+ * endpoint names its model, and whether its streams tell their usage unasked.
+ *
+ * A listed path is a plain one: it has no `.`, `..` or empty segments, no parameters behind `;` and no `\`, once its escapes
+ * are undone. So every server routes it alike.
+ */
+import { decodedPath } from "./provider-path.ts";
+
+/** A group of endpoints that are treated alike. */
+export interface ModelEndpoints {
+  /** Whose API documents them. */
+  readonly source: string;
+  /** Ends of paths, without the slash in front; `{model}` is the name of a model, or the end of one, `*` any segment. */
+  readonly paths: readonly string[];
+  /** Where the model is named; `elsewhere`: by an agent, by another member, or by nothing that the gateway could set. */
+  readonly model: "body" | "path" | "elsewhere";
+  /** Streams tell their usage unasked, or never, and their API has no `stream_options.include_usage`. */
+  readonly isNeverAsked?: true;
+}
+
+export const modelEndpoints: readonly ModelEndpoints[] = [
+  {
+    source: "OpenAI and the servers that speak its API: vLLM, SGLang, Ollama, TGI, llama.cpp, LiteLLM, Groq, Together",
+    paths: ["chat/completions", "completions"],
+    model: "body",
+  },
+  {
+    source: "Mistral: fim/completions. llama.cpp: completion, infill",
+    paths: ["fim/completions", "completion", "infill"],
+    model: "body",
+  },
+  { source: "Mistral: agents/completions", paths: ["agents/completions"], model: "elsewhere" },
+  {
+    source: "vLLM, SGLang, TGI: the alias of completions that SageMaker asks for",
+    paths: ["invocations"],
+    model: "body",
+  },
+  {
+    source: "SageMaker, Databricks",
+    paths: [
+      "endpoints/{model}/invocations",
+      "endpoints/{model}/invocations-response-stream",
+      "serving-endpoints/{model}/invocations",
+    ],
+    model: "path",
+  },
+  {
+    source: "OpenAI, Azure: responses. Anthropic, vLLM, LiteLLM: messages. Anthropic: complete. Gemini: interactions",
+    paths: ["responses", "responses/compact", "messages", "complete", "interactions"],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "OpenAI: images, audio. Together, xAI, LiteLLM too",
+    paths: [
+      "images/generations",
+      "images/edits",
+      "images/variations",
+      "audio/speech",
+      "audio/transcriptions",
+      "audio/translations",
+    ],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "Embeddings, reranking, classification: OpenAI, Cohere, Jina, Voyage, vLLM, SGLang, TEI, llama.cpp",
+    paths: [
+      ...["embeddings", "embedding", "embed", "embed_all", "embed_sparse", "encode", "multimodalembeddings"],
+      ...["contextualizedembeddings", "images/embeddings", "rerank", "reranking", "score", "pooling", "classify"],
+      ...["classifications", "chat/classifications", "chat/moderations", "ocr", "predict", "similarity"],
+    ],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "Cohere: v1/chat, v2/chat, v1/generate, v1/summarize",
+    paths: ["v1/chat", "v2/chat", "v1/generate", "v1/summarize"],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "Ollama",
+    paths: ["api/chat", "api/generate", "api/embed", "api/embeddings", "api/show"],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "SGLang, TGI: generate. TGI: generate_stream. vLLM: inference/v1/generate",
+    paths: ["generate", "generate_stream", "inference/v1/generate"],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "Gemini, Vertex",
+    paths: [
+      ...["generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "generateAnswer"],
+      ...["predict", "serverStreamingPredict", "rawPredict", "streamRawPredict"],
+    ].map((method) => `models/{model}:${method}`),
+    model: "path",
+    isNeverAsked: true,
+  },
+  {
+    source: "Vertex: models of others than Anthropic take the requests of their own APIs",
+    paths: ["rawPredict", "streamRawPredict"].flatMap((method) =>
+      ["meta", "mistralai", "ai21", "deepseek-ai", "qwen", "openai"].map(
+        (publisher) => `publishers/${publisher}/models/{model}:${method}`,
+      ),
+    ),
+    model: "path",
+  },
+  {
+    source: "Gemini, Vertex: tuned models and endpoints",
+    paths: ["generateContent", "streamGenerateContent", "predict", "rawPredict"].flatMap((method) => [
+      `tunedModels/{model}:${method}`,
+      `endpoints/{model}:${method}`,
+    ]),
+    model: "path",
+    isNeverAsked: true,
+  },
+  {
+    source: "Bedrock",
+    paths: ["invoke", "invoke-with-response-stream", "converse", "converse-stream"].map(
+      (method) => `model/{model}/${method}`,
+    ),
+    model: "path",
+    isNeverAsked: true,
+  },
+  {
+    source: "Triton, KServe",
+    paths: ["infer", "generate", "generate_stream"].flatMap((method) => [
+      `v2/models/{model}/${method}`,
+      `v2/models/{model}/versions/*/${method}`,
+    ]),
+    model: "path",
+    isNeverAsked: true,
+  },
+  { source: "KServe: v1", paths: ["v1/models/{model}:predict"], model: "path", isNeverAsked: true },
+  {
+    source: "Cloudflare: ai/run. DeepInfra: inference. Hugging Face: models",
+    paths: [
+      ...["ai/run/{model}", "ai/run/*/*/{model}", "v1/inference/{model}", "v1/inference/*/{model}"],
+      ...["hf-inference/models/{model}", "hf-inference/models/*/{model}"],
+    ],
+    model: "path",
+    isNeverAsked: true,
+  },
+  {
+    source: "watsonx, which names the model in model_id",
+    paths: ["generation", "generation_stream", "chat", "chat_stream", "embeddings", "rerank"].map(
+      (method) => `ml/v1/text/${method}`,
+    ),
+    model: "elsewhere",
+    isNeverAsked: true,
+  },
+  {
+    source: "DashScope",
+    paths: [
+      "services/aigc/text-generation/generation",
+      "services/aigc/multimodal-generation/generation",
+      "services/embeddings/text-embedding/text-embedding",
+      "services/rerank/text-rerank/text-rerank",
+    ],
+    model: "body",
+    isNeverAsked: true,
+  },
+  {
+    source: "Mistral: conversations with a model or an agent. OpenAI: conversations, which store",
+    paths: ["conversations", "conversations/*", "conversations/*/restart", "conversations/*/items"],
+    model: "elsewhere",
+    isNeverAsked: true,
+  },
+  {
+    source: "OpenAI: what is stored for later requests, which are charged",
+    paths: [
+      ...["vector_stores", "vector_stores/*", "vector_stores/*/files", "vector_stores/*/files/*"],
+      ...["vector_stores/*/search", "assistants", "assistants/*", "threads", "threads/*", "threads/*/messages"],
+      ...["threads/*/messages/*", "containers", "containers/*/files"],
+    ],
+    model: "elsewhere",
+    isNeverAsked: true,
+  },
+];
+
+/** What stands for the name of the prescribed model; no plain path has it. */
+const nameMark = "\0";
+
+interface CompiledEndpoints extends Pick<ModelEndpoints, "model" | "isNeverAsked"> {
+  /** With any name of a model. */
+  readonly path: RegExp;
+  /** With the mark for the model's name. The first group is what stands in front of the endpoint. */
+  readonly markedPath: RegExp;
+}
+
+const compiled: readonly CompiledEndpoints[] = modelEndpoints.map(({ paths, model, isNeverAsked }) => ({
+  model,
+  ...(isNeverAsked && { isNeverAsked }),
+  path: new RegExp(`/(?:${paths.map((path) => patternOf(path, anyName)).join("|")})/?$`),
+  markedPath: new RegExp(`^(.*?)/(?:${paths.map((path) => patternOf(path, () => nameMark)).join("|")})/?$`),
+}));
+
+function patternOf(path: string, name: (isLast: boolean) => string): string {
+  const segments = path.replaceAll(".", String.raw`\.`).replaceAll("*", "[^/:]+");
+  return segments.replace("{model}", name(path.endsWith("{model}")));
+}
+
+/** In the middle of a path a name may have slashes. */
+function anyName(isLast: boolean): string {
+  return isLast ? "[^/]+" : "[^/]+(?:/[^/:]+)*";
+}
+
+/** Whether `path`, as the provider gets it, is one of a listed endpoint. The query does not matter. */
+export function isListed(path: string): boolean {
+  const plain = plainPath(path);
+  // TGI's own API is at the root.
+  return plain === "/" || (plain !== undefined && compiled.some((each) => each.path.test(plain)));
+}
+
+/**
+ * Whether `path`, as the client sent it, is one of a listed endpoint that takes its model from the body, or names `model`. What
+ * stands in front of the endpoint must name none: it is a version, or the name of an API.
+ */
+export function takesModel(path: string, model: string): boolean {
+  const plain = plainPath(path);
+  if (plain === undefined) return false;
+  const marked = withMark(plain, model);
+  return compiled.some((each) => {
+    const match = each.model === "elsewhere" ? null : each.markedPath.exec(marked);
+    return match !== null && namelessFront.test(match[1] ?? "");
+  });
+}
+
+const naming = "models?|deployments|engines|endpoints|serving-endpoints|tunedModels|inference|run";
+
+/** Versions and names of APIs, and places of the prescribed model: `/openai/v1`, `/openai/deployments/NAME`. */
+const namelessFront = new RegExp(
+  String.raw`^(?:/(?:v\d+(?:(?:alpha|beta)\d*)?|api|openai|anthropic|beta|inference|compat|compatible-mode|compatibility|paas` +
+    String.raw`|ml|serving-endpoints|models|engines(?=/v\d)|publishers/[\w-]+|(?:${naming})/${nameMark}))*$`,
+);
+
+/** Puts the mark in the place of `model` where the segment in front of it says that a name follows. */
+function withMark(plain: string, model: string): string {
+  for (const { 0: segment, index } of plain.matchAll(nameFollows)) {
+    const start = index + segment.length;
+    const rest = plain.slice(start + model.length);
+    if (plain.startsWith(model, start) && /^(?:$|[/:])/.test(rest)) return plain.slice(0, start) + nameMark + rest;
+  }
+  return plain;
+}
+
+const nameFollows = new RegExp(`/(?:${naming})/`, "g");
+
+/**
+ * Whether streams at `path` tell their usage unasked, or never: an API that is known to have no `stream_options`. The path has
+ * no escapes, as a server that does not undo them could take it for another.
+ */
+export function isNeverAsked(path: string): boolean {
+  const plain = plainPath(path);
+  if (plain === undefined || path.includes("%")) return false;
+  const found = compiled.filter((each) => each.path.test(plain));
+  return found.length > 0 && found.every((each) => each.isNeverAsked === true);
+}
+
+/** The path without its escapes, if all servers read it alike. */
+function plainPath(path: string): string | undefined {
+  const { text, isDecoded } = decodedPath(path);
+  return isDecoded && everyServer.test(text) && !oddSegment.test(text) ? text : undefined;
+}
+
+const everyServer = /^\/[\w\-./:~@!$&'()*+,=]*$/;
+const oddSegment = /\/(?:\.{0,2})(?=\/)|\/\.{1,2}$/;
