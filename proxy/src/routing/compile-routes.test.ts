@@ -448,7 +448,7 @@ describe("compiling many routes", () => {
       }),
     );
 
-  test("takes four bytes for each hostname of a match, and none more for hostnames of the same routes", () => {
+  test("lists the matches of hostnames that have the same routes once", () => {
     const listsOf = (routes: readonly Route[]) => {
       const select = vi.spyOn(PathIndex.prototype, "select");
       try {
