@@ -103,9 +103,9 @@ describe("what is reported", () => {
     ],
     ["Bedrock", 12, { body: JSON.stringify({ usage: { inputTokens: 5, outputTokens: 7, totalTokens: 12 } }) }],
     [
-      "a transcription that is charged by time",
-      0,
-      { body: JSON.stringify({ text: words, usage: { type: "duration", seconds: 3 } }) },
+      "a byte order mark before the first event",
+      9,
+      { type: sse, body: `\ufeff${events({ usage: { total_tokens: 9 } })}` },
     ],
     ["an output without its input", 105, { body: JSON.stringify({ usage: { completion_tokens: 5 } }) }],
   ])("by %s", async (_dialect, tokens, told) => {
@@ -130,6 +130,7 @@ describe("what is estimated, with the input", () => {
     ["a shape of nobody", 100 + 52, { body: JSON.stringify({ whatever: [words] }) }],
     ["lines of nobody", 100 + 50 + 52, { body: lines({ whatever: words }, { whatever: words }) }],
     ["events of nobody", 100 + 50, { type: sse, body: events({ whatever: words }) }],
+    ["a usage of time", 100 + 56, { body: JSON.stringify({ text: "", x: words, usage: { type: "duration" } }) }],
     ["a usage with bad figures", 100 + 7, { body: '{"usage":{"total_tokens":-1,"x":"yyyyyyyy"}}' }],
     ["plain text", 100 + 100, { type: "text/plain", body: text }],
     ["plain text that begins like an event", 100 + 50, { type: "text/plain", body: `d${"y".repeat(199)}` }],

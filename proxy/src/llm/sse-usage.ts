@@ -30,6 +30,8 @@ const otherMember = /"(?:usage|meta_info|(?:prompt_)?eval_count)"\s*:\s*[^n\s]/g
 const isOther = /^(?:data:\s*)?\{[^\n]*"(?:meta_info|created_at)"\s*:/;
 const dataField = Buffer.from("data:");
 const openBrace = 0x7b;
+/** In front of the first event (WHATWG HTML §9.2.5). */
+const byteOrderMark = Buffer.from("\ufeff");
 
 export class SseUsage {
   readonly #tally: UsageTally;
@@ -159,8 +161,9 @@ function withLineFeeds(chunk: Buffer): Buffer {
  * Reads the data of a line as far as it is given; more of it may be pushed. A line may be the JSON itself. Other fields and
  * comments hold none.
  */
-function openLine(tally: UsageTally, line: Buffer): JsonMembers {
+function openLine(tally: UsageTally, marked: Buffer): JsonMembers {
   const scan = openUsageScan(tally);
+  const line = marked.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? marked.subarray(3) : marked;
   const isData = line.subarray(0, dataField.length).equals(dataField);
   if (isData) scan.push(line.subarray(dataField.length));
   else scan.push(line[0] === openBrace ? line : Buffer.from("-"));

@@ -39,7 +39,6 @@ export class UsageTally {
   readonly #parts = new Map<string, Figures>();
   #isOpen = false;
   #isMalformed = false;
-  #isTimed = false;
   #isBackground = false;
   #model: string | undefined;
 
@@ -50,7 +49,6 @@ export class UsageTally {
    */
   add(usage: unknown, opensMessage = false): void {
     const figures = readFigures(usage);
-    if (isOfTime(usage)) this.#isTimed = true;
     if (figures === "malformed") {
       this.#isMalformed = true;
     } else if (figures !== undefined) {
@@ -94,10 +92,10 @@ export class UsageTally {
     return this.#counted(figures.output, total, false, inputOf(figures));
   }
 
-  /** Whether the upstream has said, in good figures, what the whole answer cost, or that it is charged by time. */
+  /** Whether the upstream has said, in good figures, what the whole answer cost. */
   get isSettled(): boolean {
     const figures = this.#sum();
-    if (figures === undefined) return this.#isTimed;
+    if (figures === undefined) return false;
     const hasInput = (figures.total ?? inputOf(figures)) !== undefined;
     return hasInput && !this.#isOpen && totalOf(figures) <= maxTokens;
   }
@@ -171,11 +169,6 @@ function readFigures(usage: unknown, isInner = false): Figures | "malformed" | u
   }
   const [input, cacheCreation, cacheRead, output] = parts.map((part) => (part === "malformed" ? undefined : part));
   return { input, cacheCreation, cacheRead, output, total };
-}
-
-/** OpenAI's transcriptions by models that are charged by the second: `{"type":"duration","seconds":3}`. */
-function isOfTime(usage: unknown): boolean {
-  return typeof usage === "object" && usage !== null && "type" in usage && usage.type === "duration";
 }
 
 const inputNames = ["prompt_tokens", "input_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count"];
