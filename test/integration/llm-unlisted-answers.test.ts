@@ -130,6 +130,11 @@ describe("what is estimated, with the input", () => {
     ["a shape of nobody", 100 + 52, { body: JSON.stringify({ whatever: [words] }) }],
     ["lines of nobody", 100 + 50 + 52, { body: lines({ whatever: words }, { whatever: words }) }],
     ["events of nobody", 100 + 50, { type: sse, body: events({ whatever: words }) }],
+    [
+      "ids of tokens, streamed",
+      100 + 3,
+      { type: sse, body: events({ choices: [{ index: 0, token_ids: [11, 12, 13] }] }) },
+    ],
     ["a usage of time", 100 + 56, { body: JSON.stringify({ text: "", x: words, usage: { type: "duration" } }) }],
     ["a usage with bad figures", 100 + 7, { body: '{"usage":{"total_tokens":-1,"x":"yyyyyyyy"}}' }],
     ["plain text", 100 + 100, { type: "text/plain", body: text }],

@@ -78,7 +78,7 @@ const labels = new Set([
   "signature",
 ]);
 
-/** Without recursion: a provider may nest as deep as a line is long. */
+/** Whole numbers in arrays are ids of tokens, of four bytes each. Without recursion: a provider may nest as deep as a line is long. */
 function textBytes(value: unknown): number {
   const open = [value];
   let bytes = 0;
@@ -86,6 +86,7 @@ function textBytes(value: unknown): number {
     const next = open.pop();
     if (typeof next === "string") bytes += Buffer.byteLength(next);
     if (typeof next !== "object" || next === null) continue;
+    if (Array.isArray(next)) bytes += 4 * next.filter((element) => Number.isInteger(element)).length;
     for (const [name, member] of Object.entries(next)) if (!labels.has(name)) open.push(member);
   }
   return bytes;
