@@ -8,6 +8,8 @@ export default defineConfig({
     include: ["*/src/**/*.test.ts", "examples/*/src/**/*.test.ts", "test/**/*.test.ts"],
     // Those need a cluster (`npm run test:kube` and `npm run test:e2e`), and those take minutes (`npm run test:hardening`, `npm run faults`).
     exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**", "test/hardening/soak/**", "test/faults/**"],
+    // Many files wait for processes, so even the last core has work.
+    maxWorkers: "100%",
     testTimeout: 20_000,
     hookTimeout: 30_000,
     expect: expectOptions,
