@@ -153,11 +153,14 @@ function readPattern(text: string): RegExp | string {
 
 function unknownModule(module: string, known: readonly string[]): string {
   const names = [...known, ...new Set(known.map(parentOf))].filter((name) => name !== "");
-  const meant = suggest(module, module.includes("::") ? names : [...logLevels, ...names]);
-  const hint = meant === undefined ? `there are ${known.join(", ")}` : `did you mean ${meant}?`;
-  return module.includes("::")
-    ? `there is no module "${module}"; ${hint}`
-    : `"${module}" is no level and no module; ${hint}`;
+  const isPath = module.includes("::");
+  const candidates = isPath ? names : [...logLevels, ...names];
+  const meant = suggest(module, candidates);
+  const hint =
+    meant === undefined
+      ? `accepted are ${(isPath ? known : [...logLevels, ...known]).join(", ")}`
+      : `did you mean ${meant}?`;
+  return isPath ? `there is no module "${module}"; ${hint}` : `"${module}" is no level and no module; ${hint}`;
 }
 
 function asLevel(text: string): LogLevel | undefined {

@@ -4,7 +4,23 @@ import { streamedText } from "./estimate.ts";
 
 test("reads the text of nested arrays and objects, without labels", () => {
   const event = { delta: [{ type: "text", text: "abc", parts: [["de"], { role: "x", content: "f" }] }], other: "gh" };
-  expect(streamedText(Buffer.from(`data: ${JSON.stringify(event)}\n`))).toEqual({ ofModels: 6, ofAll: 8 });
+  expect(streamedText(Buffer.from(`data: ${JSON.stringify(event)}\n`))).toEqual({ ofModels: 8, ofAll: 8 });
+});
+
+test.each([
+  ["text in a member that no API has, beside one that a model writes", { message: "o", text: "abcd" }, 5],
+  ["text in such a member alone, of which nothing says that a model wrote it", { status: "abcd" }, 0],
+  [
+    "the envelope of a chunk of OpenAI's",
+    {
+      ...{ id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "m", system_fingerprint: "fp_1" },
+      choices: [{ index: 0, delta: { content: "abc" }, finish_reason: null }],
+    },
+    3,
+  ],
+  ["what an event of OpenAI's responses repeats", { type: "response.output_text.done", delta: "a", text: "abcd" }, 1],
+])("counts %s", (_, event, ofModels) => {
+  expect(streamedText(Buffer.from(`data: ${JSON.stringify(event)}\n`)).ofModels).toBe(ofModels);
 });
 
 test("reads an event that is nested as deep as a line is long, on a small stack", async () => {

@@ -28,7 +28,7 @@ export const textMembers: ReadonlySet<string> = new Set([
 
 /** UTF-8 bytes of text in a part of a stream. */
 export interface StreamedText {
-  /** In the members that a model writes. */
+  /** In events of models: what the model wrote, and what other members say besides. 0 where no event is of a model. */
   readonly ofModels: number;
   /** In all events, whatever their members are called, and in lines that are no events. */
   readonly ofAll: number;
@@ -37,6 +37,7 @@ export interface StreamedText {
 /** Reads the text in the lines of a part of a stream. Events of models that are not whole count nothing. */
 export function streamedText(lines: Buffer): StreamedText {
   let ofModels = 0;
+  let ofOthers = 0;
   let ofAll = 0;
   for (const line of lines.toString().split("\n")) {
     // A line of JSON for each piece, as Ollama streams.
@@ -44,15 +45,33 @@ export function streamedText(lines: Buffer): StreamedText {
     if (data === "" || data === "[DONE]" || /^(?::|event:|id:|retry:)/.test(line)) continue;
     const event = parseJson(data);
     ofModels += eventTextBytes(event);
+    ofOthers += otherTextBytes(event);
     ofAll += event === undefined ? Buffer.byteLength(data) : textBytes(event);
   }
-  return { ofModels, ofAll };
+  return { ofModels: ofModels === 0 ? 0 : ofModels + ofOthers, ofAll };
 }
 
-/**
- * Everything else that an event says is short, or repeats what was streamed before, as objects in `response` do (OpenAI
- * responses).
- */
+/** Members of events that carry no text of a model, or text that was streamed before. */
+const envelope = new Set([
+  ...["object", "created", "created_at", "system_fingerprint", "service_tier", "obfuscation", "event", "event_type"],
+  ...["provider", "usage", "usageMetadata", "modelVersion", "responseId", "response_id", "item_id", "generation_id"],
+  ...["conversation_id", "request_id", "done_reason", "context", "details", "error", "x_groq", "prompt_token_ids"],
+  ...["prompt_filter_results", "content_filter_results", "meta_info", "response"],
+]);
+
+/** Text of an event in members that no known API has: a server may put there what its model wrote. */
+function otherTextBytes(event: unknown): number {
+  if (typeof event !== "object" || event === null) return 0;
+  // Events of OpenAI's responses repeat in other members what `delta` has brought.
+  if ("type" in event && typeof event.type === "string" && event.type.startsWith("response.")) return 0;
+  let bytes = 0;
+  for (const [name, member] of Object.entries(event)) {
+    if (!textMembers.has(name) && !envelope.has(name) && !labels.has(name)) bytes += textBytes(member);
+  }
+  return bytes;
+}
+
+/** Text of an event in the members that a model writes; objects in `response` repeat it (OpenAI responses). */
 function eventTextBytes(event: unknown): number {
   if (typeof event !== "object" || event === null) return 0;
   let bytes = 0;

@@ -32,6 +32,16 @@ const sizes = fc
   .array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 5 })
   .filter((a) => a.some((n) => n > 0));
 
+/** As `JsonMembers.textBytes` is described, of a value without escapes. */
+function textBytesOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 0;
+  const isId = (element: unknown) => typeof element === "number" && /^\d+$/.test(JSON.stringify(element));
+  const ids = Array.isArray(value) ? 4 * value.filter(isId).length : 0;
+  const names = Array.isArray(value) ? 0 : Object.keys(value).join("").length;
+  return Object.values(value).reduce((sum: number, each) => sum + textBytesOf(each), ids + names);
+}
+
 describe("JsonMembers", () => {
   test("reports members of the top level and of a parent, in the order in which they end", () => {
     expect(values('{"x":[{"usage":1}],"usage":{"t":[1,{"usage":2}]},"response":{"usage":3,"y":{}},"a":"}"}')).toEqual([
@@ -143,6 +153,28 @@ describe("JsonMembers", () => {
         const wanted = Object.entries({ ...nested }).map(([key, member]) => [`response.${key}`, member] as const);
         const expected = [...Object.entries(parsed), ...wanted].filter(([path]) => paths.wanted.has(path));
         expect(found).toEqual(Object.fromEntries(expected));
+      }),
+    );
+  });
+
+  test("counts the text and the whole numbers of arrays, for any value and any cuts", () => {
+    const number = fc.oneof(fc.nat(), fc.double({ noNaN: true, noDefaultInfinity: true }));
+    const text = fc.string({ unit: fc.constantFrom("a", "b", " ", "1", ",", ":", "[", "]", "{", "}") });
+    const { value: json } = fc.letrec((tie) => ({
+      value: fc.oneof({ depthSize: "small" }, number, text, fc.constant(null), tie("array"), tie("object")),
+      array: fc.array(tie("value")),
+      object: fc.dictionary(text, tie("value")),
+    }));
+    fc.assert(
+      fc.property(fc.array(json), fc.boolean(), sizes, (value, indented, chunkSizes) => {
+        const reader = new JsonMembers(paths, () => undefined);
+        for (const chunk of cut(
+          Buffer.from(JSON.stringify(value, undefined, indented ? " \t" : undefined)),
+          chunkSizes,
+        )) {
+          reader.push(chunk);
+        }
+        expect(reader.textBytes).toBe(textBytesOf(value));
       }),
     );
   });

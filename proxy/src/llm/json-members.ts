@@ -54,9 +54,18 @@ const closeBracket = 0x5d;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
-/** 1 for the bytes that mean something outside strings. */
-const structural = new Uint8Array(256);
-for (const byte of [quote, comma, colon, openBracket, closeBracket, openBrace, closeBrace]) structural[byte] = 1;
+const digit = 0;
+const structural = 1;
+const space = 2;
+const other = 3;
+/** What each byte is outside strings. */
+const kinds = new Uint8Array(256).fill(other);
+for (const byte of [quote, comma, colon, openBracket, closeBracket, openBrace, closeBrace]) kinds[byte] = structural;
+for (const byte of Buffer.from("0123456789")) kinds[byte] = digit;
+for (const byte of Buffer.from(" \t\n\r")) kinds[byte] = space;
+
+/** Of the id of a token: that of four bytes of text. */
+const bytesPerId = 4;
 
 /** Reads one JSON text. Reports members in the order in which they end; the same name twice is reported twice. */
 export class JsonMembers {
@@ -85,6 +94,9 @@ export class JsonMembers {
   #kept: Buffer[] = [];
   #keptBytes = 0;
   #textBytes = 0;
+  /** The last bytes began an element of an array, and were digits only; `#hasDigits` says whether there were any. */
+  #mayBeId = false;
+  #hasDigits = false;
   #hasNoted = false;
   #end: number | undefined;
 
@@ -98,7 +110,10 @@ export class JsonMembers {
     return this.#end;
   }
 
-  /** Bytes inside strings so far, names included: about as much text as the body carries. */
+  /**
+   * Bytes inside strings so far, names included, and four for each whole number in an array, which may be the id of a
+   * token: about as much text as the body carries.
+   */
   get textBytes(): number {
     return this.#textBytes;
   }
@@ -135,6 +150,7 @@ export class JsonMembers {
     if (byte === openBrace || byte === openBracket) {
       this.#state = "inside";
       this.#top = byte === openBrace ? 1 : 2;
+      this.#endElement(byte);
       this.#open(byte, at);
     } else {
       this.#state = "other";
@@ -147,7 +163,16 @@ export class JsonMembers {
     for (let at = from; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0;
       // Nearly all bytes outside strings are digits; the table sorts them out with one look.
-      if (structural[byte] === 0) continue;
+      const kind = kinds[byte];
+      if (kind === digit) {
+        this.#hasDigits = true;
+        continue;
+      }
+      if (kind !== structural) {
+        if (kind === other) this.#mayBeId = false;
+        continue;
+      }
+      this.#endElement(byte);
       if (byte === quote) {
         this.#openString(at);
         return at + 1;
@@ -158,6 +183,13 @@ export class JsonMembers {
       if (this.#depth === 0) return at + 1;
     }
     return chunk.length;
+  }
+
+  /** Counts the element of an array that a comma or a bracket ends, where it is a whole number. */
+  #endElement(byte: number): void {
+    if (this.#mayBeId && this.#hasDigits && (byte === comma || byte === closeBracket)) this.#textBytes += bytesPerId;
+    this.#mayBeId = byte === comma || byte === openBracket;
+    this.#hasDigits = false;
   }
 
   #openString(at: number): void {

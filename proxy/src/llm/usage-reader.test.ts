@@ -279,6 +279,23 @@ describe("createUsageReader", () => {
       expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true, total: 497 } });
     });
 
+    test.each([
+      ["ids of tokens", { choices: [{ token_ids: new Array<number>(1_000).fill(15_043) }] }, 1_000],
+      ["ids in a form that no API has", { outputs: [{ data: new Array<number>(1_000).fill(7) }] }, 1_000],
+      ["numbers that are no ids", { outputs: [{ data: new Array<number>(1_000).fill(0.5) }] }, 0],
+    ])("estimates a JSON body by its %s", (_name, body, tokens) => {
+      const outcome = read({ ...json, requestBytes: 4 }, [JSON.stringify(body)], "whole");
+      const total = outcome?.kind === "counted" ? outcome.usage.total : undefined;
+      expect(total).toBeGreaterThanOrEqual(tokens);
+      // Names of members and the input are text too.
+      expect(total).toBeLessThan(tokens + 12);
+    });
+
+    test("reads events behind a byte order mark that nothing labels as a stream", () => {
+      const stream = `\ufeff${chatChunk("Hello")}${chatUsageChunk(usage)}`;
+      expect(read({ status: 200 }, [stream], "whole")).toEqual(counted);
+    });
+
     test("counts something from the first byte of an answer on, and nothing before it or of an error", () => {
       for (let at = 1; at < filler.length; at += 7) {
         expect(read(sse, [filler.slice(0, at)], "cutShort")).toMatchObject({

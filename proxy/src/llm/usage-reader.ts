@@ -82,7 +82,8 @@ class UnlabelledUsage implements Body {
   push(chunk: Buffer): void {
     const [first] = chunk;
     if (first === undefined) return;
-    this.#body ??= beginsEvent(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
+    const begins = first === byteOrderMark ? chunk[3] : first;
+    this.#body ??= begins !== undefined && beginsEvent(begins) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
     this.#body.push(chunk);
   }
 
@@ -102,6 +103,9 @@ class UnlabelledUsage implements Body {
     return this.#body?.isStreaming ?? false;
   }
 }
+
+/** The first byte of U+FEFF, which may stand in front of a stream (WHATWG HTML §9.2.5). */
+const byteOrderMark = 0xef;
 
 /** Of `data`, `event`, `id`, `retry` or a comment, none of which begins an object in JSON. */
 function beginsEvent(byte: number): boolean {
