@@ -132,11 +132,15 @@ test.each([
   ["an override without unit", { limit: { requestsPerUnit: 1 } }, "unit"],
   ["an override of a unit that is none", { limit: { requestsPerUnit: 1, unit: 99 as never } }, "unit"],
   ["an entry without key", { entries: [{ key: "", value: "v" }] }, "empty key"],
-  ["hits beyond what can be counted", { hitsAddend: { value: "18446744073709551615" } }, "hits_addend"],
 ])("%s is refused with its reason", async (_, change, reason) => {
   const call = { domain: "d", descriptors: [{ ...descriptor("k=v"), ...change }] };
 
   expect(await client.outcome(call)).toMatchObject({ code: 3, details: expect.stringContaining(reason) as string });
+});
+
+test("hits beyond what can be counted are over every limit, of their own counter alone", async () => {
+  const descriptors = [{ ...descriptor("k=greedy"), hitsAddend: { value: "18446744073709551615" } }];
+  expect(await client.outcome({ domain: "d", descriptors })).toMatchObject({ overallCode: "OVER_LIMIT" });
 });
 
 test.each([
