@@ -141,7 +141,12 @@ describe("a filter", () => {
     [
       "a line break in a header",
       [modifier({ set: [{ name: "a", value: "b\r\nc: d" }] })],
-      'filters[0].requestHeaderModifier.set[0].value: found "b\\r\\nc: d", accepted is a header value of 1 to 4096 characters, without control characters',
+      "filters[0].requestHeaderModifier.set[0].value: found text, accepted is a header value of 1 to 4096 characters, without control characters",
+    ],
+    [
+      "a credential in a field that takes none",
+      [{ type: "RequestRedirect", requestRedirect: { hostname: "Bearer abcdefghijklmnop" } }],
+      "filters[0].requestRedirect.hostname: found <redacted>, accepted is a host name in lower case such as www.example.com",
     ],
     [
       "a status of its own",

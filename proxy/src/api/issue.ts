@@ -1,4 +1,5 @@
 /** Tells in words what a schema found wrong with a value: what was found, what is accepted, what was probably meant. */
+import { isSecretValue, redacted } from "@gatewayproxy/runtime/redaction";
 import { suggest } from "@gatewayproxy/runtime/suggest";
 import type * as z from "zod";
 
@@ -30,7 +31,13 @@ export function describeIssue(issue: z.core.$ZodIssue, showsValues: boolean): Fi
   // Symbols are no field names of JSON or YAML.
   const path = issue.path.filter((part) => typeof part !== "symbol");
   const isUnknownField = issue.code === "custom" && issue.params?.["unknownField"] !== undefined;
-  return { path, message: messageOf(issue, path, showsValues), isUnknownField };
+  return { path, message: messageOf(issue, path, showsValues && !mayBeCredential(path)), isUnknownField };
+}
+
+/** Whether a field is the value of a header or a query parameter, in a match or a filter. */
+function mayBeCredential(path: FieldPath): boolean {
+  const holdsValues = (part: string | number) => /^(?:headers|queryParams|\w+HeaderModifier)$/.test(String(part));
+  return path.at(-1) === "value" && path.some(holdsValues);
 }
 
 function messageOf(issue: z.core.$ZodIssue, path: FieldPath, showsValues: boolean): string {
@@ -103,7 +110,7 @@ function hint(found: string, accepted: readonly string[]): string {
 }
 
 function describeValue(value: unknown): string {
-  if (typeof value === "string") return quote(value);
+  if (typeof value === "string") return isSecretValue(value) ? redacted : quote(value);
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return describeType(value);
 }
