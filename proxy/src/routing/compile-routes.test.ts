@@ -1,3 +1,4 @@
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test, vi } from "vitest";
 import type { Match, PathMatch } from "../ir/match.ts";
 import type { Route } from "../ir/snapshot.ts";
@@ -9,8 +10,10 @@ import {
   type RequestHead,
   type RouteIndex,
 } from "./compile-routes.ts";
+import { Pace } from "./pace.ts";
 import { PathIndex, PathIndexBuilder } from "./path-index.ts";
 import { defaultPathRules } from "./path-rules.ts";
+import { RequestReading } from "./request-reading.ts";
 import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 /** Finds the rule key of a request, or `404`. */
@@ -463,6 +466,24 @@ describe("compiling many routes", () => {
     expect(sets).toEqual([[0], [1], [2]]);
     const ask = (authority: string) => ruleFor(index, { authority, path: "/3/4" });
     expect([ask("h0.x1.test"), ask("h15.x1.test"), ask("h0.x2.test")]).toEqual(["r1", "r1", "r2"]);
+  });
+
+  test("ranks more prefixes of one parent than a call takes arguments", () => {
+    const count = 150_000;
+    // How many it takes depends on the size of the stack.
+    expect(() => Math.max(...new Array<number>(count).fill(0))).toThrow(RangeError);
+    const builder = new PathIndexBuilder<number>(new Pace(Infinity));
+    for (let at = 0; at < count; at++) {
+      builder.add({ match: matchOf({ path: prefix(`/${at}`) }), conditions: undefined, route: 0, result: at });
+    }
+    const index = atOnce(builder.build());
+    const [matches] = atOnce(index.select([[0]], new Pace(Infinity)));
+    const find = (path: string): number | undefined => {
+      const head = { method: "GET", path, authority: "h", rawHeaders: [] };
+      const reading = new RequestReading(head, new WorkBudget(maxMatchUnits));
+      return matches && index.find(matches, reading)?.result;
+    };
+    expect([find("/0"), find(`/${count - 1}/x`), find(`/${count}`)]).toEqual([0, count - 1, undefined]);
   });
 
   test("gives requests a turn between pieces of the work", async () => {

@@ -262,7 +262,12 @@ export class PathIndexBuilder<T> {
       node.from = this.#ranked.length;
       yield* this.#rank(this.#prefixes.get(node) ?? []);
       node.to = this.#ranked.length;
-      open.push(node, ...(node.children?.values() ?? []));
+      open.push(node);
+      // One at a time: a node may have more children than a call takes arguments.
+      for (const child of node.children?.values() ?? []) {
+        open.push(child);
+        if (this.#pace.isOver(1 / 16)) yield;
+      }
     }
   }
 }
