@@ -20,14 +20,12 @@ export const blockBytes = 16 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 /**
- * A member `usage`, or `usageMetadata`, that is not `null`, as it is in every event but the last of an OpenAI stream. Run over the bytes as
- * Latin-1, so that an index in the text is one in the bytes; V8 skips through it at a third of the cost of
- * `Buffer.indexOf` (6 µs against 18 for 16 KiB).
+ * A member that tells a usage, in any dialect, and is not `null`, as it is in every event but the last of an OpenAI stream.
+ * One expression for all dialects: what the first event holds, such as the arguments of a tool, must not decide what is
+ * read. A longer name that ends alike is read too, and tells nothing. Run over the bytes as Latin-1, so that an index in
+ * the text is one in the bytes; V8 takes 10 µs for 16 KiB, `Buffer.indexOf` 18 for one name. A quote in front costs 4 µs.
  */
-const usageMember = /"usage(?:Metadata)?"\s*:\s*[^n\s]/g;
-/** The same for streams of SGLang and Ollama, which are told by their first line. */
-const otherMember = /"(?:usage|meta_info|(?:prompt_)?eval_count)"\s*:\s*[^n\s]/g;
-const isOther = /^(?:data:\s*)?\{[^\n]*"(?:meta_info|created_at)"\s*:/;
+const usageMember = /(?:usage(?:Metadata)?|meta(?:_info)?|eval_count)"\s*:\s*[^n\s]/g;
 const dataField = Buffer.from("data:");
 const openBrace = 0x7b;
 /** In front of the first event (WHATWG HTML §9.2.5). */
@@ -42,8 +40,6 @@ export class SseUsage {
   #examined = 0;
   /** Reads the line that is being skipped, because it is longer than a block. */
   #longLine: JsonMembers | undefined;
-  /** How lines with a usage are found; decided by the first. */
-  #usageMember: RegExp | undefined;
   #bytes = 0;
   #longLineBytes = 0;
 
@@ -135,9 +131,8 @@ export class SseUsage {
   #examine(end: number): void {
     const lines = this.#buffer.subarray(this.#examined, end);
     const text = lines.toString("latin1");
-    this.#usageMember ??= isOther.test(text) ? otherMember : usageMember;
     let next = 0;
-    for (const match of text.matchAll(this.#usageMember)) {
+    for (const match of text.matchAll(usageMember)) {
       // A line is read whole at its first match: one that repeats the member must not be read once for each.
       if (match.index < next) continue;
       const lineStart = text.lastIndexOf("\n", match.index) + 1;

@@ -84,6 +84,26 @@ describe("createUsageReader", () => {
     }
   });
 
+  test.each(["created_at", "meta_info", "usage", "when"])(
+    "reads the usage of every dialect, whatever the arguments of a tool are called: %s",
+    (name) => {
+      const call = { functionCall: { name: "f", args: { [name]: "text" } } };
+      const first = dataEvent({ candidates: [{ content: { parts: [call] } }] });
+      const report = { promptTokenCount: 7, candidatesTokenCount: 2, totalTokenCount: 9 };
+      for (const last of [
+        { usageMetadata: report },
+        { usage },
+        { meta_info: { id: "a", prompt_tokens: 7, completion_tokens: 2 } },
+        { meta: { tokens: { input_tokens: 7, output_tokens: 2 } } },
+        { created_at: "x", prompt_eval_count: 7, eval_count: 2 },
+      ]) {
+        const event = dataEvent({ model: "gpt-mock-1", ...last });
+        expect(read(sse, [first + event])).toEqual(counted);
+        expect(read(sse, [event + first])).toEqual(counted);
+      }
+    },
+  );
+
   test("reads the input of a long message from its opening", () => {
     const start = {
       type: "message_start",
