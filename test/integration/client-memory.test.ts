@@ -174,6 +174,41 @@ test("requests that wait for those before them on their connection count", async
   await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
 });
 
+const postHeld = (body: string): string =>
+  `POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+
+test("bodies that end between two looks are no heads, while their responses are awaited and afterwards", async () => {
+  const { gateway, held, answer } = await start(100, 1_024 * kib);
+  const clients = others(40).map((address) => openFrom(gateway, address, ""));
+  await look(gateway, () => clients.every(({ socket }) => socket.writableLength === 0));
+  // 40 × 60 KB are more than the bound, and all comes between two looks.
+  for (const { socket } of clients) socket.write(postHeld("x".repeat(60_000)));
+  await expect.poll(() => held.length).toBe(40);
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  answer();
+  for (const client of clients) await answered(client);
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  expect(gateway.shed).toEqual([]);
+});
+
+test("heads of one address end no request of the others, though these take most of the bound", async () => {
+  const { gateway, held, answer } = await start(200, 1_024 * kib);
+  const clients = others(60).map((address) => openFrom(gateway, address, `${unfinished(12_000)}\r\n`));
+  await expect.poll(() => held.length).toBe(60);
+  const greedy = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
+  await look(gateway, () => greedy.some(({ text }) => text().startsWith("HTTP/1.1 503 ")));
+  answer();
+  for (const client of clients) await answered(client);
+  expect(gateway.shed.filter(({ client }) => client !== "10.0.0.1")).toEqual([]);
+});
+
+test("of addresses that hold the same, no more give way than have to", async () => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const clients = others(20).map((address) => openFrom(gateway, address, unfinished(60_000)));
+  await look(gateway, () => open(clients) < 20);
+  expect(open(clients)).toBeGreaterThan(10);
+});
+
 test("uploads and tunnels are no heads, however much passes", async () => {
   const { gateway, held, answer } = await start(100, 512 * kib);
   const head = "POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";

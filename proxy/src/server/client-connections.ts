@@ -48,6 +48,8 @@ const batchPart = 1 / 32;
 const headLookMs = 100;
 /** 100 streams of HTTP/2, and a head that is incomplete. */
 const mostHeadsPerConnection = 101;
+/** A head that is not complete by then has been refused (408): what has come are frames that keep HTTP/2 alive. */
+const headTimeoutMs = 60_000;
 /** What is left of heads, as a part of the bound, after some were dropped. */
 const keptHeads = 7 / 8;
 
@@ -101,10 +103,13 @@ export class ClientConnection {
   #completeBytes = 0;
   #lastBytes = 0;
   #lastHeads = 0;
+  /** Monotonic: the last look at which no head was incomplete. */
+  #incompleteSinceMs: number;
 
   constructor(socket: Socket, sinceMs: number, units: number, holder: Holder) {
     this.socket = socket;
     this.sinceMs = sinceMs;
+    this.#incompleteSinceMs = sinceMs;
     this.units = units;
     this.holder = holder;
   }
@@ -124,18 +129,25 @@ export class ClientConnection {
 
   /**
    * Counts the bytes of heads that wait for their turn, or are incomplete: what has come since the last complete head, at
-   * most as long as a head may be. Until the next request comes, the end of a body without a length may be among them, and
-   * of HTTP/2 what came together with the last head.
+   * most as long as a head may be. What may be anything else than a head is not counted, so that no client loses a response
+   * for it: the end of a body without a length, and frames of HTTP/2, in the look in which such a request ends and before.
    */
-  countHeads(): void {
+  countHeads(nowMs: number): void {
     const [connection, reader] = [this.#connection, this.#reader];
     if (reader === undefined || connection === undefined) return;
     const { heads } = connection;
     const { bytesRead } = reader;
-    if (heads.isInBody) this.#completeBytes = Math.max(this.#completeBytes, bytesRead);
-    // All that came before the last look belongs to heads that are complete now.
-    else if (heads.received !== this.#lastHeads) this.#completeBytes = this.#lastBytes + heads.knownBytes;
+    const isStale = nowMs - this.#incompleteSinceMs > headTimeoutMs;
+    if (heads.isInBody || heads.hasUnknownLength || isStale) {
+      this.#completeBytes = Math.max(this.#completeBytes, bytesRead);
+    } else if (heads.received !== this.#lastHeads) {
+      // All that came before the last look belongs to heads that are complete now.
+      this.#completeBytes = this.#lastBytes + heads.knownBytes;
+    }
+    if (bytesRead <= this.#completeBytes) this.#incompleteSinceMs = nowMs;
+    if (!heads.isBusy) heads.hasUnknownLength = false;
     heads.isInBody = false;
+    heads.isBusy = false;
     heads.knownBytes = 0;
     this.#lastHeads = heads.received;
     this.#lastBytes = bytesRead;
@@ -296,28 +308,35 @@ export class ClientConnections {
     let bytes = 0;
     for (const { headLength, isReceiving, connection } of requests()) {
       bytes += headLength;
+      connection.heads.isBusy = true;
       if (isReceiving) connection.heads.isInBody = true;
     }
+    const nowMs = this.#options.clock.monotonicMs();
     for (const { connections } of this.#holders.values()) {
       for (const connection of connections) {
-        connection.countHeads();
+        connection.countHeads(nowMs);
         bytes += connection.headBytes;
       }
     }
     if (bytes > memory.headBytes) this.#dropHeads(memory.headBytes * keptHeads);
   }
 
-  /** The longest of a client go first. */
+  /** Those of the client with the most go first, of each the longest, until no more than may be is left. */
   #dropHeads(keptBytes: number): void {
-    const clients = Map.groupBy(this.#heldHeads(), ({ client }) => client);
-    const sums = new Map(Array.from(clients, ([client, heads]) => [client, sum(heads.map(({ bytes }) => bytes))]));
-    const level = fairLevel([...sums.values()], keptBytes);
-    for (const [client, heads] of clients) {
-      let held = sums.get(client) ?? 0;
-      heads.sort((a, b) => b.bytes - a.bytes);
+    const clients = Array.from(Map.groupBy(this.#heldHeads(), ({ client }) => client).values(), (heads) => ({
+      heads: heads.sort((a, b) => b.bytes - a.bytes),
+      held: sum(heads.map(({ bytes }) => bytes)),
+    }));
+    const amounts = clients.map(({ held }) => held);
+    const level = fairLevel(amounts, keptBytes);
+    let total = sum(amounts);
+    for (const { heads, held } of clients.sort((a, b) => b.held - a.held)) {
+      let left = held;
       for (const { bytes, drop } of heads) {
-        if (held <= level) break;
-        held -= bytes;
+        if (total <= keptBytes) return;
+        if (left <= level) break;
+        left -= bytes;
+        total -= bytes;
         drop();
       }
     }

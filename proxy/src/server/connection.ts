@@ -20,6 +20,10 @@ export class HeadCounts {
   knownBytes = 0;
   /** Set while heads are counted: what comes now is more of a request that is under way, and no other head. */
   isInBody = false;
+  /** Set while heads are counted: a request of the connection is under way. */
+  isBusy = false;
+  /** A request has come whose length nothing tells: chunked, or of HTTP/2. */
+  hasUnknownLength = false;
   /** Characters of those that wait for the requests before them. */
   waitingLength = 0;
 }

@@ -64,7 +64,9 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     const length = headLength(request);
     heads.received++;
     heads.knownBytes += length;
-    if (!request.complete) heads.knownBytes += announcedLength(request);
+    const announced = announcedLength(request);
+    if (announced === undefined) heads.hasUnknownLength = true;
+    else if (!request.complete) heads.knownBytes += announced;
     const isLast = request === declined || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
       if (isLast) pipeline.cut();
@@ -177,11 +179,12 @@ function headLength({ method = "", url = "", rawHeaders }: IncomingMessage): num
   return length;
 }
 
-/** 0 for a body without a known length. */
-function announcedLength({ rawHeaders }: IncomingMessage): number {
+/** Bytes of the body, 0 where there is none; undefined where nothing tells (chunked). */
+function announcedLength({ rawHeaders }: IncomingMessage): number | undefined {
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
     if (name?.length === 14 && isName(name, "content-length")) return Number(rawHeaders[at + 1]) || 0;
+    if (name?.length === 17 && isName(name, "transfer-encoding")) return undefined;
   }
   return 0;
 }

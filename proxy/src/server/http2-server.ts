@@ -145,6 +145,7 @@ export class Http2Sessions {
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
     stream.on("error", ignore);
     connection.heads.received++;
+    connection.heads.hasUnknownLength = true;
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
     if (stream.destroyed || stream.closed) return;
     const request = readRequest(this.#rules, schemeOf(connection), rawHeaders, this.#upgradeProtocols);
