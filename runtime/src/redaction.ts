@@ -123,7 +123,7 @@ const parameterName = /(?:^|[?&;#,\s/])([^?&;#,\s=/]+)=/g;
  * A secret may hold separators of lists, and quotes, which `encodeURIComponent` leaves as they are. Another value is looked
  * at up to the next separator, so that none is read twice.
  */
-const secretParameter = /"[^"]*"?|[^&#\s]*/y;
+const secretParameter = /"[^"]*"?|(?:(?:bearer|basic|digest|negotiate|dpop)\s+)?[^&#\s]*/iy;
 const openParameter = /[^?&;#,\s/]*/y;
 /** User and password of a URL (RFC 3986 §3.2.1). */
 const userInfo = /\/\/[^/?#\s"'<>]*@/g;
@@ -146,7 +146,7 @@ export function shownPath(path: string): string {
 function shownUrl(text: string, nesting: number): string {
   return withoutParameters(text.replaceAll(userInfo, `//${redacted}@`), nesting)
     .split("/")
-    .map((segment) => (/[?=#]/.test(segment) || !isSecretValue(decoded(segment)) ? segment : redacted))
+    .map((segment) => (/[?=#]/.test(segment) || !holdsSecret(segment, nesting) ? segment : redacted))
     .join("/");
 }
 
@@ -158,7 +158,7 @@ function withoutParameters(text: string, nesting: number): string {
     const start = index + prefix.length;
     if (start <= end) continue;
     if (++count > maxParameters) return `${shown}${text.slice(end, start)}${redacted}`;
-    if (!isSecretName(decoded(name)) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
+    if (!isSecretName(fullyDecoded(name)) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
     shown += text.slice(end, start) + redacted;
     end = start + textAt(secretParameter, text, start).length;
   }
@@ -180,6 +180,13 @@ function holdsSecret(value: string, nesting: number): boolean {
     plain = inner;
   }
   return true;
+}
+
+/** Through all layers that are looked at. */
+function fullyDecoded(text: string): string {
+  let plain = text;
+  for (let layer = 0; layer < maxLayers; layer++) plain = decoded(plain);
+  return plain;
 }
 
 /** One or more escaped bytes. */
