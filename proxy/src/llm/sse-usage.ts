@@ -42,6 +42,8 @@ export class SseUsage {
   #longLine: JsonMembers | undefined;
   #bytes = 0;
   #longLineBytes = 0;
+  /** Bytes of the text in long lines. */
+  #longLineText = 0;
 
   constructor(tally: UsageTally) {
     this.#tally = tally;
@@ -57,6 +59,7 @@ export class SseUsage {
 
   /** Reads what is left. Nothing may be pushed afterwards. */
   end(): void {
+    this.#endLongLine();
     this.#examine(this.#length);
   }
 
@@ -69,10 +72,15 @@ export class SseUsage {
     return tokensOfText(share * (this.#bytes - this.#longLineBytes));
   }
 
-  /** The same of all text, long lines included; of all bytes where no line is kept. */
+  /**
+   * The same of all text, long lines included; of all bytes where no line is kept. A report that could not be read makes its
+   * line long, and what it reports is in that line: then its own text counts.
+   */
   anyTokens(): number {
     const share = this.#length === 0 ? 1 : streamedText(this.#kept).ofAll / this.#length;
-    return tokensOfText(share * this.#bytes);
+    const ofLongLines = this.#tally.isIncomplete ? this.#longLineText : 0;
+    const ofOthers = share * (this.#bytes - this.#longLineBytes);
+    return tokensOfText(ofOthers + Math.max(share * this.#longLineBytes, ofLongLines));
   }
 
   get #kept(): Buffer {
@@ -123,8 +131,13 @@ export class SseUsage {
     this.#longLine?.push(rest);
     this.#longLineBytes += rest.length;
     if (lineEnd === -1) return chunk.length;
-    this.#longLine = undefined;
+    this.#endLongLine();
     return lineEnd + 1;
+  }
+
+  #endLongLine(): void {
+    this.#longLineText += this.#longLine?.textBytes ?? 0;
+    this.#longLine = undefined;
   }
 
   /** Reads the lines from the last one examined up to `end`, which is the start of a line or the end of the stream. */

@@ -199,6 +199,76 @@ describe("createUsageReader", () => {
     },
   );
 
+  describe("adds up the answers of SGLang", () => {
+    const answer = (id: string) => ({ text: "y", meta_info: { id, prompt_tokens: 5, completion_tokens: 1_000 } });
+    test.each([1, 63, 64, 65, 5_000])("whose ids begin with %d equal characters", (length) => {
+      const answers = Array.from({ length: 50 }, (_, i) => answer(`${"A".repeat(length)}_${String(i)}`));
+      const all = { kind: "counted", usage: { input: 250, output: 50_000, total: 50_250, estimated: false } };
+      expect(read(json, [JSON.stringify(answers)])).toEqual(all);
+      expect(read(sse, [...answers, ...answers].map(dataEvent))).toEqual(all);
+    });
+
+    test("that have one id in one array", () => {
+      expect(read(json, [JSON.stringify([answer("a"), answer("a")])])).toMatchObject({ usage: { total: 2_010 } });
+    });
+  });
+
+  describe("estimates an answer of several parts", () => {
+    const small = { text: "a", meta_info: { id: "2", prompt_tokens: 5, completion_tokens: 1 } };
+    const long = (more: object) => ({ text: "y".repeat(4_000), meta_info: { id: "1", prompt_tokens: 5, ...more } });
+    const logprobs = Array.from({ length: 3_000 }, (_, i) => [-0.12345, i, null]);
+    test.each([
+      ["is too long to be kept", long({ completion_tokens: 3_000, logprobs }), 3_500],
+      ["has a bad figure", long({ completion_tokens: -1 }), 1_000],
+      ["is not JSON", long({ completion_tokens: 3_000, x: "bad" }), 1_000],
+    ])("of which one %s", (_name, part, least) => {
+      for (const parts of [
+        [part, small],
+        [small, part],
+      ]) {
+        for (const head of [json, sse]) {
+          const body = head === sse ? parts.map(dataEvent).join("") : JSON.stringify(parts);
+          const bytes = Buffer.from(body.replace('"x":"bad"', '"x":NaN'));
+          const outcome = read({ ...head, requestBytes: 40 }, chunksOf(bytes, 1_000));
+          expect(outcome).toMatchObject({ kind: "counted", usage: { input: 10, estimated: true } });
+          expect(outcome?.kind === "counted" ? outcome.usage.total : 0).toBeGreaterThan(least);
+        }
+      }
+    });
+  });
+
+  describe("takes the larger of a report and an estimate", () => {
+    const told = '{"usage":{"total_tokens":0,"prompt_tokens":0}}';
+    test.each([
+      ["text/plain; charset=utf-8", `${told}\n`],
+      ["text/plain", `data: ${told}\n`],
+      ["text/plain;x=json", `${told}\n`],
+      ["text/markdown", `\n${told}\n`],
+      ["application/octet-stream", `${told}\n`],
+    ])("of %s that begins with %j", (contentType, start) => {
+      const outcome = read({ status: 200, contentType, requestBytes: 400 }, [start + "word ".repeat(800)]);
+      expect(outcome).toMatchObject({ kind: "counted", usage: { input: 100, estimated: true } });
+      expect(outcome?.kind === "counted" ? outcome.usage.total : 0).toBeGreaterThanOrEqual(1_100);
+    });
+
+    test("of plain text, in which a larger report is believed", () => {
+      const large = JSON.stringify({ usage: { total_tokens: 900 } });
+      expect(read({ status: 200, contentType: "text/plain", requestBytes: 4 }, [large])).toEqual({
+        kind: "counted",
+        usage: { total: 900, estimated: false },
+      });
+    });
+
+    test.each([undefined, "application/json", "application/stream+json", "text/event-stream", "application/x-ndjson"])(
+      "but believes the report under %s",
+      (contentType) => {
+        const head = { status: 200, requestBytes: 400, ...(contentType !== undefined && { contentType }) };
+        const body = JSON.stringify({ x: "word ".repeat(800), usage: { total_tokens: 0 } });
+        expect(read(head, [body])).toEqual({ kind: "counted", usage: { total: 0, estimated: false } });
+      },
+    );
+  });
+
   test("counts the usage of an error response that has one", () => {
     expect(read({ ...json, status: 500 }, [JSON.stringify({ model: "gpt-mock-1", usage })])).toEqual(counted);
   });

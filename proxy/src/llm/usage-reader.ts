@@ -213,7 +213,9 @@ function larger(read: UsageOutcome, estimate: UsageOutcome): UsageOutcome {
 }
 
 /**
- * What the upstream reported of the whole answer decides. Where it did not, what a model wrote is estimated, with the
+ * What the upstream reported of the whole answer decides, unless a part of it could not be read, or the answer is labelled as
+ * something else than JSON and events, so that the text of a model may look like a report: then an estimate decides if it is
+ * larger. Where it did not, what a model wrote is estimated, with the
  * input; of an answer of unknown form, all its text. An error, an answer to a request without a body, and one of an
  * endpoint that generates nothing cost nothing that is not reported; nor does the copy of an answer that was charged when
  * it was made.
@@ -223,13 +225,17 @@ function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: En
   const reported = tally.reported();
   const isCopy = asked !== undefined && readsStored(asked, requestBytes);
   if (isCopy && tally.isSettled && !tally.isBackground) return { kind: "uncounted", reason: "stored" };
-  if (tally.isSettled) return reported;
+  const isDoubtful = tally.isIncomplete || isOtherText(head.contentType);
+  if (tally.isSettled && !isDoubtful) return reported;
   // It is still being made. Of a copy that is left before its usage, nobody knows whether an earlier answer has told it.
   if (isCopy && ending === "whole" && !body.isStreaming) return reported;
   if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
   if (asked !== undefined && generatesNothing(asked.path)) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
+  if (tally.isSettled) {
+    return requestBytes === 0 ? reported : tally.atLeast(input, Math.max(output, body.anyTokens()));
+  }
   if (output > 0) return tally.estimated(input, output);
   if (reported.kind === "counted") return reported.usage.input === undefined ? tally.estimated(input, 0) : reported;
   const isWriting = ending === "cutShort" && body.isStreaming;
@@ -266,6 +272,12 @@ function isStream(contentType: string | undefined): boolean {
   return (
     contentType !== undefined && /^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)
   );
+}
+
+/** Labelled, and neither as JSON nor as events nor as media: all of it may be what a model wrote. */
+function isOtherText(contentType: string | undefined): boolean {
+  if (contentType === undefined || isStream(contentType) || isMedia(contentType)) return false;
+  return !/^[^;]*\bjson\b/i.test(contentType) && contentType.trim() !== "";
 }
 
 /** Content without text, whose bytes say nothing of tokens. */

@@ -1,4 +1,5 @@
 /** The members of one JSON text that tell its usage: a whole body, or the data of one event of a stream. */
+import { createHash } from "node:crypto";
 import { textMembers } from "./estimate.ts";
 import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 import type { UsageTally } from "./usage.ts";
@@ -41,33 +42,39 @@ function tell(tally: UsageTally, { path, value: json, element }: Member): void {
       tally.add({ [path]: value });
       break;
     case "meta_info":
-      if (typeof value === "object") tally.addPart(value, partOf(value, element));
+      if (value === undefined) tally.setIncomplete();
+      else if (typeof value === "object") tally.addPart(value, partOf(value, element));
       break;
     case "meta":
       // No name of a usage alone: what has no figures is something else.
       if (typeof value === "object") tally.add(value);
       break;
     default:
+      if (value === undefined) tally.setIncomplete();
       // Of an array that is streamed, each object repeats the total so far (Gemini); other arrays are of several answers.
       if (element > 0 && path !== "usageMetadata") tally.addPart(value, String(element));
       else tally.add(value, path === "message.usage");
   }
 }
 
-/** SGLang answers several prompts, or a prompt several times, in one array or stream; each answer has an `id`. */
+/**
+ * SGLang answers several prompts, or a prompt several times, in one array or stream; each answer has an `id`. It begins
+ * with the client's `rid`, which may be long and the same in all, so the whole of it counts.
+ */
 function partOf(info: object | null, element: number): string {
-  const id = info !== null && "id" in info ? info.id : undefined;
-  return typeof id === "string" ? id.slice(0, maxIdLength) : String(element);
+  const id = info !== null && "id" in info && typeof info.id === "string" ? info.id : "";
+  return `${String(element)} ${id.length > maxIdLength ? createHash("sha256").update(id).digest("base64") : id}`;
 }
 
+/** A longer one is kept as its hash. */
 const maxIdLength = 64;
 
-/** A value that is not JSON, or too long to be one of ours, becomes a text, which no usage may be. */
+/** Undefined where the value is not JSON, or too long to be kept. */
 function parseValue(json: Buffer | undefined): unknown {
-  if (json === undefined) return "";
+  if (json === undefined) return undefined;
   try {
     return JSON.parse(json.toString());
   } catch {
-    return "";
+    return undefined;
   }
 }

@@ -39,6 +39,7 @@ export class UsageTally {
   readonly #parts = new Map<string, Figures>();
   #isOpen = false;
   #isMalformed = false;
+  #isIncomplete = false;
   #isBackground = false;
   #model: string | undefined;
 
@@ -60,8 +61,10 @@ export class UsageTally {
   /** Takes the usage of one of several answers in a response. A later report of the same one replaces an earlier one. */
   addPart(usage: unknown, part: string): void {
     const figures = readFigures(usage);
-    if (figures === "malformed") this.#isMalformed = true;
-    else if (figures !== undefined) {
+    if (figures === "malformed") {
+      this.#isMalformed = true;
+      this.#isIncomplete = true;
+    } else if (figures !== undefined) {
       const key = this.#parts.size < maxParts || this.#parts.has(part) ? part : "";
       const known = this.#parts.get(key);
       const isOther = key !== part && known !== undefined;
@@ -76,6 +79,15 @@ export class UsageTally {
 
   get isBackground(): boolean {
     return this.#isBackground;
+  }
+
+  /** A report could not be read: the figures of the others are not those of the whole answer. */
+  setIncomplete(): void {
+    this.#isIncomplete = true;
+  }
+
+  get isIncomplete(): boolean {
+    return this.#isIncomplete;
   }
 
   /** Takes the name of the model that answered; anything but a text of 1..256 characters is ignored. */
@@ -107,6 +119,17 @@ export class UsageTally {
     const input = Math.min(maxTokens, reported ?? inputTokens);
     const output = Math.max(figures?.output ?? 0, outputTokens);
     return this.#counted(output, Math.min(maxTokens, input + output), true, input > 0 ? input : undefined);
+  }
+
+  /** What was reported, or these figures if they come to more: for a report that may not be the upstream's, or not whole. */
+  atLeast(inputTokens: number, outputTokens: number): UsageOutcome {
+    const figures = this.#sum();
+    const input = Math.max(inputTokens, (figures && inputOf(figures)) ?? 0);
+    const output = Math.max(outputTokens, figures?.output ?? 0);
+    const total = Math.min(maxTokens, input + output);
+    const reported = figures === undefined ? -1 : totalOf(figures);
+    if (reported < total || reported > maxTokens) return this.#counted(output, total, true, Math.min(maxTokens, input));
+    return this.reported();
   }
 
   /** A report on the whole response outweighs those on its parts. */
