@@ -1,7 +1,7 @@
 /** What comparing thousands of routes costs: its steps are counted, not timed. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { defaultPathRules } from "./path-rules.ts";
-import { type FoundConflicts, findRouteConflicts } from "./route-conflicts.ts";
+import { type ConflictListener, type FoundConflicts, findRouteConflicts, maxWinners } from "./route-conflicts.ts";
 import { matchOf, prefix, routeOf, ruleOf } from "./testing/builders.ts";
 
 const many = 5_000;
@@ -24,4 +24,65 @@ test.each([
   expect(found.byListener.get("l")?.size ?? 0).toBe(losers);
   expect(found.unexamined).toBe(0);
   expect(steps).toBeLessThan(5 * many);
+});
+
+describe("routes with 16 hostnames and 16 rules each, of which more specific listeners take all hostnames", () => {
+  const count = 400;
+  const perRoute = 16;
+
+  /** Reads of the routes' hostnames and of their rules' matches: in all, and in the longest step. */
+  function countReads(takers: readonly string[]) {
+    let reads = 0;
+    const routes = Array.from({ length: count }, (_, at): ConflictListener["routes"][number] => {
+      const hostnames = Array.from({ length: perRoute }, (__, host) => `r${at}.h${host}.test`);
+      const rules = Array.from({ length: perRoute }, (__, rule) => {
+        const matches = [matchOf({ path: prefix(`/${rule}`) })];
+        return {
+          get matches() {
+            reads++;
+            return matches;
+          },
+        };
+      });
+      return {
+        key: `default/r${at}`,
+        rules,
+        get hostnames() {
+          reads++;
+          return hostnames;
+        },
+      };
+    });
+    const others = takers.map((hostname) => ({ key: hostname, hostname, sockets: ["80"], routes: [] }));
+    const search = findRouteConflicts([{ key: "l", sockets: ["80"], routes }, ...others], defaultPathRules);
+    let longest = 0;
+    for (let steps = 1; ; steps++) {
+      const before = reads;
+      const step = search.next();
+      longest = Math.max(longest, reads - before);
+      if (step.done === true) return { found: step.value, reads, longest, steps };
+    }
+  }
+
+  test.each([1, 2, perRoute])(
+    "are gone through in short steps, and not once for each pair, by %i listeners",
+    (takers) => {
+      const each = Array.from({ length: takers }, (_, host) => `*.h${host}.test`);
+      const { found, reads, longest, steps } = countReads(takers === 1 ? ["*.test"] : each);
+      const reaches = [...(found.byListener.get("l")?.values() ?? [])].flat();
+      expect(reaches).toHaveLength(count * perRoute);
+      const [first] = reaches;
+      expect(first?.conflicts.map(({ winner }) => winner)).toEqual(
+        (takers === 1 ? ["*.test"] : each).slice(0, maxWinners).map((listener) => ({ kind: "listener", listener })),
+      );
+      expect(first?.leftOut).toBe(Math.max(0, takers - maxWinners));
+      // Two listeners leave 14 hostnames.
+      expect(new Set(reaches.map(({ isReachable }) => isReachable))).toEqual(new Set([takers === 2]));
+      expect(found.unexamined).toBe(0);
+      const rules = count * perRoute;
+      expect(reads).toBeLessThan(5 * rules);
+      expect(longest).toBeLessThan(rules / 10);
+      expect(steps).toBeLessThan(5 * count);
+    },
+  );
 });

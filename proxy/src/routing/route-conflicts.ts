@@ -16,6 +16,7 @@ import type { Listener, Route } from "../ir/snapshot.ts";
 import { HostTable } from "./host-table.ts";
 import { type Condition, identityOf, type MatchEntry, MatchReader } from "./match-entry.ts";
 import { OverlapIndex, type PlacedEntry, subsetsOf, together } from "./overlaps.ts";
+import { Pace } from "./pace.ts";
 import type { PathRules } from "./path-rules.ts";
 import { compareRoutes, decisionBetween } from "./precedence.ts";
 
@@ -81,29 +82,50 @@ export const maxWinners = 4;
  */
 const spareLookUps = 50_000;
 
+/** In routes, hostnames and rules that are gone through; well below a millisecond. */
+const workPerStep = 200;
+
 /** @param pathRules how the paths of requests are normalised. */
 export function* findRouteConflicts(
   listeners: readonly ConflictListener[],
   pathRules: PathRules,
 ): Steps<FoundConflicts> {
-  const analyses = yield* analysesOf(listeners, pathRules);
-  // Small groups first: who declares few hostnames is served before who declares many.
-  const groups = analyses
-    .flatMap((analysis) => analysis.groups.map((group) => ({ analysis, group })))
-    .sort((a, b) => a.group.cost - b.group.cost);
+  const pace = new Pace(workPerStep);
+  const analyses = yield* analysesOf(listeners, pathRules, pace);
   const meter = new Meter(spareLookUps + analyses.reduce((sum, { inputSize }) => sum + inputSize, 0));
   let unexamined = 0;
-  for (const { analysis, group } of groups) {
+  for (const { analysis, group } of yield* cheapestFirst(analyses, pace)) {
     if (meter.spend(group.cost)) yield* analysis.examine(group, meter);
     else unexamined += group.hostnames;
+    if (pace.isOver(1)) yield;
   }
   const byListener = new Map<string, ReadonlyMap<string, readonly RuleReach[]>>();
   for (const analysis of analyses) {
-    const routes = analysis.results();
+    const routes = yield* analysis.results();
     if (routes.size > 0) byListener.set(analysis.listener.key, routes);
     yield;
   }
   return { byListener, unexamined };
+}
+
+interface PlacedGroup {
+  readonly analysis: ListenerAnalysis;
+  readonly group: Group;
+}
+
+/** Small groups first: who declares few hostnames is served before who declares many. */
+function* cheapestFirst(analyses: readonly ListenerAnalysis[], pace: Pace): Steps<Iterable<PlacedGroup>> {
+  const byCost = new Map<number, PlacedGroup[]>();
+  for (const analysis of analyses) {
+    for (const group of analysis.groups) {
+      const equal = byCost.get(group.cost);
+      if (equal === undefined) byCost.set(group.cost, [{ analysis, group }]);
+      else equal.push({ analysis, group });
+      if (pace.isOver(1)) yield;
+    }
+  }
+  const costs = [...byCost.keys()].sort((a, b) => a - b);
+  return costs.flatMap((cost) => byCost.get(cost) ?? []);
 }
 
 class Meter {
@@ -121,7 +143,11 @@ class Meter {
   }
 }
 
-function* analysesOf(listeners: readonly ConflictListener[], pathRules: PathRules): Steps<readonly ListenerAnalysis[]> {
+function* analysesOf(
+  listeners: readonly ConflictListener[],
+  pathRules: PathRules,
+  pace: Pace,
+): Steps<readonly ListenerAnalysis[]> {
   const sockets = new Map<string, HostTable<ConflictListener>>();
   for (const listener of listeners) {
     for (const socket of listener.sockets) {
@@ -130,7 +156,11 @@ function* analysesOf(listeners: readonly ConflictListener[], pathRules: PathRule
       sockets.set(socket, table);
     }
   }
-  const routeKeys = new Map(listeners.map(({ key, routes }) => [key, new Set(routes.map((route) => route.key))]));
+  const routeKeys = new Map<string, ReadonlySet<string>>();
+  for (const { key, routes } of listeners) {
+    routeKeys.set(key, new Set(routes.map((route) => route.key)));
+    yield;
+  }
   const reader = new MatchReader(pathRules);
   // A route has the same rules at each of its listeners.
   const known = new Map<ConflictRoute["rules"], readonly MatchEntry[]>();
@@ -151,7 +181,7 @@ function* analysesOf(listeners: readonly ConflictListener[], pathRules: PathRule
     const isServedAt = (route: ConflictRoute, other: ConflictListener): boolean => {
       return routeKeys.get(other.key)?.has(route.key) === true;
     };
-    analyses.push(new ListenerAnalysis(listener, { takerOf, isServedAt, entriesOf, reader }));
+    analyses.push(yield* analysisOf(listener, { takerOf, isServedAt, entriesOf, reader, pace }));
     yield;
   }
   return analyses;
@@ -162,13 +192,16 @@ interface Surroundings {
   readonly isServedAt: (route: ConflictRoute, listener: ConflictListener) => boolean;
   readonly entriesOf: (route: ConflictRoute) => readonly MatchEntry[];
   readonly reader: MatchReader;
+  readonly pace: Pace;
 }
 
-/** Routes that compete for the same hosts. */
+/** Routes that compete for the same hosts, or that lose them to the same listener. */
 interface Group {
-  /** Look-ups for comparing all with all. */
+  /** Look-ups for comparing all with all; where a listener takes the hosts, one for each route. */
   readonly cost: number;
   readonly hostnames: number;
+  /** The listener that has all requests for the hosts instead. Then there is one tier, of routes that it does not serve. */
+  readonly taker: ConflictListener | undefined;
   /** The most specific hostname first. More than one only where all of them cover the one hostname of the listener. */
   readonly tiers: readonly Tier[];
 }
@@ -179,12 +212,127 @@ interface Tier {
   readonly routes: readonly number[];
 }
 
-/** What a rule has lost so far. */
+/** What a rule has lost so far to other rules. */
 interface Losses {
   /** Matches, each once per group. */
   count: number;
   readonly byWinner: Map<string, Conflict>;
   readonly leftOut: Set<string>;
+}
+
+/** What a route has lost to other listeners, with all of its rules. */
+interface LostHosts {
+  /** Groups. */
+  count: number;
+  /** By key of the other listener; at most `maxWinners`. */
+  readonly byTaker: Map<string, Conflict>;
+  readonly leftOut: Set<string>;
+}
+
+function* analysisOf(listener: ConflictListener, surroundings: Surroundings): Steps<ListenerAnalysis> {
+  const { entriesOf, reader, pace } = surroundings;
+  const routes = listener.routes.toSorted(compareRoutes);
+  const entries: (readonly MatchEntry[])[] = [];
+  let inputSize = 0;
+  for (const route of routes) {
+    const own = entriesOf(route);
+    entries.push(own);
+    inputSize += route.hostnames.length + own.length;
+    if (pace.isOver(1)) yield;
+  }
+  const groups = yield* groupsOf(listener, { routes, entries }, surroundings);
+  const groupCounts = routes.map(() => 0);
+  for (const { tiers } of groups) {
+    for (const place of tiers.flatMap((tier) => tier.routes)) {
+      groupCounts[place] = (groupCounts[place] ?? 0) + 1;
+      if (pace.isOver(1)) yield;
+    }
+  }
+  return new ListenerAnalysis({ listener, routes, entries, inputSize, groups, groupCounts, reader, pace });
+}
+
+function* groupsOf(
+  listener: ConflictListener,
+  { routes, entries }: Pick<AnalysisParts, "routes" | "entries">,
+  { takerOf, isServedAt, pace }: Surroundings,
+): Steps<readonly Group[]> {
+  const { shared, own } = yield* tiersOf(listener, routes, pace);
+  // Hostnames of the same routes are compared once.
+  const groups = new Map<string, Pick<Group, "taker" | "tiers"> & { hostnames: number }>();
+  for (const [hostname, sharing] of own) {
+    if (pace.isOver(1 + sharing.length)) yield;
+    const taker = takerOf(hostname);
+    // That is no loss for a route that the other listener serves, too.
+    const losing = (place: number): boolean => {
+      const route = routes[place];
+      return taker === undefined || (route !== undefined && !isServedAt(route, taker));
+    };
+    const places = sharing.filter(losing);
+    if (places.length === 0) continue;
+    const key = `${taker?.key ?? ""} ${places.join(" ")}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { hostnames: 1, taker, tiers: [{ hostname, routes: places }] });
+    else group.hostnames++;
+  }
+  if (shared.length > 0) groups.set("shared", { hostnames: 1, taker: undefined, tiers: shared });
+  const priced: Group[] = [];
+  for (const group of groups.values()) {
+    let cost = 0;
+    for (const place of group.tiers.flatMap((tier) => tier.routes)) {
+      cost += group.taker === undefined ? (entries[place]?.length ?? 0) : 1;
+      if (pace.isOver(1)) yield;
+    }
+    priced.push({ ...group, cost });
+  }
+  return priced;
+}
+
+/**
+ * Places of routes by hostname. `shared`: hostnames that cover that of the listener, so that all of its requests are
+ * theirs, the most specific first; a route counts at its most specific one. `own`: the others.
+ */
+function* tiersOf(
+  { hostname: of }: ConflictListener,
+  routes: readonly ConflictRoute[],
+  pace: Pace,
+): Steps<{
+  readonly shared: readonly Tier[];
+  readonly own: ReadonlyMap<string | undefined, readonly number[]>;
+}> {
+  const isShared = (hostname: string | undefined): boolean => {
+    if (of === undefined) return false;
+    return hostname === undefined || hostname === of || (hostname.startsWith("*.") && of.endsWith(hostname.slice(1)));
+  };
+  const own = new Map<string | undefined, number[]>();
+  const shared = new Map<string | undefined, number[]>();
+  const add = (to: typeof own, hostname: string | undefined, place: number): void => {
+    const places = to.get(hostname);
+    if (places === undefined) to.set(hostname, [place]);
+    else places.push(place);
+  };
+  for (const [place, { hostnames }] of routes.entries()) {
+    const all = hostnames.length === 0 ? [undefined] : hostnames;
+    for (const hostname of all) if (!isShared(hostname)) add(own, hostname, place);
+    const [most] = all.filter(isShared).sort((a, b) => specificity(b) - specificity(a));
+    if (all.some(isShared)) add(shared, most, place);
+    if (pace.isOver(all.length)) yield;
+  }
+  const tiers = Array.from(shared, ([hostname, places]): Tier => ({ hostname, routes: places }));
+  return { shared: tiers.sort((a, b) => specificity(b.hostname) - specificity(a.hostname)), own };
+}
+
+interface AnalysisParts {
+  readonly listener: ConflictListener;
+  /** In the order of precedence between matches of one rank. */
+  readonly routes: readonly ConflictRoute[];
+  /** By place of the route. */
+  readonly entries: readonly (readonly MatchEntry[])[];
+  readonly inputSize: number;
+  readonly groups: readonly Group[];
+  /** In how many groups each route is. */
+  readonly groupCounts: readonly number[];
+  readonly reader: MatchReader;
+  readonly pace: Pace;
 }
 
 /** The routes of one listener, compared with each other. */
@@ -193,102 +341,61 @@ class ListenerAnalysis {
   readonly groups: readonly Group[];
   /** Matches and hostnames of the routes. */
   readonly inputSize: number;
-  /** In the order of precedence between matches of one rank. */
   readonly #routes: readonly ConflictRoute[];
   readonly #entries: readonly (readonly MatchEntry[])[];
-  /** In how many groups each route is; its lost groups are counted too. */
-  readonly #groupCounts: number[];
+  readonly #groupCounts: readonly number[];
   /** By place of the route, then of the rule. */
   readonly #losses = new Map<number, Map<number, Losses>>();
+  /** By place of the route. */
+  readonly #lostHosts = new Map<number, LostHosts>();
   readonly #reader: MatchReader;
+  readonly #pace: Pace;
 
-  constructor(listener: ConflictListener, { takerOf, isServedAt, entriesOf, reader }: Surroundings) {
-    this.listener = listener;
-    this.#reader = reader;
-    this.#routes = listener.routes.toSorted(compareRoutes);
-    this.#entries = this.#routes.map(entriesOf);
-    this.#groupCounts = this.#routes.map(() => 0);
-    this.inputSize = this.#routes.reduce((sum, { hostnames }, place) => {
-      return sum + hostnames.length + (this.#entries[place]?.length ?? 0);
-    }, 0);
-    this.groups = this.#groupsOf(takerOf, isServedAt);
+  /** For `analysisOf`. */
+  constructor(parts: AnalysisParts) {
+    this.listener = parts.listener;
+    this.groups = parts.groups;
+    this.inputSize = parts.inputSize;
+    this.#routes = parts.routes;
+    this.#entries = parts.entries;
+    this.#groupCounts = parts.groupCounts;
+    this.#reader = parts.reader;
+    this.#pace = parts.pace;
   }
 
-  #groupsOf(takerOf: Surroundings["takerOf"], isServedAt: Surroundings["isServedAt"]): readonly Group[] {
-    const { shared, own } = this.#tiers();
-    // Hostnames of the same routes are compared once.
-    const groups = new Map<string, { hostnames: number; tiers: readonly Tier[] }>();
-    for (const tier of own) {
-      const taker = takerOf(tier.hostname);
-      if (taker !== undefined) {
-        this.#loseHost(tier, taker, isServedAt);
-        continue;
-      }
-      const key = tier.routes.join(" ");
-      const group = groups.get(key);
-      if (group === undefined) groups.set(key, { hostnames: 1, tiers: [tier] });
-      else group.hostnames++;
+  *examine({ taker, tiers }: Group, meter: Meter): Steps<void> {
+    if (taker !== undefined) {
+      for (const tier of tiers) yield* this.#loseHost(tier, taker);
+      return;
     }
-    if (shared.length > 0) groups.set("shared", { hostnames: 1, tiers: shared });
-    return Array.from(groups.values(), ({ hostnames, tiers }) => {
-      const all = tiers.flatMap(({ routes }) => routes);
-      for (const place of all) this.#groupCounts[place] = (this.#groupCounts[place] ?? 0) + 1;
-      const cost = all.reduce((sum, place) => sum + (this.#entries[place]?.length ?? 0), 0);
-      return { cost, hostnames, tiers };
-    });
-  }
-
-  /**
-   * Routes by hostname. `shared`: hostnames that cover that of the listener, so that all of its requests are theirs, the
-   * most specific first; a route counts at its most specific one. `own`: the others.
-   */
-  #tiers(): { readonly shared: readonly Tier[]; readonly own: readonly Tier[] } {
-    const { hostname: of } = this.listener;
-    const isShared = (hostname: string | undefined): boolean => {
-      if (of === undefined) return false;
-      return hostname === undefined || hostname === of || (hostname.startsWith("*.") && of.endsWith(hostname.slice(1)));
-    };
-    const own = new Map<string | undefined, number[]>();
-    const shared = new Map<string | undefined, number[]>();
-    const add = (to: typeof own, hostname: string | undefined, place: number): void => {
-      const places = to.get(hostname);
-      if (places === undefined) to.set(hostname, [place]);
-      else places.push(place);
-    };
-    for (const [place, { hostnames }] of this.#routes.entries()) {
-      const all = hostnames.length === 0 ? [undefined] : hostnames;
-      for (const hostname of all) if (!isShared(hostname)) add(own, hostname, place);
-      const [most] = all.filter(isShared).sort((a, b) => specificity(b) - specificity(a));
-      if (all.some(isShared)) add(shared, most, place);
-    }
-    const tiersOf = (places: typeof own): readonly Tier[] =>
-      Array.from(places, ([hostname, routes]) => ({ hostname, routes }));
-    return {
-      shared: tiersOf(shared).toSorted((a, b) => specificity(b.hostname) - specificity(a.hostname)),
-      own: tiersOf(own),
-    };
-  }
-
-  /** Requests for the host go to another listener; that is no loss for a route that is there, too. */
-  #loseHost({ hostname, routes }: Tier, taker: ConflictListener, isServedAt: Surroundings["isServedAt"]): void {
-    for (const place of routes) {
-      const route = this.#routes[place];
-      if (route === undefined || isServedAt(route, taker)) continue;
-      this.#groupCounts[place] = (this.#groupCounts[place] ?? 0) + 1;
-      const winner = { kind: "listener", listener: taker.key } as const;
-      for (const [rule, { matches }] of route.rules.entries()) {
-        const losses = this.#lossesOf(place, rule);
-        losses.count += matches.length;
-        this.#tell(losses, taker.key, "Whole", () => ({ hostname, winner, decidedBy: "Listener" }));
-      }
-    }
-  }
-
-  *examine({ tiers }: Group, meter: Meter): Steps<void> {
     const above = new Cover(this.#reader, meter);
     for (const [at, tier] of tiers.entries()) {
       const standing = yield* this.#examineTier(tier, above, meter);
       if (at < tiers.length - 1) for (const placed of standing) above.add(placed, at);
+    }
+  }
+
+  /** A route loses the host with all of its rules; so the rules are not gone through for each host. */
+  *#loseHost({ hostname, routes }: Tier, taker: ConflictListener): Steps<void> {
+    const host = hostname === undefined ? {} : { hostname };
+    const winner = { kind: "listener", listener: taker.key } as const;
+    for (const place of routes) {
+      const lost = this.#lostHosts.get(place) ?? { count: 0, byTaker: new Map(), leftOut: new Set() };
+      this.#lostHosts.set(place, lost);
+      lost.count++;
+      const { byTaker, leftOut } = lost;
+      if (!byTaker.has(taker.key)) {
+        if (byTaker.size >= maxWinners) leftOut.add(taker.key);
+        else
+          byTaker.set(taker.key, {
+            listener: this.listener.key,
+            ...host,
+            winner,
+            decidedBy: "Listener",
+            extent: "Whole",
+          });
+      }
+      if (this.#pace.isOver(1)) yield;
     }
   }
 
@@ -379,20 +486,27 @@ class ListenerAnalysis {
   }
 
   /** Of the routes that have lost something, by their key. */
-  results(): ReadonlyMap<string, readonly RuleReach[]> {
-    const routes = Array.from(this.#losses, ([place, ofRoute]): [string, readonly RuleReach[]][] => {
-      const route = this.#routes[place];
-      if (route === undefined) return [];
-      const rules = route.rules.map(({ matches }, rule): RuleReach => {
-        const losses = ofRoute.get(rule);
-        if (losses === undefined) return { isReachable: true, conflicts: [], leftOut: 0 };
-        const all = matches.length * (this.#groupCounts[place] ?? 0);
-        const conflicts = [...losses.byWinner.values()];
-        return { isReachable: losses.count < all, conflicts, leftOut: losses.leftOut.size };
-      });
-      return [[route.key, rules]];
-    });
-    return new Map(routes.flat());
+  *results(): Steps<ReadonlyMap<string, readonly RuleReach[]>> {
+    const byRoute = new Map<string, readonly RuleReach[]>();
+    for (const [place, { key, rules }] of this.#routes.entries()) {
+      const hosts = this.#lostHosts.get(place);
+      const ofRoute = this.#losses.get(place);
+      if (hosts !== undefined || ofRoute !== undefined) {
+        const takers = [...(hosts?.byTaker.values() ?? [])];
+        const reaches = rules.map(({ matches }, rule): RuleReach => {
+          const losses = ofRoute?.get(rule);
+          if (hosts === undefined && losses === undefined) return { isReachable: true, conflicts: [], leftOut: 0 };
+          const lost = (losses?.count ?? 0) + matches.length * (hosts?.count ?? 0);
+          const winners = losses === undefined ? takers : [...takers, ...losses.byWinner.values()];
+          const conflicts = winners.length > maxWinners ? winners.slice(0, maxWinners) : winners;
+          const leftOut = winners.length - conflicts.length + (losses?.leftOut.size ?? 0) + (hosts?.leftOut.size ?? 0);
+          return { isReachable: lost < matches.length * (this.#groupCounts[place] ?? 0), conflicts, leftOut };
+        });
+        byRoute.set(key, reaches);
+      }
+      if (this.#pace.isOver(1 + rules.length)) yield;
+    }
+    return byRoute;
   }
 }
 
