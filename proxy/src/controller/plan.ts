@@ -132,7 +132,7 @@ function* planOf(
     const rights = yield* rightsOf(gateway, resources, scopeOf, defaults);
     const tenant = tenantOf(gateway, status, judged, resources, defaults, selected(gateway.metadata.namespace));
     if (tenant === undefined || rights.kind === "unknown") frozen.set(ownerKey(status), rights);
-    else wanted.push(...rights.roles, ...workloadOf(tenant));
+    else for (const object of [...rights.roles, ...workloadOf(tenant)]) wanted.push(object);
   });
   return {
     statuses,

@@ -239,3 +239,13 @@ endpoints: []
     ]);
   });
 });
+
+test("replicas are counted where more Services have the label than a call takes arguments", () => {
+  const { Service, ...others } = resources;
+  const many = 150_000;
+  expect(() => Math.max(...new Array<number>(many).fill(0))).toThrow(RangeError);
+  const own = Service.filter(({ metadata }) => gatewayNameLabel in metadata.labels);
+  expect(own).toHaveLength(1);
+  const copies = Array.from({ length: many }, () => own).flat();
+  expect(readyReplicas({ ...others, Service: copies }, gateway)).toBe(2);
+});

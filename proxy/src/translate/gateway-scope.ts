@@ -159,12 +159,12 @@ function valuesOf<T>(groups: ReadonlyMap<string | undefined, readonly T[]>, keys
 export function readyReplicas(resources: ResourceSet, gateway: GatewayName): number {
   const slices = indexSlices(resources.EndpointSlice);
   const own = resources.Service.filter((service) => isOwnService(service, gateway));
-  const counts = own.map((service) => {
+  // Not by arguments of `Math.max`: anyone who may create Services in the namespace can give them the label.
+  return own.reduce((most, service) => {
     const ready = (slices.get(nameKey(service)) ?? []).flatMap(({ endpoints }) => endpoints.filter(isReady));
     // A pod of two address families stands in two slices.
-    return new Set(ready.map(({ targetRef, addresses }) => targetRef?.name ?? addresses[0])).size;
-  });
-  return Math.max(1, ...counts);
+    return Math.max(most, new Set(ready.map(({ targetRef, addresses }) => targetRef?.name ?? addresses[0])).size);
+  }, 1);
 }
 
 function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): boolean {

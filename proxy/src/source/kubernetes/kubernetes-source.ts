@@ -225,7 +225,7 @@ class Source implements KubernetesSource {
     const waits = since.some(({ sinceMs }) => sinceMs + namedWaitMs > now);
     if (!waits) return false;
     this.#heldSinceMs ??= now;
-    const latest = Math.max(...since.map(({ sinceMs }) => sinceMs + namedWaitMs));
+    const latest = since.reduce((last, { sinceMs }) => Math.max(last, sinceMs + namedWaitMs), now);
     const leftMs = Math.min(latest, this.#heldSinceMs + namedWaitMs) - now;
     if (leftMs <= 0) return false;
     this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.poke());
