@@ -201,11 +201,20 @@ describe("createUsageReader", () => {
 
   describe("adds up the answers of SGLang", () => {
     const answer = (id: string) => ({ text: "y", meta_info: { id, prompt_tokens: 5, completion_tokens: 1_000 } });
-    test.each([1, 63, 64, 65, 5_000])("whose ids begin with %d equal characters", (length) => {
+    test.each([1, 63, 64, 65, 1_000])("whose ids begin with %d equal characters", (length) => {
       const answers = Array.from({ length: 50 }, (_, i) => answer(`${"A".repeat(length)}_${String(i)}`));
       const all = { kind: "counted", usage: { input: 250, output: 50_000, total: 50_250, estimated: false } };
       expect(read(json, [JSON.stringify(answers)])).toEqual(all);
       expect(read(sse, [...answers, ...answers].map(dataEvent))).toEqual(all);
+    });
+
+    test("whose ids are too long to be kept: by their places in an array, with an estimate in a stream", () => {
+      const answers = Array.from({ length: 50 }, (_, i) => answer(`${"A".repeat(5_000)}_${String(i)}`));
+      expect(read(json, [JSON.stringify(answers)])).toMatchObject({ usage: { total: 50_250, estimated: false } });
+      const events = answers.map((each) => dataEvent({ ...each, text: "y".repeat(4_000) }));
+      const outcome = read({ ...sse, requestBytes: 40 }, events);
+      expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true } });
+      expect(outcome?.kind === "counted" ? outcome.usage.total : 0).toBeGreaterThan(50_000);
     });
 
     test("that have one id in one array", () => {

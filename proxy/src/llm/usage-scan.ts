@@ -1,5 +1,4 @@
 /** The members of one JSON text that tell its usage: a whole body, or the data of one event of a stream. */
-import { createHash } from "node:crypto";
 import { textMembers } from "./estimate.ts";
 import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 import type { UsageTally } from "./usage.ts";
@@ -43,7 +42,7 @@ function tell(tally: UsageTally, { path, value: json, element }: Member): void {
       break;
     case "meta_info":
       if (value === undefined) tally.setIncomplete();
-      else if (typeof value === "object") tally.addPart(value, partOf(value, element));
+      else if (typeof value === "object") addAnswer(tally, value, element);
       break;
     case "meta":
       // No name of a usage alone: what has no figures is something else.
@@ -59,15 +58,17 @@ function tell(tally: UsageTally, { path, value: json, element }: Member): void {
 
 /**
  * SGLang answers several prompts, or a prompt several times, in one array or stream; each answer has an `id`. It begins
- * with the client's `rid`, which may be long and the same in all, so the whole of it counts.
+ * with the client's `rid`, which may be long and the same in all. In an array the place tells the answers apart; in a
+ * stream the whole id does, so with a longer one than is kept the sum is not complete.
  */
-function partOf(info: object | null, element: number): string {
+function addAnswer(tally: UsageTally, info: object | null, element: number): void {
   const id = info !== null && "id" in info && typeof info.id === "string" ? info.id : "";
-  return `${String(element)} ${id.length > maxIdLength ? createHash("sha256").update(id).digest("base64") : id}`;
+  if (element === 0 && id.length > maxIdLength) tally.setIncomplete();
+  tally.addPart(info, element === 0 ? `id ${id.slice(0, maxIdLength)}` : String(element));
 }
 
-/** A longer one is kept as its hash. */
-const maxIdLength = 64;
+/** 1,024 parts of this length are 1 MiB. */
+const maxIdLength = 1024;
 
 /** Undefined where the value is not JSON, or too long to be kept. */
 function parseValue(json: Buffer | undefined): unknown {
