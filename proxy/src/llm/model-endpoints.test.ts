@@ -22,7 +22,7 @@ describe("isListed", () => {
     "/",
     "/v1/chat/completions",
     "/openai/deployments/x/chat/completions?api-version=1",
-    "/model/anthropic.claude-3-v1%3A0/converse-stream",
+    "/model/anthropic.claude-3-v1%3A0/converse",
     "/model/arn:aws:bedrock:r:a:inference-profile%2Fx/invoke",
     "/client/v4/accounts/a/ai/run/@cf/meta/llama",
     "/v2/ENDPOINT/openai/v1/chat/completions",
@@ -45,6 +45,9 @@ describe("isListed", () => {
     "/v1/chat/completions%00",
     "/v1/chat/completions%3Fx",
     "/v2/repository/models/m/load",
+    "/model/anthropic.claude-3-v1%3A0/converse-stream",
+    "/model/anthropic.claude-3-v1%3A0/invoke-with-response-stream",
+    "/endpoints/e/invocations-response-stream",
   ])("not %s", (path) => {
     expect(isListed(path)).toBe(false);
   });

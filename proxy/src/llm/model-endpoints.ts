@@ -5,6 +5,9 @@
  * says `otherEndpoints: Allow`: a list of what is refused can never be complete. The table decides two more things: where an
  * endpoint names its model, and whether its streams tell their usage unasked.
  *
+ * The streams of Bedrock and SageMaker are not listed: they are binary (`application/vnd.amazon.eventstream`), and the gateway
+ * does not read the usage in them.
+ *
  * A listed path is a plain one: it has no `.`, `..` or empty segments, no parameters behind `;` and no `\`, once its escapes
  * are undone. So every server routes it alike.
  */
@@ -41,11 +44,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
   },
   {
     source: "SageMaker, Databricks",
-    paths: [
-      "endpoints/{model}/invocations",
-      "endpoints/{model}/invocations-response-stream",
-      "serving-endpoints/{model}/invocations",
-    ],
+    paths: ["endpoints/{model}/invocations", "serving-endpoints/{model}/invocations"],
     model: "path",
   },
   {
@@ -124,9 +123,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
   },
   {
     source: "Bedrock",
-    paths: ["invoke", "invoke-with-response-stream", "converse", "converse-stream"].map(
-      (method) => `model/{model}/${method}`,
-    ),
+    paths: ["invoke", "converse"].map((method) => `model/{model}/${method}`),
     model: "path",
     isNeverAsked: true,
   },

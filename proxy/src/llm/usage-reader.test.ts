@@ -104,6 +104,28 @@ describe("createUsageReader", () => {
     },
   );
 
+  describe("reads the last event", () => {
+    const meta = { billed_units: { input_tokens: 1 }, tokens: { input_tokens: 7, output_tokens: 2 } };
+    const figures = { total_input_tokens: 7, total_output_tokens: 2, total_tokens: 9 };
+    test.each([
+      ["Cohere's first API", { event_type: "stream-end", response: { text: "yes", model: "gpt-mock-1", meta } }],
+      [
+        "Gemini's interactions",
+        { event_type: "interaction.complete", interaction: { id: "x", model: "gpt-mock-1", usage: figures } },
+      ],
+    ])("of %s", (_api, last) => {
+      const first = { event_type: "text", text: "yes", delta: { text: "yes" } };
+      const long = { text: "word ".repeat(20_000), ...last };
+      for (const end of [last, long]) {
+        expect(read({ ...sse, requestBytes: 40 }, [dataEvent(first), dataEvent(end)])).toEqual(counted);
+        for (const contentType of ["application/stream+json", "application/json"]) {
+          const lines = [first, end].map((event) => `${JSON.stringify(event)}\n`);
+          expect(read({ status: 200, contentType, requestBytes: 40 }, lines)).toEqual(counted);
+        }
+      }
+    });
+  });
+
   test("reads the input of a long message from its opening", () => {
     const start = {
       type: "message_start",

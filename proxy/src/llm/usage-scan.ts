@@ -5,14 +5,16 @@ import type { UsageTally } from "./usage.ts";
 
 /**
  * `usage` at the top in bodies and in most events; in `response` in the events of OpenAI's responses API; in `message` in
- * Anthropic's `message_start`; in `delta` in Cohere's `message-end`. Gemini says `usageMetadata`, SGLang `meta_info`,
- * Cohere's first API `meta`, and Ollama has its figures at the top. Deeper ones are not the upstream's report: the
+ * Anthropic's `message_start`; in `delta` in Cohere's `message-end`; in `interaction` in the last event of Gemini's interactions.
+ * Gemini says `usageMetadata` elsewhere, SGLang `meta_info`, Cohere's first API `meta` (in the last event of a stream in
+ * `response`), and Ollama has its figures at the top. Deeper ones are not the upstream's report: the
  * responses API echoes the client's tools, whose parameters may be called `usage` too.
  */
 const paths = {
   ...memberPaths(
     ...["usage", "model", "background"].flatMap((name) => [name, `response.${name}`]),
-    ...["message.usage", "message.model", "delta.usage"],
+    ...["message.usage", "message.model", "delta.usage", "response.meta"],
+    ...["interaction.usage", "interaction.model"],
     ...["usageMetadata", "modelVersion", "meta_info", "meta", "prompt_eval_count", "eval_count"],
   ),
   noted: textMembers,
@@ -29,6 +31,7 @@ function tell(tally: UsageTally, { path, value: json, element }: Member): void {
     case "model":
     case "response.model":
     case "message.model":
+    case "interaction.model":
     case "modelVersion":
       tally.setModel(value);
       break;
@@ -45,6 +48,7 @@ function tell(tally: UsageTally, { path, value: json, element }: Member): void {
       else if (typeof value === "object") addAnswer(tally, value, element);
       break;
     case "meta":
+    case "response.meta":
       // No name of a usage alone: what has no figures is something else.
       if (typeof value === "object") tally.add(value);
       break;

@@ -5,7 +5,7 @@
  * responses API says `input_tokens`, `output_tokens`, `total_tokens`; Anthropic messages say `input_tokens`,
  * `output_tokens` and, beside the input, `cache_creation_input_tokens` and `cache_read_input_tokens`, in two parts when
  * streamed: `message_start` opens with the input, `message_delta` ends with the cumulative output. Bedrock writes
- * `inputTokens`, Gemini `promptTokenCount`, Ollama `prompt_eval_count`; Cohere has its figures in `tokens`. No name means
+ * `inputTokens`, Gemini `promptTokenCount`, its interactions `total_input_tokens`, Ollama `prompt_eval_count`; Cohere has its figures in `tokens`. No name means
  * two things, so the dialect need not be known.
  */
 import type { TokenUsage, UsageOutcome } from "../ir/usage.ts";
@@ -194,8 +194,22 @@ function readFigures(usage: unknown, isInner = false): Figures | "malformed" | u
   return { input, cacheCreation, cacheRead, output, total };
 }
 
-const inputNames = ["prompt_tokens", "input_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count"];
-const outputNames = ["completion_tokens", "output_tokens", "outputTokens", "candidatesTokenCount", "eval_count"];
+const inputNames = [
+  "prompt_tokens",
+  "input_tokens",
+  "inputTokens",
+  "promptTokenCount",
+  "prompt_eval_count",
+  "total_input_tokens",
+];
+const outputNames = [
+  "completion_tokens",
+  "output_tokens",
+  "outputTokens",
+  "candidatesTokenCount",
+  "eval_count",
+  "total_output_tokens",
+];
 
 /** Cohere's figures: of all tokens, else of those that are billed. */
 function innerOf(fields: ReadonlyMap<string, unknown>): unknown {
