@@ -42,7 +42,7 @@ export class SseUsage {
   #longLine: JsonMembers | undefined;
   #bytes = 0;
   #longLineBytes = 0;
-  /** Bytes of the text in long lines. */
+  /** Bytes of the text in long lines; all bytes of those that are no data. */
   #longLineText = 0;
 
   constructor(tally: UsageTally) {
@@ -115,6 +115,7 @@ export class SseUsage {
     const line = this.#buffer.subarray(lineStart, this.#length);
     this.#longLine = openLine(this.#tally, line);
     this.#longLineBytes += line.length;
+    if (this.#longLine.isOther) this.#longLineText += line.length;
     this.#length = lineStart;
   }
 
@@ -130,6 +131,7 @@ export class SseUsage {
     const rest = chunk.subarray(from, lineEnd === -1 ? chunk.length : lineEnd);
     this.#longLine?.push(rest);
     this.#longLineBytes += rest.length;
+    if (this.#longLine?.isOther === true) this.#longLineText += rest.length;
     if (lineEnd === -1) return chunk.length;
     this.#endLongLine();
     return lineEnd + 1;

@@ -280,6 +280,8 @@ describe("createUsageReader", () => {
       const outcome = read({ status: 200, contentType, requestBytes: 400 }, [start + "word ".repeat(800)]);
       expect(outcome).toMatchObject({ kind: "counted", usage: { input: 100, estimated: true } });
       expect(outcome?.kind === "counted" ? outcome.usage.total : 0).toBeGreaterThanOrEqual(1_100);
+      const long = read({ status: 200, contentType, requestBytes: 400 }, [start + "word ".repeat(8_000)]);
+      expect(long?.kind === "counted" ? long.usage.total : 0).toBeGreaterThanOrEqual(10_100);
     });
 
     test("of plain text, in which a larger report is believed", () => {

@@ -42,6 +42,7 @@ export interface UsageReader {
 /** Makes the reader of one response. */
 export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
+  if (isOtherText(head.contentType)) tally.setIncomplete();
   const body = isStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally, isMedia(head.contentType));
   const conclude = (ending: Ending) => outcomeOf(head, tally, body, ending);
   const encoding = head.contentEncoding;
@@ -225,8 +226,7 @@ function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: En
   const reported = tally.reported();
   const isCopy = asked !== undefined && readsStored(asked, requestBytes);
   if (isCopy && tally.isSettled && !tally.isBackground) return { kind: "uncounted", reason: "stored" };
-  const isDoubtful = tally.isIncomplete || isOtherText(head.contentType);
-  if (tally.isSettled && !isDoubtful) return reported;
+  if (tally.isSettled && !tally.isIncomplete) return reported;
   // It is still being made. Of a copy that is left before its usage, nobody knows whether an earlier answer has told it.
   if (isCopy && ending === "whole" && !body.isStreaming) return reported;
   if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
