@@ -88,7 +88,7 @@ export function shownNamed(name: string, value: string): string {
 }
 
 /** What every text has that `isSecretValue` or `shownPath` would change: the thorough look costs microseconds. */
-const hint = /[=@]|eyJ|[spr]k[-_]|gh[opsu]|github_pat|xox|glpat|hf|AKIA|AIza|bearer|basic|digest|negotiate|dpop/i;
+const hint = /[=@%]|eyJ|[spr]k[-_]|gh[opsu]|github_pat|xox|glpat|hf|AKIA|AIza|bearer|basic|digest|negotiate|dpop/i;
 
 /**
  * A text of a client's of which no name tells more: its host, path, method, user agent. Nearly all are shown as they are,
