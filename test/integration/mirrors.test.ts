@@ -119,18 +119,23 @@ describe("a mirror never delays or fails a request", () => {
   });
 });
 
-test("a mirror on a backendRef copies that backend's requests only", async () => {
+/** A rule of two backendRefs to one backend, of which the one with a quarter of the weight has a mirror. */
+async function serveQuarterMirrored() {
   const [main, copy] = [await startBackend(answering(200)), await startBackend(answering(200))];
+  const mirrored = `{ group: gatewayproxy.dev, kind: Backend, name: main, weight: 1, filters: [${mirror("copy0")}] }`;
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
       backendManifest("main", main.port),
       backendManifest("copy0", copy.port),
-      routeManifest("r", [
-        `{ backendRefs: [${backendRef("main", 3)}, { group: gatewayproxy.dev, kind: Backend, name: main, weight: 1, filters: [${mirror("copy0")}] }] }`,
-      ]),
+      routeManifest("r", [`{ backendRefs: [${backendRef("main", 3)}, ${mirrored}] }`]),
     ),
   );
+  return { gateway, main, copy };
+}
+
+test("a mirror on a backendRef copies that backend's requests only", async () => {
+  const { gateway, main, copy } = await serveQuarterMirrored();
   for (let n = 0; n < 8; n++) await (await fetch(gateway.url())).arrayBuffer();
   await vi.waitFor(() => expect(copy.requests).toHaveLength(2));
   expect(main.requests).toHaveLength(8);
@@ -184,17 +189,7 @@ describe("a client that writes CDN-Loop itself", () => {
   });
 
   test("is refused whichever target of the rule has the mirror", async () => {
-    const [main, copy] = [await startBackend(answering(200)), await startBackend(answering(200))];
-    const gateway = await startGateway(
-      manifests(
-        gatewayManifest(),
-        backendManifest("main", main.port),
-        backendManifest("copy0", copy.port),
-        routeManifest("r", [
-          `{ backendRefs: [${backendRef("main", 3)}, { group: gatewayproxy.dev, kind: Backend, name: main, weight: 1, filters: [${mirror("copy0")}] }] }`,
-        ]),
-      ),
-    );
+    const { gateway, main } = await serveQuarterMirrored();
     for (let n = 0; n < 4; n++) expect(await ask(gateway, `${name}; mirrored`)).toBe(508);
     expect(main.requests).toEqual([]);
   });
