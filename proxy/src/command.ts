@@ -31,33 +31,34 @@ async function run(settings: ProxySettings): Promise<void> {
   surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
   // It ends the process all the same, and whoever started that starts it again.
   process.on("uncaughtExceptionMonitor", (error) => log.error({ err: error }, "the main thread failed"));
+  const running: { proxy?: Proxy } = {};
   let isStopping = false;
-  const stop = (cause: object): void => {
+  const stop = async (cause: object): Promise<void> => {
     if (isStopping) return;
     isStopping = true;
     log.info(cause, "shutting down");
-    void proxy.stop().then((outcome) => {
-      log.info(outcome, "stopped");
-      process.exit(0);
-    });
+    // Before the start is complete there is no client to wait for.
+    log.info((await running.proxy?.stop()) ?? {}, "stopped");
+    process.exit(0);
   };
-  const started = await Proxy.start({
-    settings,
-    env: process.env,
-    logs,
-    clock: systemClock,
-    onQuit: () => stop({ by: "/quitquitquit" }),
-  });
-  if (!started.ok) {
-    fail("cannot start", started.problems, exitFailure);
-    process.exit();
-  }
-  const proxy = started.value;
+  // Before the start: as process 1 of a container, a process without handlers ignores SIGTERM.
   handleSignals(process, {
-    shutDown: (signal) => stop({ signal }),
+    shutDown: (signal) => void stop({ signal }),
     force(signal) {
       log.warn({ signal }, "stopped at once by a second signal");
       process.exit(exitFailure);
     },
   });
+  const started = await Proxy.start({
+    settings,
+    env: process.env,
+    logs,
+    clock: systemClock,
+    onQuit: () => void stop({ by: "/quitquitquit" }),
+  });
+  if (!started.ok) {
+    fail("cannot start", started.problems, exitFailure);
+    process.exit();
+  }
+  running.proxy = started.value;
 }

@@ -2,7 +2,6 @@
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, failSettings, helpColumns } from "@gatewayproxy/runtime/command-line";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
-import type { Logger } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { readVersion } from "@gatewayproxy/runtime/version";
@@ -48,6 +47,21 @@ async function serve(settings: ServiceSettings): Promise<void> {
   });
   const log = logs.logger("ratelimit::lifecycle");
   for (const notice of settings.notices) log.warn({ notice }, "setting without effect");
+  const running: { service?: RateLimitProcess } = {};
+  const stop = async (signal: NodeJS.Signals): Promise<void> => {
+    log.info({ signal }, "shutting down");
+    // Before the start is complete there is no client to wait for.
+    log.info((await running.service?.stop()) ?? {}, "stopped");
+    process.exit(0);
+  };
+  // Before the start: as process 1 of a container, a process without handlers ignores SIGTERM.
+  handleSignals(process, {
+    shutDown: (signal) => void stop(signal),
+    force(signal) {
+      log.warn({ signal }, "stopped at once by a second signal");
+      process.exit(exitFailure);
+    },
+  });
   const started = await RateLimitProcess.start({
     settings,
     logs,
@@ -62,22 +76,6 @@ async function serve(settings: ServiceSettings): Promise<void> {
     fail("cannot start", started.problems, exitFailure);
     process.exit();
   }
+  running.service = started.value;
   log.info({ ...started.value.addresses, store: settings.store.kind, workers: values.workers }, "ready");
-  stopAtSignal(started.value, log);
-}
-
-function stopAtSignal(service: RateLimitProcess, log: Logger): void {
-  handleSignals(process, {
-    shutDown(signal) {
-      log.info({ signal }, "shutting down");
-      void service.stop().then((outcome) => {
-        log.info(outcome, "stopped");
-        process.exit(0);
-      });
-    },
-    force(signal) {
-      log.warn({ signal }, "stopped at once by a second signal");
-      process.exit(exitFailure);
-    },
-  });
 }

@@ -210,11 +210,13 @@ spec:
       expect(again.binds).toEqual([]);
     });
 
-    test("is kept even where the former certificate has no time that could be told", async () => {
+    test("is kept even where the former certificate has no readable end", async () => {
       const der = Buffer.from(server.cert.replaceAll(/-----.*-----/g, ""), "base64");
-      // The second UTCTime (tag 23, 13 bytes) is the end; there is no month 99.
-      const end = der.indexOf(Buffer.from([23, 13]), der.indexOf(Buffer.from([23, 13])) + 15);
-      der.write("99", end + 4);
+      // Validity is a SEQUENCE (48) of 30 bytes, two UTCTimes (23) of 13 bytes each. The serial number before it is
+      // random and may hold the bytes of one UTCTime's head, but hardly all four of these. There is no month 99.
+      const validity = der.indexOf(Buffer.from([48, 30, 23, 13]));
+      const notAfterMonth = validity + 2 + 15 + 2 + 2;
+      der.write("99", notAfterMonth);
       const cert = `-----BEGIN CERTIFICATE-----\n${der.toString("base64")}\n-----END CERTIFICATE-----\n`;
       const gatewayText = tlsGatewayManifest([tlsListener("https", ["server"])]);
       const all = (key: string) => manifests(gatewayText, tlsSecretManifest("server", { cert, key }));

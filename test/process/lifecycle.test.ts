@@ -1,6 +1,9 @@
 /** From the first moment of a process to its last: readiness, metrics, the access log, and going down in order. */
 import { once } from "node:events";
-import { connect } from "node:net";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
 import {
@@ -13,7 +16,7 @@ import {
 } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { endHeaders, endStream, frame, framesOf, frameType, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
-import { freePort, type ProxyProcess, spawnProxy, startProxy } from "../support/proxy-process.ts";
+import { freePort, type ProxyProcess, spawnClusterProxy, spawnProxy, startProxy } from "../support/proxy-process.ts";
 
 interface Running {
   readonly proxy: ProxyProcess;
@@ -29,6 +32,15 @@ async function start(backendPort: number, policy = "", args: readonly string[] =
   );
   return { proxy, url: `http://127.0.0.1:${port}` };
 }
+
+const kubeconfigFor = ({ port }: AddressInfo): string => `
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{ name: c, context: { cluster: c, user: u } }]
+clusters: [{ name: c, cluster: { server: "http://127.0.0.1:${port}", insecure-skip-tls-verify: true } }]
+users: [{ name: u, user: {} }]
+`;
 
 const ready = async ({ readiness }: ProxyProcess): Promise<{ status: number; text: string }> => {
   const answer = await fetch(`${readiness}/healthz/ready`);
@@ -82,6 +94,21 @@ test("the access log tells route, backend, tokens, and the entry that denied", a
   const denied = await proxy.logged(({ status }) => status === 429);
   expect(denied).toMatchObject({ reason: "RateLimited" });
   expect(JSON.stringify(denied)).toContain("default/p");
+});
+
+test("SIGTERM: before the cluster has answered, exit 0", async () => {
+  const cluster = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void cluster.close());
+  const asked = once(cluster, "connection");
+  await once(cluster, "listening");
+  const kubeconfig = join(await mkdtemp(join(tmpdir(), "kubeconfig-")), "config");
+  onTestFinished(() => rm(dirname(kubeconfig), { recursive: true }));
+  await writeFile(kubeconfig, kubeconfigFor(cluster.address() as AddressInfo));
+  const proxy = await spawnClusterProxy(kubeconfig, "default/gw");
+  const [connection] = (await asked) as [Socket];
+  onTestFinished(() => void connection.destroy());
+  proxy.kill("SIGTERM");
+  expect(await proxy.exited).toBe(0);
 });
 
 test("SIGTERM: not ready, no new connections, what is under way finishes, exit 0", async () => {

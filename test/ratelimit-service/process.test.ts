@@ -1,7 +1,7 @@
 /** The service as users run it: the command line, what it serves with no setting, and the way down. */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -202,6 +202,25 @@ describe("going down", () => {
     await expect.poll(() => client.health("ratelimit")).toBe("NOT_SERVING");
     expect((await fetch(`${http}/healthcheck`)).status).toBe(500);
     expect((await client.ask({ domain: "chat", descriptors: [client1] })).overallCode).toBe("OK");
+    expect(await exited).toEqual([0, null]);
+  });
+
+  test("ends with 0 while its start waits for Redis", async () => {
+    const redis = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void redis.close());
+    const asked = once(redis, "connection");
+    await once(redis, "listening");
+    const { port } = redis.address() as AddressInfo;
+    const child = spawnRateLimitService(["--config-dir", example], {
+      ...{ HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" },
+      ...{ BACKEND_TYPE: "redis", REDIS_URL: `127.0.0.1:${port}` },
+    });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const exited = once(child, "exit");
+    const [connection] = (await asked) as [Socket];
+    onTestFinished(() => void connection.destroy());
+    child.kill("SIGTERM");
+
     expect(await exited).toEqual([0, null]);
   });
 
