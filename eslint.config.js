@@ -37,6 +37,7 @@ export default tseslint.config(
     files: [
       "**/main.ts",
       "**/bin.ts",
+      "**/executable.ts",
       "**/command.ts",
       "**/controller-main.ts",
       "**/controller-command.ts",

@@ -38,16 +38,20 @@ try {
 }
 
 /** In chunks, so that a command loads what it needs and no more. */
+async function bundle(entry: string, target: string, dir: string): Promise<readonly OutputChunk[]> {
+  const { output } = await build({
+    input: { proxyctl: join(source, entry) },
+    platform: "node",
+    transform: { target },
+    output: { dir, format: "esm", minify: true, chunkFileNames: "[name]-[hash].js" },
+  });
+  return output.filter((each): each is OutputChunk => each.type === "chunk");
+}
+
 async function packTarball(): Promise<string> {
   const folder = join(work, "package");
-  const { output } = await build({
-    input: { proxyctl: join(source, "bin.ts") },
-    platform: "node",
-    // A Node that is too old must still get as far as to say so.
-    transform: { target: "node20" },
-    output: { dir: join(folder, "dist"), format: "esm", minify: true, chunkFileNames: "[name]-[hash].js" },
-  });
-  const chunks = output.filter((each): each is OutputChunk => each.type === "chunk");
+  // A Node that is too old must still get as far as to say so.
+  const chunks = await bundle("bin.ts", "node20", join(folder, "dist"));
   const { name, version, type } = manifest;
   const packed = {
     name,
@@ -71,20 +75,22 @@ async function packTarball(): Promise<string> {
   return written.trim();
 }
 
-/** All in one file: what is put into an executable has no others beside it. */
+/** The chunks are assets, which src/executable.ts loads. */
 async function buildExecutable(): Promise<string> {
-  const main = join(work, "proxyctl.mjs");
+  const modules = join(work, "modules");
+  const chunks = await bundle("main.ts", "esnext", modules);
+  const main = join(work, "executable.cjs");
   await build({
-    input: join(source, "main.ts"),
+    input: join(source, "executable.ts"),
     platform: "node",
-    output: { file: main, format: "esm", minify: true, codeSplitting: false },
+    output: { file: main, format: "cjs", minify: true },
   });
   const file = process.platform === "win32" ? "proxyctl.exe" : "proxyctl";
   const config = join(work, "sea.json");
   const settings = {
     main,
-    mainFormat: "module",
     output: join(out, file),
+    assets: Object.fromEntries(chunks.map(({ fileName }) => [fileName, join(modules, fileName)])),
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
     // Variables that are meant for another Node do not reach this one.

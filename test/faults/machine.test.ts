@@ -1,7 +1,6 @@
 /** The machine under the proxy: a disk without room, and a clock that is set. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +10,7 @@ import { describeWith } from "../support/describe-with.ts";
 import { policyManifest } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { others, under } from "./support/fault.ts";
+import { faketimeLibrary } from "./support/faketime.ts";
 import { startBackendProcess } from "./support/servers.ts";
 import { worldManifests } from "./support/world.ts";
 
@@ -106,19 +106,12 @@ test("a full disk under the log and the configuration, for 3 s", async ({ task, 
   expect(counted).toBe(seen.outcomes.length);
 });
 
-/** Debian keeps the library of faketime in a folder of the machine's architecture. */
-const faketimeLibraries = ["x86_64", "aarch64"].map(
-  (machine) => `/usr/lib/${machine}-linux-gnu/faketime/libfaketimeMT.so.1`,
-);
-
 describeWith(["faketime"], "clock steps", () => {
-  const faketime = faketimeLibraries.find((file) => existsSync(file));
-
   test.for([
     ["forward", "+3600"],
     ["back", "-3600"],
   ] as const)("the clock is set %s by an hour, for 3 s", async ([, step], { task }) => {
-    expect(faketime, "faketime without its library").toBeDefined();
+    expect(faketimeLibrary, "faketime without its library").toBeDefined();
     const backend = await startBackendProcess();
     const port = await freePort();
     const folder = await mkdtemp(join(tmpdir(), "clock-"));
@@ -132,7 +125,7 @@ describeWith(["faketime"], "clock steps", () => {
       worldManifests(port, { backend: backend.port, policies: [policy] }),
     );
     const proxy = await startPlain(manifestFolder, port, join(folder, "log"), {
-      LD_PRELOAD: faketime,
+      LD_PRELOAD: faketimeLibrary,
       FAKETIME_TIMESTAMP_FILE: offset,
       FAKETIME_NO_CACHE: "1",
       // A step of the wall clock leaves the monotonic one alone.

@@ -3,6 +3,7 @@ import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { startKubeApi } from "../../proxyctl/src/kube/testing/kube-api.ts";
 import { startAdmin } from "../../proxyctl/src/testing/admin.ts";
@@ -74,18 +75,30 @@ describe.each([
   });
 });
 
+const light: readonly (readonly [string, readonly string[]])[] = [
+  ["--version", ["--version"]],
+  ["--help", ["--help"]],
+  ["a TAB", ["__complete", "--", "config", ""]],
+  ["the help of a command", ["trace", "--help"]],
+];
+/** The entry, commander, and small parts of ours; schemas, parsers and the Kubernetes client are chunks of their own. */
+const lightBytes = 100_000;
+
+describe("the executable", () => {
+  test.each(light)("loads the command tree and nothing else for %s", (_, args) => {
+    const program = join(folder, "proxyctl");
+    const scripts = scriptsCoveredBy(program, args);
+    expect(scripts.map(({ url }) => url)).toContain(`${pathToFileURL(program).href}/proxyctl.js`);
+    expect(scripts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(lightBytes);
+  });
+});
+
 describe("the installed program", () => {
-  test.each([
-    ["--version", ["--version"]],
-    ["--help", ["--help"]],
-    ["a TAB", ["__complete", "--", "config", ""]],
-    ["the help of a command", ["trace", "--help"]],
-  ])("loads the command tree and nothing else for %s", (_, args) => {
+  test.each(light)("loads the command tree and nothing else for %s", (_, args) => {
     const loaded = modulesLoadedBy(join(dist, "proxyctl.js"), args);
-    // The entry, commander, and small parts of ours; schemas, parsers and the Kubernetes client are chunks of their own.
     const bytes = loaded.reduce((sum, file) => sum + readFileSync(file).length, 0);
     expect(loaded.length).toBeGreaterThan(1);
-    expect(bytes).toBeLessThan(100_000);
+    expect(bytes).toBeLessThan(lightBytes);
   });
 
   test("keeps what it has compiled in the user's own cache", async () => {
@@ -181,6 +194,32 @@ registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(list)
   execFileSync(process.execPath, ["--import", hook, program, ...args], { env, stdio: "pipe" });
   const urls = readFileSync(list, "utf8").trim().split("\n");
   return urls.filter((url) => url.startsWith("file:")).map((url) => decodeURI(url.slice("file://".length)));
+}
+
+interface Script {
+  readonly url: string;
+  /** In characters. */
+  readonly length: number;
+}
+
+/** The scripts of an executable that have run, without Node's own: V8 counts what it covers. */
+function scriptsCoveredBy(program: string, args: readonly string[]): readonly Script[] {
+  const directory = mkdtempSync(join(folder, "covered-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  execFileSync(program, args, { env: { ...env, NODE_V8_COVERAGE: directory }, stdio: "pipe" });
+  const [file = ""] = readdirSync(directory);
+  const covered = JSON.parse(readFileSync(join(directory, file), "utf8")) as {
+    readonly result: readonly {
+      readonly url: string;
+      readonly functions: readonly { readonly ranges: readonly { readonly endOffset: number }[] }[];
+    }[];
+  };
+  return covered.result
+    .filter(({ url }) => url.startsWith("file:"))
+    .map(({ url, functions }) => ({
+      url,
+      length: Math.max(...functions.flatMap(({ ranges }) => ranges.map(({ endOffset }) => endOffset))),
+    }));
 }
 
 function isTooOld(node: string): boolean {

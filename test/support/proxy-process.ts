@@ -47,15 +47,16 @@ export async function spawnProxy(
   return await spawnWith(["--config-dir", directory, ...args], directory, {});
 }
 
-/** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. */
+/** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. `env` adds to ours. */
 export async function spawnClusterProxy(
   kubeconfig: string,
   gateway: string,
   args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<ProxyProcess> {
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const settings = ["--kubernetes", "--gateway", gateway, ...args];
-  return await spawnWith(settings, directory, { KUBECONFIG: kubeconfig });
+  return await spawnWith(settings, directory, { ...env, KUBECONFIG: kubeconfig });
 }
 
 async function spawnWith(
