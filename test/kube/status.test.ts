@@ -155,6 +155,63 @@ spec: {controllerName: ${controllerName}}
     );
   });
 
+  test("a route that an equal one shadows says so, wholly or in part, and so does a policy on it", async () => {
+    const route = (name: string, ...paths: readonly string[]): string => `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: ${name}, namespace: ${namespace}}
+spec:
+  parentRefs: [{name: web, sectionName: open}]
+  hostnames: [conflict.open.test]
+  rules:
+${paths.map((path) => `    - {matches: [{path: {value: ${path}}}], backendRefs: [{group: gatewayproxy.dev, kind: Backend, name: echo}]}`).join("\n")}
+---`;
+    await cluster.apply(`${route("conflict-a", "/one")}
+${route("conflict-b", "/one")}
+${route("conflict-c", "/one", "/two")}
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: on-conflict, namespace: ${namespace}}
+spec:
+  targetRefs:
+    - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: conflict-b}
+    - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: conflict-c}
+  traffic: {rateLimit: {local: [{requests: 1, unit: Minutes}]}}
+`);
+    // The API server writes times in whole seconds, so that routes of one command may be equally old.
+    const ofOurs = async (name: string, type: string): Promise<Condition | undefined> => {
+      const [entry] = await entriesOf(cluster, `httproute/${name}`, namespace, "parents");
+      return entry?.conditions.find((each) => each.type === type);
+    };
+    const wholly = await eventually(
+      () => ofOurs("conflict-b", "Shadowed"),
+      (found) => found !== undefined,
+    );
+    const partly = await eventually(
+      () => ofOurs("conflict-c", "PartiallyShadowed"),
+      (found) => found !== undefined,
+    );
+    for (const condition of [wholly, partly]) {
+      expect(condition?.status).toBe("True");
+      expect(["OlderRoute", "NameOrder"]).toContain(condition?.reason);
+      expect(condition?.message).toContain(`HTTPRoute ${namespace}/conflict-a`);
+    }
+    for (const name of ["conflict-a", "conflict-b", "conflict-c"]) {
+      expect(await ofOurs(name, "Accepted")).toMatchObject({ status: "True", reason: "Accepted" });
+    }
+    expect(await ofOurs("conflict-a", "Shadowed")).toBeUndefined();
+    const attached = await eventually(
+      () => entriesOf(cluster, "proxypolicy/on-conflict", namespace, "ancestors"),
+      (found) => found.length === 2,
+    );
+    expect(attached.map((entry) => outcomeOf(entry, "Attached"))).toEqual(["False Shadowed", "True Attached"]);
+    await expectTraffic(port, {
+      ...{ kind: "policy", accepted: "True Valid", attached: [] },
+      limited: [{ host: "conflict.open.test", path: "/two" }],
+      free: [{ host: "conflict.open.test", path: "/one" }],
+    });
+  });
+
   test("a policy that only the parser can refuse is told to be refused, with the reason", async () => {
     await cluster.apply(`
 apiVersion: gatewayproxy.dev/v1alpha1
@@ -291,13 +348,16 @@ spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: llm-key}}}}
 
 interface Entry {
   readonly controllerName: string;
-  readonly conditions: readonly {
-    readonly type: string;
-    readonly status: string;
-    readonly reason: string;
-    readonly observedGeneration?: number;
-    readonly lastTransitionTime: string;
-  }[];
+  readonly conditions: readonly Condition[];
+}
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message?: string;
+  readonly observedGeneration?: number;
+  readonly lastTransitionTime: string;
 }
 
 /** Our entries in a status. */

@@ -194,7 +194,9 @@ function judgeRouteTarget(
   conflicts: JudgedConflicts,
 ): Unattached | undefined {
   if (route === undefined) return notFound(`HTTPRoute ${name} does not exist`);
-  const rule = route.rules.find((candidate) => candidate.rule.name === sectionName);
+  // Rules need no name, and a target without a section is all of them.
+  const rule =
+    sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
   if (sectionName !== undefined && rule === undefined) return notFound(`HTTPRoute ${name} has no rule ${sectionName}`);
   const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
   if (accepting.length === 0) return pending(`HTTPRoute ${name} is accepted by no Gateway of ours`);
