@@ -26,7 +26,8 @@ async function start(connections: number, headBytes = 1024 * kib, options: TestG
     if (request.url === "/held") held.push(response);
     else response.end("ok");
   });
-  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const matches = "matches: [{ path: { value: /held } }, { path: { value: /, type: Exact } }]";
+  const route = routeManifest("r", [`{ ${matches}, backendRefs: [${backendRef("b")}] }`]);
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route), {
     clientMemory: { connectionBytes: connections * unit, headBytes },
     expectsProxyHeader: true,
@@ -148,6 +149,64 @@ test("a head that follows a complete request in one write counts", async () => {
   const { gateway } = await start(100, 1_024 * kib);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${get}${unfinished(50_000)}`));
   await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+});
+
+const chunked = (path: string, body: string, trailers = ""): string =>
+  `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${chunks(body)}0\r\n${trailers}\r\n`;
+const chunks = (body: string): string => (body === "" ? "" : `${body.length.toString(16)}\r\n${body}\r\n`);
+
+test.each([
+  { name: "a request in chunks that is under way", before: chunked("/held", "x") },
+  { name: "a request in chunks that is answered", before: chunked("/", "x".repeat(3_000)) },
+  { name: "an empty request in chunks", before: chunked("/held", "") },
+  { name: "a request with trailers", before: chunked("/held", "x", "a: b\r\n") },
+  { name: "two requests in chunks", before: chunked("/held", "x") + chunked("/held", "y") },
+  { name: "a request in chunks that no rule takes", before: chunked("/unknown", "x".repeat(3_000)) },
+])("a head that comes in one write with the end of $name counts", async ({ before }) => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${before}${unfinished(50_000)}`));
+  await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+});
+
+test.each([
+  { name: "the last chunk", path: "/held", rest: "0\r\n\r\n" },
+  { name: "the last bytes of a chunk", path: "/held", rest: `${"x".repeat(500)}\r\n0\r\n\r\n` },
+  { name: "the last chunk of a body that nobody takes", path: "/unknown", rest: `${"x".repeat(500)}\r\n0\r\n\r\n` },
+])("a head that comes in one write with $name counts", async ({ path, rest }) => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const [body] = rest.split("\r\n");
+  const size = (4_000 + (body === "0" ? 0 : 500)).toString(16);
+  const end = body === "0" ? "\r\n" : "";
+  const begun = `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${"x".repeat(4_000)}${end}`;
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", begun));
+  await expect.poll(() => gateway.dataPlane.tasks().length).toBeGreaterThan(0);
+  await look(gateway, () => many.every(({ socket }) => socket.writableLength === 0));
+  for (const { socket } of many) socket.write(`${rest}${unfinished(50_000)}`);
+  await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+});
+
+test("a head that follows one that came bit by bit counts", async () => {
+  const { gateway } = await start(100, 1_024 * kib);
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", unfinished(20_000)));
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  for (const { socket } of many) socket.write(`\r\n${unfinished(50_000)}`);
+  await look(gateway, () => open(many) * 50_000 <= 1_024 * kib);
+});
+
+test("bodies in chunks of any size, with trailers, are no heads when they have ended", async () => {
+  const { gateway, held, answer } = await start(100, 64 * kib);
+  const body = [1, 15, 16, 255, 256, 4_095, 4_096, 20_000].map((size) => chunks("x".repeat(size))).join("");
+  const request = `POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\na: b\r\nc: d\r\n\r\n`;
+  const clients = others(40).map((address) => openFrom(gateway, address, request));
+  await expect.poll(() => held.length).toBe(40);
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  answer();
+  for (const client of clients) await answered(client);
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  for (const { socket } of clients) socket.write(request.replace("/held", "/unknown"));
+  await expect.poll(() => clients.every(({ text }) => text().includes("HTTP/1.1 404"))).toBe(true);
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  expect(gateway.shed).toEqual([]);
 });
 
 test("heads of requests under way are bounded with 503, and another address is served meanwhile", async () => {

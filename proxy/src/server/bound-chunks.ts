@@ -25,6 +25,8 @@ export function boundChunks(stream: Readable): void {
       flush();
       return push(null);
     }
+    // Who reads has it at once.
+    if (stream.readableFlowing === true && gathered.length === 0 && stream.readableLength === 0) return push(chunk);
     gathered.push(chunk);
     if (stream.readableFlowing === true || gathered.length >= gatheredBytes) return flush();
     return stream.readableLength + gathered.length < stream.readableHighWaterMark;

@@ -99,8 +99,7 @@ export class ClientConnection {
   #reader: Socket | undefined;
   /** Of heads that wait or are incomplete, at the last look. */
   headBytes = 0;
-  /** Bytes of the reader at which no head was incomplete, and the state at the last look. */
-  #completeBytes = 0;
+  /** At the last look: the bytes of the reader, and the heads that had come. */
   #lastBytes = 0;
   #lastHeads = 0;
   /** Monotonic: the last look at which no head was incomplete. */
@@ -124,13 +123,13 @@ export class ClientConnection {
     this.#reader = reader;
     this.#connection = connection;
     // What was looked at to tell the protocol comes once more.
-    this.#completeBytes = this.#lastBytes = reader.bytesRead - reader.readableLength;
+    connection.heads.completeBytes = this.#lastBytes = reader.bytesRead - reader.readableLength;
   }
 
   /**
-   * Counts the bytes of heads that wait for their turn, or are incomplete: what has come since the last complete head, at
+   * Counts the bytes of heads that wait for their turn, or are incomplete: what has come since the last complete request, at
    * most as long as a head may be. What may be anything else than a head is not counted, so that no client loses a response
-   * for it: the end of a body without a length, and frames of HTTP/2, in the look in which such a request ends and before.
+   * for it: bodies that go on, tunnels, and frames of HTTP/2, in the look in which such a request ends and before.
    */
   countHeads(nowMs: number): void {
     const [connection, reader] = [this.#connection, this.#reader];
@@ -138,20 +137,19 @@ export class ClientConnection {
     const { heads } = connection;
     const { bytesRead } = reader;
     const isStale = nowMs - this.#incompleteSinceMs > headTimeoutMs;
-    if (heads.isInBody || heads.hasUnknownLength || isStale) {
-      this.#completeBytes = Math.max(this.#completeBytes, bytesRead);
+    if (heads.isInBody || heads.isInChunks || heads.hasUnknownLength || isStale) {
+      heads.completeBytes = Math.max(heads.completeBytes, bytesRead);
     } else if (heads.received !== this.#lastHeads) {
       // All that came before the last look belongs to heads that are complete now.
-      this.#completeBytes = this.#lastBytes + heads.knownBytes;
+      heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
     }
-    if (bytesRead <= this.#completeBytes) this.#incompleteSinceMs = nowMs;
+    if (bytesRead <= heads.completeBytes) this.#incompleteSinceMs = nowMs;
     if (!heads.isBusy) heads.hasUnknownLength = false;
     heads.isInBody = false;
     heads.isBusy = false;
-    heads.knownBytes = 0;
     this.#lastHeads = heads.received;
     this.#lastBytes = bytesRead;
-    this.headBytes = heads.waitingLength + Math.min(maxHeadBytes, Math.max(0, bytesRead - this.#completeBytes));
+    this.headBytes = heads.waitingLength + Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes));
   }
 }
 

@@ -12,20 +12,35 @@ export interface Connection {
   readonly heads: HeadCounts;
 }
 
-/** Of the requests that have come on a connection. */
+/** Of the requests that have come on a connection. Positions are bytes from the beginning of what is read. */
 export class HeadCounts {
   /** Heads that were complete, refused ones included. */
   received = 0;
-  /** Bytes of those and of the bodies whose length they announce, since heads were last counted; HTTP/1 only. */
-  knownBytes = 0;
+  /** Position up to which all bytes belong to requests whose heads are complete; ahead of what was read while a body is. */
+  completeBytes = 0;
+  /** A body in chunks has not ended: what comes is more of it, and no other head. HTTP/1 only. */
+  isInChunks = false;
   /** Set while heads are counted: what comes now is more of a request that is under way, and no other head. */
   isInBody = false;
   /** Set while heads are counted: a request of the connection is under way. */
   isBusy = false;
-  /** A request has come whose length nothing tells: chunked, or of HTTP/2. */
+  /** A request has come whose length nothing tells, of HTTP/2. */
   hasUnknownLength = false;
   /** Characters of those that wait for the requests before them. */
   waitingLength = 0;
+
+  /**
+   * The head of an HTTP/1 request is complete.
+   *
+   * @param bytesRead position up to which was read.
+   * @param headBytes length of the head.
+   * @param bodyBytes length of the body that it announces.
+   */
+  take(bytesRead: number, headBytes: number, bodyBytes: number): void {
+    this.received++;
+    // Each length is off by the blanks around values, which must not add up.
+    this.completeBytes = Math.min(this.completeBytes + headBytes, bytesRead) + bodyBytes;
+  }
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { isName } from "../filters/hop-by-hop.ts";
 import { boundChunks } from "./bound-chunks.ts";
+import { followChunks } from "./chunked-body.ts";
 import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type DrainPhase, schemeOf } from "./connection.ts";
 import type { RequestReceiver } from "./downstream.ts";
@@ -62,11 +63,9 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     if (connection === undefined) return;
     const { pipeline, heads } = connection;
     const length = headLength(request);
-    heads.received++;
-    heads.knownBytes += length;
     const announced = announcedLength(request);
-    if (announced === undefined) heads.hasUnknownLength = true;
-    else if (!request.complete) heads.knownBytes += announced;
+    heads.take(request.socket.bytesRead, length, announced ?? 0);
+    if (announced === undefined) followChunks(request, heads);
     const isLast = request === declined || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
       if (isLast) pipeline.cut();

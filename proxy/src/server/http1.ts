@@ -104,6 +104,8 @@ export class Http1Downstream implements Downstream {
       headers.push("connection", "close");
       this.connection.pipeline.close();
     }
+    // Node would read what nobody takes of a body past everyone, and its end would not be found.
+    if (!this.#bodyTaken && this.connection.heads.isInChunks) this.#request.resume();
     // Node refuses to announce trailers where none can follow; a backend may, and then send none.
     if (!this.#canHaveTrailers(status, headers)) removeField(headers, "trailer");
     this.#response.writeHead(status, headers);
