@@ -2,8 +2,13 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
-import { expect, onTestFinished, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer.ts";
+import { HostTable } from "../../proxy/src/routing/host-table.ts";
 import { guardedClock } from "../../proxy/src/server/faults.ts";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { answering, startBackend } from "../support/backend.ts";
@@ -21,6 +26,9 @@ import {
 import { byAddress, globalPolicy, manifestsUnder } from "../support/global-policy.ts";
 import { answerGrpc, startRawService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
+import { TestAuthority } from "../support/certificates.ts";
+import { describeWith } from "../support/describe-with.ts";
+import { openTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
 
 const fault = new Error("made by the test");
 
@@ -147,4 +155,37 @@ test("what fails with the answer of a rate limit service ends that call, and the
   expect(gateway.faults).toContain(fault);
   faulty.isOn = false;
   await isServed(gateway);
+});
+
+describeWith(["openssl"], "a TLS handshake", ({ openssl }) => {
+  afterEach(() => void vi.restoreAllMocks());
+
+  test.each([
+    { name: "the protocol is chosen", failing: 1 },
+    { name: "the certificate is chosen", failing: 2 },
+    { name: "the connection is taken", failing: 3 },
+  ])("that fails inside the proxy while $name ends its connection", async ({ failing }) => {
+    const directory = mkdtempSync(join(tmpdir(), "faults-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const authority = new TestAuthority(openssl, directory, "authority");
+    const listener = tlsListener("https", ["a"], "hostname: a.example");
+    const secret = tlsSecretManifest("a", authority.issue("a", "DNS:a.example"));
+    const gateway = await startGateway(manifests(tlsGatewayManifest([listener]), secret), { isFaulty: true });
+    const options = { servername: "a.example", ALPNProtocols: ["http/1.1"], ca: authority.authority.cert };
+
+    let looks = 0;
+    const find = Reflect.get(HostTable.prototype, "find") as (this: HostTable<unknown>, name: string) => unknown;
+    vi.spyOn(HostTable.prototype, "find").mockImplementation(function (this: HostTable<unknown>, name): unknown {
+      const found = find.call(this, name);
+      // The certificate is looked up in the table of its listener, too.
+      if (name === "a.example" && "tls" in Object(found) && ++looks === failing) throw fault;
+      return found;
+    });
+    const port = Number(new URL(gateway.url(443)).port);
+    const socket = connectTls({ host: "127.0.0.1", port, ...options });
+    socket.on("error", () => undefined).resume();
+    await new Promise((resolve) => socket.once("close", resolve));
+    expect(gateway.faults).toEqual([fault]);
+    expect((await openTls(gateway, options)).alpnProtocol).toBe("http/1.1");
+  });
 });

@@ -136,7 +136,7 @@ export class BindServer {
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
     const onSecure = (socket: TLSSocket, session: TlsSession): void =>
       this.#guard(socket, () => this.#serveSecure(socket, session));
-    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, onSecure);
+    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, onSecure, this.#options.onFault);
     this.#tlsListeners = listeners;
   }
 

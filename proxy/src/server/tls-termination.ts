@@ -20,14 +20,22 @@ export type TlsListener = Pick<Listener, "key" | "hostname"> & { readonly tls: L
 export type OnSecure = (socket: TLSSocket, session: TlsSession) => void;
 
 const handshakeTimeoutMs = 10_000;
+/** Ends a handshake. node:tls shows it to nobody. */
+const handshakeFault = new Error("no certificate could be chosen");
 
 export class TlsTermination {
   readonly #names = new HostTable<CompiledListener>();
   /** Never listens: connections are handed to it. */
   readonly #server: Server;
 
-  /** @param listeners at least one. Throws when OpenSSL refuses what they ask for. */
-  constructor(listeners: readonly TlsListener[], onSecure: OnSecure) {
+  readonly #onFault: (error: unknown) => void;
+
+  /**
+   * @param listeners at least one. Throws when OpenSSL refuses what they ask for.
+   * @param onFault hears of what failed inside the proxy during a handshake, which has ended that connection.
+   */
+  constructor(listeners: readonly TlsListener[], onSecure: OnSecure, onFault: (error: unknown) => void) {
+    this.#onFault = onFault;
     for (const listener of listeners) this.#names.add(listener.hostname, compileListener(listener));
     const rules = listeners.map(({ tls }) => tls);
     const asksCertificate = rules.some(({ clientValidation }) => clientValidation !== undefined);
@@ -44,10 +52,27 @@ export class TlsTermination {
       // A resumed session brings the verdict of its first handshake along, which may have been another listener's
       // (CVE-2025-23419): where certificates count, every connection shows its own.
       ...(asksCertificate && { secureOptions: constants.SSL_OP_NO_TICKET }),
-      SNICallback: (name, done) => done(null, this.#names.find(name)?.contextFor(name)),
-      ALPNCallback: ({ servername, protocols }) => this.#choose(nameOf(servername), protocols),
+      // node:tls calls these from native code: nothing but the end of the process would catch what they throw.
+      SNICallback: (name, done) => {
+        const found = this.#guarded(() => ({ context: this.#names.find(name)?.contextFor(name) }));
+        if (found === undefined) done(handshakeFault);
+        else done(null, found.context);
+      },
+      ALPNCallback: ({ servername, protocols }) => this.#guarded(() => this.#choose(nameOf(servername), protocols)),
     });
-    this.#server.on("secureConnection", (socket) => this.#accept(socket, onSecure));
+    this.#server.on("secureConnection", (socket) => {
+      if (this.#guarded(() => (this.#accept(socket, onSecure), true)) === undefined) socket.destroy();
+    });
+  }
+
+  /** @returns undefined where `action` fails, which has been reported then. */
+  #guarded<Value>(action: () => Value): Value | undefined {
+    try {
+      return action();
+    } catch (error) {
+      this.#onFault(error);
+      return undefined;
+    }
   }
 
   /** Begins the handshake. `onSecure` hears of it when it succeeds; otherwise the connection is closed. */

@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { PeerCertificate } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestAuthority } from "../../../test/support/certificates.ts";
 import { describeWith } from "../../../test/support/describe-with.ts";
@@ -71,6 +72,15 @@ describeWith(["openssl"], "a server's certificate", ({ openssl }) => {
   ])("is judged by %s where no names stand in its place", (_, names, own, other) => {
     expect(faultOf(names, undefined, own)).toBeUndefined();
     expect(faultOf(names, undefined, other)).toContain("does not match certificate's altnames");
+  });
+
+  test.each([
+    { name: "a name in quotes without an end", certificate: { subjectaltname: 'DNS:"a.example' }, accepted: undefined },
+    { name: "no certificate at all", certificate: { raw: Buffer.alloc(0) }, accepted: [dns("a.example")] },
+  ])("that cannot be read is not the server's: $name", ({ certificate, accepted }) => {
+    const check = identityCheck("a.example", accepted);
+    const found = { subject: { CN: "a.example" }, ...certificate } as unknown as PeerCertificate;
+    expect(check("", found)?.message).toContain("the names of the certificate cannot be read");
   });
 
   test("is not judged by the host name where other names stand in its place", () => {

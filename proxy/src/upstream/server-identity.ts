@@ -6,7 +6,7 @@ import { X509Certificate } from "node:crypto";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import type { SubjectAltName } from "../ir/snapshot.ts";
 
-/** As node:tls asks it: undefined when the certificate is the right one. */
+/** As node:tls asks it: undefined when the certificate is the right one. Never throws, as nothing would catch it there. */
 export type IdentityCheck = (asked: string, certificate: PeerCertificate) => Error | undefined;
 
 /**
@@ -15,13 +15,23 @@ export type IdentityCheck = (asked: string, certificate: PeerCertificate) => Err
  */
 export function identityCheck(serverName: string, accepted: readonly SubjectAltName[] | undefined): IdentityCheck {
   // Not by the name that node:tls gives: it is empty where the server is asked for by an address.
-  if (accepted === undefined) return (_asked, certificate) => checkServerIdentity(serverName, certificate);
-  return (_asked, { raw }) => {
-    const certificate = new X509Certificate(raw);
-    if (accepted.some((name) => hasName(certificate, name))) return undefined;
-    const wanted = accepted.map(({ value }) => value).join(", ");
-    return new Error(`the certificate names ${certificate.subjectAltName ?? "nobody"}, accepted is ${wanted}`);
+  const check = (certificate: PeerCertificate): Error | undefined =>
+    accepted === undefined ? checkServerIdentity(serverName, certificate) : checkNames(certificate, accepted);
+  return (_asked, certificate) => {
+    try {
+      return check(certificate);
+    } catch (error) {
+      // Node refuses names that it cannot take apart by throwing.
+      return new Error(`the names of the certificate cannot be read: ${String(error)}`);
+    }
   };
+}
+
+function checkNames({ raw }: PeerCertificate, accepted: readonly SubjectAltName[]): Error | undefined {
+  const certificate = new X509Certificate(raw);
+  if (accepted.some((name) => hasName(certificate, name))) return undefined;
+  const wanted = accepted.map(({ value }) => value).join(", ");
+  return new Error(`the certificate names ${certificate.subjectAltName ?? "nobody"}, accepted is ${wanted}`);
 }
 
 function hasName(certificate: X509Certificate, { kind, value }: SubjectAltName): boolean {
