@@ -8,9 +8,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { applyDefinitions } from "../kube/support/global-setup.ts";
 import { apiPrograms, findRigProgram } from "../rig/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
+import { faketimeLibrary, fastClock } from "../support/fast-clock.ts";
 import { freePort, spawnClusterProxy } from "../support/proxy-process.ts";
 import { others, under } from "./support/fault.ts";
-import { faketimeLibrary } from "./support/faketime.ts";
 import { startBackendProcess } from "./support/servers.ts";
 
 const awayMs = 60_000;
@@ -61,7 +61,7 @@ test.for([
 ] as const)("API server away for %s, and back with an older state", async ([, speed], { task, skip }) => {
   skip(!isBuilt, "it takes an API server: run test/rig/build.sh control-plane");
   skip(speed > 1 && faketimeLibrary === undefined, "it takes libfaketime: run scripts/install-test-programs.sh");
-  const clock = speed === 1 ? {} : { LD_PRELOAD: faketimeLibrary ?? "", FAKETIME: `+0 x${speed}` };
+  const clock = speed === 1 ? {} : fastClock(speed);
   const plane: ControlPlane = await startControlPlane();
   onTestFinished(() => plane.stop());
   await applyDefinitions(plane.kubeconfig);

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
+import { faketimeLibrary } from "../support/fast-clock.ts";
 import { policyManifest } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { others, under } from "./support/fault.ts";
-import { faketimeLibrary } from "./support/faketime.ts";
 import { startBackendProcess } from "./support/servers.ts";
 import { worldManifests } from "./support/world.ts";
 

@@ -14,11 +14,12 @@ export async function startAdminProxy(
   backendPort: number,
   more: readonly string[] = [],
   args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<AdminProxy> {
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const all = manifests(gatewayManifest(port), backendManifest("b", backendPort), route, ...more);
-  const proxy = await startProxy({ "all.yaml": all }, ["--workers", "2", ...args]);
+  const proxy = await startProxy({ "all.yaml": all }, ["--workers", "2", ...args], env);
   return { proxy, url: `http://127.0.0.1:${port}` };
 }
 

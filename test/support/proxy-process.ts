@@ -36,15 +36,16 @@ export interface ProxyProcess {
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. */
+/** Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. `env` adds to ours. */
 export async function spawnProxy(
   files: Readonly<Record<string, string>>,
   args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<ProxyProcess> {
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
   await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
-  return await spawnWith(["--config-dir", directory, ...args], directory, {});
+  return await spawnWith(["--config-dir", directory, ...args], directory, env);
 }
 
 /** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. `env` adds to ours. */
