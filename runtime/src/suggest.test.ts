@@ -10,6 +10,7 @@ describe("suggest()", () => {
     ["a wrong letter", "ubit", ["requests", "burst", "unit"], "unit"],
     ["a letter too many", "hosstname", ["name", "hostname"], "hostname"],
     ["its beginning", "match", ["name", "matches"], "matches"],
+    ["its end", "Prefix", ["Exact", "PathPrefix", "RegularExpression"], "PathPrefix"],
     ["one slip rather than its beginning", "nam", ["namespace", "name"], "name"],
     ["the nearer of two", "token", ["tokens", "take"], "tokens"],
     ["two slips in a long word", "backendRfes", ["backendRefs", "filters"], "backendRefs"],

@@ -2,8 +2,8 @@
 
 /**
  * The candidate nearest to `found`, or undefined when none is near enough to be a slip of the finger: at most one
- * edit (insertion, deletion, substitution, swap of neighbours) in three characters, or the beginning of the word. Case
- * counts for nothing.
+ * edit (insertion, deletion, substitution, swap of neighbours) in three characters, or the beginning or end of the word.
+ * Case counts for nothing.
  */
 export function suggest(found: string, candidates: readonly string[]): string | undefined {
   // Longer words are prose, not a misspelt name, and would make the table below large.
@@ -21,11 +21,11 @@ export function suggest(found: string, candidates: readonly string[]): string | 
   return nearest;
 }
 
-/** "match" is near enough to "matches", however many letters are missing; a word that is nearer comes before it. */
+/** "match" is near enough to "matches" and "Prefix" to "PathPrefix", whatever is missing; a nearer word comes first. */
 function distance(found: string, candidate: string, allowed: number): number {
   const edits = editDistance(found, candidate);
-  const isBeginning = found.length >= 3 && candidate.startsWith(found);
-  return isBeginning ? Math.min(edits, allowed + 0.5) : edits;
+  const isPart = found.length >= 3 && (candidate.startsWith(found) || candidate.endsWith(found));
+  return isPart ? Math.min(edits, allowed + 0.5) : edits;
 }
 
 /** Edits that turn `a` into `b` (optimal string alignment: a swap of two neighbours is one edit). */
