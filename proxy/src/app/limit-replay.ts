@@ -14,7 +14,7 @@ import { globalLimitsOf } from "../admin/snapshot-limits.ts";
 import type { RequestView } from "../cel/request-view.ts";
 import type { GlobalDecision, GlobalLimit } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
-import type { Listener, RouteRule } from "../ir/snapshot.ts";
+import type { RouteRule } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { CounterTable, defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { type GlobalAdmission, GlobalLimiter, type GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
@@ -110,21 +110,26 @@ export class LimitReplay {
     this.globalLimitsLeftOut = every.filter((limit) => !services.knows(limit));
     const globalLimiter = this.#openLimiter(counters, services);
     const byKey = new Map<string, CompiledLimits>();
-    const compile = (listener: Listener, { key: route }: { readonly key: string }, rule: RouteRule): CompiledLimits => {
-      const { namespace, name } = listener.gateway;
-      const compiled = {
-        rule,
-        route,
-        gateway: `${namespace}/${name}`,
+    const compile = memoised((gateway: string, route: string, rule: RouteRule): CompiledLimits => {
+      return {
+        ...{ rule, route, gateway },
         limits: compileLimits(rule.limits, counters),
         globalLimits: globalLimiter.compile(rule.globalLimits?.filter(services.knows)),
       };
-      byKey.set(keyOf(listener.key, rule.key), compiled);
-      // A log of another Gateway's still names the rule.
-      if (!byKey.has(rule.key)) byKey.set(rule.key, compiled);
-      return compiled;
-    };
-    this.#indexes = binds.map((bind) => compileRoutes(bind, compile));
+    });
+    for (const { key: listener, gateway, routes } of binds.flatMap(({ listeners }) => listeners)) {
+      for (const { key: route, rules } of routes) {
+        for (const rule of rules) {
+          const compiled = compile(`${gateway.namespace}/${gateway.name}`, route, rule);
+          byKey.set(keyOf(listener, rule.key), compiled);
+          // A log of another Gateway's still names the rule.
+          if (!byKey.has(rule.key)) byKey.set(rule.key, compiled);
+        }
+      }
+    }
+    this.#indexes = binds.map((bind) =>
+      compileRoutes(bind, ({ namespace, name }, { key }, rule) => compile(`${namespace}/${name}`, key, rule)),
+    );
     this.#byKey = byKey;
     this.limits = distinct([...byKey.values()].flatMap(({ rule }) => rule.limits));
     const ours = locateProblems(problems, parsed.inForce);
@@ -205,6 +210,20 @@ function admitGlobally(limits: GlobalLimitSet, view: RequestView): GlobalAdmissi
   });
   if (answer === undefined) throw new Error("a service of the replay did not answer at once");
   return answer;
+}
+
+type CompileLimits = (gateway: string, route: string, rule: RouteRule) => CompiledLimits;
+
+/** Compiles each rule of a Gateway once, so that all that count by it share counters of one decision. */
+function memoised(compile: CompileLimits): CompileLimits {
+  const known = new Map<string, Map<RouteRule, CompiledLimits>>();
+  return (gateway, route, rule) => {
+    const ofGateway = known.get(gateway) ?? new Map<RouteRule, CompiledLimits>();
+    known.set(gateway, ofGateway);
+    const compiled = ofGateway.get(rule) ?? compile(gateway, route, rule);
+    ofGateway.set(rule, compiled);
+    return compiled;
+  };
 }
 
 function keyOf(listener: string, rule: string): string {

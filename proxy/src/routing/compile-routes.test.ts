@@ -11,9 +11,11 @@ import {
   type RouteIndex,
 } from "./compile-routes.ts";
 import { Pace } from "./pace.ts";
-import { PathIndex, PathIndexBuilder } from "./path-index.ts";
+import { PathIndex } from "./path-index.ts";
+import { PathIndexBuilder } from "./path-index-builder.ts";
 import { defaultPathRules } from "./path-rules.ts";
 import { RequestReading } from "./request-reading.ts";
+import { PreparedMatches } from "./shared-routes.ts";
 import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 /** Finds the rule key of a request, or `404`. */
@@ -395,16 +397,21 @@ describe("hosts", () => {
 });
 
 describe("what is found", () => {
-  test("carries what was compiled for the rule, once per rule and listener", () => {
+  test("carries what was compiled for the rule, once for all hostnames and listeners of a Gateway", () => {
     const route = routeOf("r", { hostnames: ["a", "b"], rules: [ruleOf([matchOf({}), matchOf({ method: "PUT" })])] });
     const calls: string[] = [];
-    const index = compileRoutes(bindOf([listenerOf({ routes: [route] })]), (listener, { key }) => {
-      calls.push(`${listener.name} ${key}`);
+    const listeners = [
+      listenerOf({ hostname: "a", routes: [route] }),
+      listenerOf({ name: "other", hostname: "b", routes: [{ ...route }] }),
+      listenerOf({ name: "theirs", hostname: "c", gateway: { namespace: "n", name: "g" }, routes: [route] }),
+    ];
+    const index = compileRoutes(bindOf(listeners), ({ name }, { key }) => {
+      calls.push(`${name} ${key}`);
       return { key };
     });
     const head = { method: "GET", path: "/", rawHeaders: [] };
     expect(index.find({ ...head, authority: "a" })?.compiled).toBe(index.find({ ...head, authority: "b" })?.compiled);
-    expect(calls).toEqual(["http default/r"]);
+    expect(calls).toEqual(["gateway default/r", "g default/r"]);
   });
 
   test("names the match with its path in normal form", () => {
@@ -472,16 +479,17 @@ describe("compiling many routes", () => {
     const count = 150_000;
     // How many it takes depends on the size of the stack.
     expect(() => Math.max(...new Array<number>(count).fill(0))).toThrow(RangeError);
-    const builder = new PathIndexBuilder<number>(new Pace(Infinity));
+    const builder = new PathIndexBuilder(new Pace(Infinity));
+    const candidate = { conditions: undefined, pattern: undefined, route: 0 };
     for (let at = 0; at < count; at++) {
-      builder.add({ match: matchOf({ path: prefix(`/${at}`) }), conditions: undefined, route: 0, result: at });
+      builder.add({ ...candidate, match: matchOf({ path: prefix(`/${at}`) }), rule: at });
     }
     const index = atOnce(builder.build());
     const [matches] = atOnce(index.select([[0]], new Pace(Infinity)));
     const find = (path: string): number | undefined => {
       const head = { method: "GET", path, authority: "h", rawHeaders: [] };
       const reading = new RequestReading(head, new WorkBudget(maxMatchUnits));
-      return matches && index.find(matches, reading)?.result;
+      return matches && index.find(matches, reading)?.rule;
     };
     expect([find("/0"), find(`/${count - 1}/x`), find(`/${count}`)]).toEqual([0, count - 1, undefined]);
   });
@@ -499,9 +507,8 @@ describe("compiling many routes", () => {
     setImmediate(turn);
     try {
       // Each step is a turn.
-      await compileRoutesInTurns(bindOf([listenerOf({ routes: many(50) })]), () => "", defaultPathRules, {
-        sliceMs: 0,
-      });
+      const binds = [bindOf([listenerOf({ routes: many(50) })])];
+      await compileRoutesInTurns(binds, () => "", new PreparedMatches(defaultPathRules), { sliceMs: 0 });
     } finally {
       isDone = true;
       added.mockRestore();

@@ -1,6 +1,7 @@
 /**
- * Compiles the listeners of one socket address to an index, and finds in it the rule of a request by the precedence
- * that the Gateway API prescribes: listener by host, route by host, then the match (see `precedence.ts`).
+ * Compiles the listeners of each socket address to an index, and finds in it the rule of a request by the precedence
+ * that the Gateway API prescribes: listener by host, route by host, then the match (see `precedence.ts`). All of a
+ * snapshot is compiled together, since what listeners have in common is held once (`shared-routes.ts`).
  *
  * A request belongs to the most specific listener that its host matches and never falls to another one (HTTP listener
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
@@ -8,30 +9,24 @@
  */
 import { atOnce, inTurns, type Steps, type TurnOptions } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
-import type { Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import type { Bind, Listener, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
-import { compileConditions } from "./conditions.ts";
 import { HostTable } from "./host-table.ts";
-import { normalizeMatch } from "./normalize-match.ts";
 import { Pace } from "./pace.ts";
-import { type Candidate, type HostMatches, type PathIndex, PathIndexBuilder } from "./path-index.ts";
+import type { MatchSet, PathIndex } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
-import { compareRoutes } from "./precedence.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
+import { PreparedMatches, RouteSets, SharedRoutes } from "./shared-routes.ts";
 
 export type { RequestHead } from "./request-reading.ts";
 
-/** A rule at a listener. */
-interface ServedRule<T> {
+/** Where a request belongs. */
+export interface RouteMatch<T> {
   readonly listener: Listener;
   readonly route: Route;
   readonly rule: RouteRule;
   /** What `compileRule` made of the rule. */
   readonly compiled: T;
-}
-
-/** Where a request belongs. */
-export interface RouteMatch<T> extends ServedRule<T> {
   /** The match that held, its path normalised; `ReplacePrefixMatch` needs its prefix. */
   readonly match: Match;
   /**
@@ -51,8 +46,8 @@ export interface RouteIndex<T> {
   findListener(authority: string): Listener | undefined;
 }
 
-/** Makes what the caller wants to find with a rule; called once per rule and listener. */
-export type CompileRule<T> = (listener: Listener, route: Route, rule: RouteRule) => T;
+/** Makes what the caller wants to find with a rule; called once for each Gateway and list of rules. */
+export type CompileRule<T> = (gateway: ObjectName, route: Route, rule: RouteRule) => T;
 
 /**
  * What finding the rule of one request may cost, regular expressions included: about a millisecond. A path of 16 KiB that
@@ -67,48 +62,87 @@ export function compileRoutes<T>(
   compileRule: CompileRule<T>,
   pathRules: PathRules = defaultPathRules,
 ): RouteIndex<T> {
-  return atOnce(compileInSteps(bind, { compileRule, pathRules }));
+  return indexOf(atOnce(compileInSteps([bind], compileRule, new PreparedMatches(pathRules))), bind);
 }
 
-/** The same, a piece in each turn of the event loop, so that requests are served meanwhile. */
+/** What became of each bind: one that cannot be compiled does not affect the others. */
+export type CompiledBinds<T> = ReadonlyMap<Bind, { readonly index: RouteIndex<T> } | { readonly fault: unknown }>;
+
+/** @throws why the bind could not be compiled. */
+export function indexOf<T>(compiled: CompiledBinds<T>, bind: Bind): RouteIndex<T> {
+  const found = compiled.get(bind);
+  if (found === undefined) throw new Error(`port ${bind.port} is not one of those that were compiled`);
+  if ("fault" in found) throw found.fault;
+  return found.index;
+}
+
+/** The same for all binds of a snapshot, a piece in each turn of the event loop, so that requests are served meanwhile. */
 export function compileRoutesInTurns<T>(
-  bind: Bind,
+  binds: readonly Bind[],
   compileRule: CompileRule<T>,
-  pathRules: PathRules,
+  prepared: PreparedMatches,
   turns?: TurnOptions,
-): Promise<RouteIndex<T>> {
-  return inTurns(compileInSteps(bind, { compileRule, pathRules }), turns);
+): Promise<CompiledBinds<T>> {
+  return inTurns(compileInSteps(binds, compileRule, prepared), turns);
 }
 
 /** In matches that are indexed: a tenth of a millisecond. */
 const workPerStep = 100;
-/** For compiling a rule, without its matches. */
+/** For compiling a rule. */
 const workPerRule = 10;
 
-interface CompileContext<T> {
-  readonly pace: Pace;
-  readonly compileRule: CompileRule<T>;
-  readonly pathRules: PathRules;
-  /** By match as written: a route at several listeners has the same ones at each. */
-  readonly prepared: Map<Match, PreparedMatch>;
+function* compileInSteps<T>(
+  binds: readonly Bind[],
+  compileRule: CompileRule<T>,
+  prepared: PreparedMatches,
+): Steps<CompiledBinds<T>> {
+  const pace = new Pace(workPerStep);
+  const shared = yield* SharedRoutes.of(binds, prepared, pace);
+  const compiler = new ListenerCompiler(shared, compileRule, pace);
+  const drafts = new Map<Bind, readonly ListenerDraft<T>[] | { readonly fault: unknown }>();
+  for (const bind of binds) {
+    try {
+      const listeners: ListenerDraft<T>[] = [];
+      for (const listener of bind.listeners) listeners.push(yield* compiler.draft(listener));
+      drafts.set(bind, listeners);
+    } catch (fault) {
+      drafts.set(bind, { fault });
+    }
+  }
+  // All sets of routes are known now, and the matches of each are selected once.
+  const selected = yield* compiler.sets.select(shared.index, pace);
+  const compiled = new Map<Bind, { readonly index: RouteIndex<T> } | { readonly fault: unknown }>();
+  for (const [bind, listeners] of drafts) {
+    if ("fault" in listeners) {
+      compiled.set(bind, listeners);
+      continue;
+    }
+    const table = new HostTable<CompiledListener<T>>();
+    for (const { listener, routes, hostnames } of listeners) {
+      table.add(listener.hostname, { listener, routes, hosts: yield* hostTableOf(hostnames, selected, pace) });
+    }
+    compiled.set(bind, { index: routeIndexOf(table, shared.index) });
+  }
+  return compiled;
 }
 
-type PreparedMatch = Pick<Candidate<unknown>, "match" | "conditions">;
-
-function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace" | "prepared">): Steps<RouteIndex<T>> {
-  const context = { ...options, pace: new Pace(workPerStep), prepared: new Map<Match, PreparedMatch>() };
-  const listeners = new HostTable<CompiledListener<T>>();
-  for (const listener of bind.listeners) listeners.add(listener.hostname, yield* compileListener(listener, context));
+function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathIndex): RouteIndex<T> {
   return {
     find(head, budget = new WorkBudget(maxMatchUnits)) {
       const found = listeners.find(head.authority);
       if (found === undefined) return undefined;
       const request = new RequestReading(head, budget);
       for (let host = found.hosts.find(head.authority); host !== undefined; host = host.lessSpecific) {
-        const candidate = found.paths.find(host.matches, request);
+        const candidate = paths.find(host.matches, request);
         if (candidate === undefined) continue;
-        const { listener, route, rule, compiled } = candidate.result;
-        return { listener, route, rule, compiled, match: candidate.match, isQueryAmbiguous: request.isAmbiguous };
+        const served = found.routes.get(candidate.route);
+        const rule = served?.route.rules[candidate.rule];
+        // A host selects from the routes of its listener, and their rules are those that were indexed.
+        if (served === undefined || rule === undefined) continue;
+        const { listener } = found;
+        const compiled = served.compiled[candidate.rule] as T;
+        const { match } = candidate;
+        return { listener, route: served.route, rule, compiled, match, isQueryAmbiguous: request.isAmbiguous };
       }
       return undefined;
     },
@@ -116,82 +150,103 @@ function* compileInSteps<T>(bind: Bind, options: Omit<CompileContext<T>, "pace" 
   };
 }
 
+/** A route at a listener. */
+interface ServedRoute<T> {
+  readonly route: Route;
+  /** What was made of each of its rules. */
+  readonly compiled: readonly T[];
+}
+
 interface CompiledListener<T> {
   readonly listener: Listener;
-  readonly paths: PathIndex<ServedRule<T>>;
+  /** By the place of the route among all. */
+  readonly routes: ReadonlyMap<number, ServedRoute<T>>;
   readonly hosts: HostTable<CompiledHost>;
 }
 
 /** One hostname of routes, and where to go on when none of its matches holds. */
 interface CompiledHost {
-  readonly matches: HostMatches;
+  readonly matches: MatchSet;
   lessSpecific: CompiledHost | undefined;
 }
 
-function* compileListener<T>(listener: Listener, context: CompileContext<T>): Steps<CompiledListener<T>> {
-  const routes = listener.routes.toSorted(compareRoutes);
-  const builder = new PathIndexBuilder<ServedRule<T>>(context.pace);
-  for (const [place, route] of routes.entries()) {
+/** A listener of which the sets of routes are known, but not their matches. */
+interface ListenerDraft<T> extends Pick<CompiledListener<T>, "listener" | "routes"> {
+  /** The number of the set of routes of each hostname. */
+  readonly hostnames: ReadonlyMap<string | undefined, number>;
+}
+
+class ListenerCompiler<T> {
+  readonly sets = new RouteSets();
+  readonly #shared: SharedRoutes;
+  readonly #compileRule: CompileRule<T>;
+  readonly #pace: Pace;
+  /** By Gateway, then by the rules: listeners of one Gateway have the same ones unless they differ in limits. */
+  readonly #compiled = new Map<string, Map<Route["rules"], readonly T[]>>();
+
+  constructor(shared: SharedRoutes, compileRule: CompileRule<T>, pace: Pace) {
+    this.#shared = shared;
+    this.#compileRule = compileRule;
+    this.#pace = pace;
+  }
+
+  *draft(listener: Listener): Steps<ListenerDraft<T>> {
+    const routes = new Map<number, ServedRoute<T>>();
+    for (const route of listener.routes) {
+      routes.set(this.#shared.placeOf(route), { route, compiled: yield* this.#compile(listener, route) });
+      if (this.#pace.isOver(1)) yield;
+    }
+    return { listener, routes, hostnames: yield* this.#setsByHostname(routes) };
+  }
+
+  *#compile({ gateway }: Listener, route: Route): Steps<readonly T[]> {
+    const key = `${gateway.namespace}/${gateway.name}`;
+    const ofGateway = this.#compiled.get(key) ?? new Map<Route["rules"], readonly T[]>();
+    this.#compiled.set(key, ofGateway);
+    const known = ofGateway.get(route.rules);
+    if (known !== undefined) return known;
+    const compiled: T[] = [];
     for (const rule of route.rules) {
-      const served = { listener, route, rule, compiled: context.compileRule(listener, route, rule) };
-      for (const written of rule.matches) {
-        const { match, conditions } = prepare(written, context);
-        builder.add({ match, conditions, route: place, result: served });
+      compiled.push(this.#compileRule(gateway, route, rule));
+      if (this.#pace.isOver(workPerRule)) yield;
+    }
+    ofGateway.set(route.rules, compiled);
+    return compiled;
+  }
+
+  *#setsByHostname(routes: ReadonlyMap<number, ServedRoute<T>>): Steps<ReadonlyMap<string | undefined, number>> {
+    const byHostname = new Map<string | undefined, number[]>();
+    for (const [place, { route }] of routes) {
+      for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
+        const sharing = byHostname.get(hostname);
+        if (sharing === undefined) byHostname.set(hostname, [place]);
+        else sharing.push(place);
       }
-      if (context.pace.isOver(workPerRule + rule.matches.length)) yield;
+      if (this.#pace.isOver(1)) yield;
     }
+    const numbers = new Map<string | undefined, number>();
+    for (const [hostname, places] of byHostname) {
+      numbers.set(hostname, this.sets.numberOf(places.sort((a, b) => a - b)));
+      if (this.#pace.isOver(1 + places.length / 4)) yield;
+    }
+    return numbers;
   }
-  const paths = yield* builder.build();
-  return { listener, paths, hosts: yield* compileHosts(routes, paths, context.pace) };
 }
 
-function prepare(
-  written: Match,
-  { pathRules, prepared }: Pick<CompileContext<unknown>, "pathRules" | "prepared">,
-): PreparedMatch {
-  const known = prepared.get(written);
-  if (known !== undefined) return known;
-  const match = normalizeMatch(written, pathRules);
-  const made = { match, conditions: compileConditions(match) };
-  prepared.set(written, made);
-  return made;
-}
-
-function* compileHosts<T>(routes: readonly Route[], paths: PathIndex<T>, pace: Pace): Steps<HostTable<CompiledHost>> {
-  /** Places of the routes, by hostname. */
-  const byHostname = new Map<string | undefined, number[]>();
-  for (const [place, route] of routes.entries()) {
-    for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
-      const sharing = byHostname.get(hostname);
-      if (sharing === undefined) byHostname.set(hostname, [place]);
-      else sharing.push(place);
-    }
-    if (pace.isOver(1)) yield;
-  }
-  // Hostnames of the same routes share one list.
-  const sets = new Map<string, { readonly places: readonly number[]; readonly hostnames: (string | undefined)[] }>();
-  for (const [hostname, places] of byHostname) {
-    const key = places.join(" ");
-    const set = sets.get(key);
-    if (set === undefined) sets.set(key, { places, hostnames: [hostname] });
-    else set.hostnames.push(hostname);
-    if (pace.isOver(1 + places.length / 4)) yield;
-  }
-
-  const each = [...sets.values()];
-  const selected = yield* paths.select(
-    each.map(({ places }) => places),
-    pace,
-  );
+function* hostTableOf(
+  hostnames: ReadonlyMap<string | undefined, number>,
+  selected: readonly MatchSet[],
+  pace: Pace,
+): Steps<HostTable<CompiledHost>> {
   const table = new HostTable<CompiledHost>();
   const hosts = new Map<string | undefined, CompiledHost>();
-  for (const [at, matches] of selected.entries()) {
-    for (const hostname of each[at]?.hostnames ?? []) {
-      const host = { matches, lessSpecific: undefined };
-      hosts.set(hostname, host);
-      table.add(hostname, host);
-      if (pace.isOver(1)) yield;
-    }
+  for (const [hostname, set] of hostnames) {
+    const matches = selected[set];
+    if (matches === undefined) continue;
+    const host = { matches, lessSpecific: undefined };
+    hosts.set(hostname, host);
+    table.add(hostname, host);
+    if (pace.isOver(1)) yield;
   }
   // Which hostname comes next does not depend on the request, so it is found once, here.
   for (const [hostname, host] of hosts) {

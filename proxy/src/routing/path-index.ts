@@ -1,8 +1,8 @@
 /**
- * The matches of one listener by path, each with a rank: its place in an order in which the matches of every path follow
- * each other by precedence. Exact paths come first, by path; then regular expressions, longest first; then prefixes, in
- * the order in which a walk through the tree of their segments meets them. A hostname has a sorted list of ranks, so a
- * match takes four bytes for each hostname that it is for.
+ * The matches of all routes by path, each with a rank: its place in an order in which the matches of every path follow each
+ * other by precedence. Exact paths come first, by path; then regular expressions, longest first; then prefixes, in the
+ * order in which a walk through the tree of their segments meets them. A set of routes, such as those of one hostname at
+ * one listener, is a sorted list of ranks: four bytes for each match, whatever the match consists of.
  *
  * A request meets the matches of its hostname in their order of precedence: exact paths, regular expressions, prefixes
  * from the longest to the shortest. What that costs depends on the matches of this hostname alone: branches of the tree
@@ -10,24 +10,27 @@
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
-import { type Pattern, patternFor } from "../regex/pattern.ts";
+import type { Pattern } from "../regex/pattern.ts";
 import { comparedPerUnit, type Conditions, satisfies } from "./conditions.ts";
 import type { Pace } from "./pace.ts";
-import { conditionRank } from "./precedence.ts";
+import { hasSegments, type PrefixNode, segmentAt } from "./prefix-tree.ts";
 import type { RequestReading } from "./request-reading.ts";
 
-/** A match, and what to return where it holds. */
-export interface Candidate<T> {
+/** A match of a rule. */
+export interface Candidate {
   /** Its path is normalised. */
   readonly match: Match;
   readonly conditions: Conditions | undefined;
-  /** Place of its route among those of the listener, in their order. */
+  /** Of a path that is a regular expression. */
+  readonly pattern: Pattern | undefined;
+  /** Place of its route among all routes, in their order of precedence. */
   readonly route: number;
-  readonly result: T;
+  /** Place of its rule in the route, from 0. */
+  readonly rule: number;
 }
 
-/** The matches of one hostname, or of several that have the same routes. */
-export interface HostMatches {
+/** The matches of one set of routes. */
+export interface MatchSet {
   /** Sorted. */
   readonly ranks: Uint32Array;
   /** Where those of regular expressions begin in `ranks`; those of exact paths come before. */
@@ -37,48 +40,32 @@ export interface HostMatches {
 }
 
 /** Ranks from `from` up to, and without, `to`. */
-interface Span {
+export interface Span {
   readonly from: number;
   readonly to: number;
-}
-
-/** A prefix, or what several have in common. */
-interface PrefixNode {
-  /** The segments that it has more than its parent, such as `a/b`; empty for the root. */
-  label: string;
-  /** By the first segment of their labels; absent on a leaf, which most nodes are. */
-  children: Map<string, PrefixNode> | undefined;
-  /** Ranks from `from` up to `to` are its own matches; up to `end`, those of the nodes below it. */
-  from: number;
-  to: number;
-  end: number;
 }
 
 /** For a candidate that is looked at, and for a branch that is tried. */
 const unitsPerStep = 1;
 
-export class PathIndex<T> {
+export class PathIndex {
   /** By rank. */
-  readonly #candidates: readonly Candidate<T>[];
+  readonly #candidates: readonly Candidate[];
   readonly #exact: ReadonlyMap<string, Span>;
   readonly #regexes: Span;
-  /** By rank, from the first of `#regexes`. */
-  readonly #patterns: readonly Pattern[];
   readonly #root: PrefixNode;
 
   /** For `PathIndexBuilder`. */
   constructor(parts: {
-    readonly candidates: readonly Candidate<T>[];
+    readonly candidates: readonly Candidate[];
     readonly exact: ReadonlyMap<string, Span>;
-    readonly patterns: readonly Pattern[];
+    readonly regexes: Span;
     readonly root: PrefixNode;
   }) {
     this.#candidates = parts.candidates;
     this.#exact = parts.exact;
-    this.#patterns = parts.patterns;
+    this.#regexes = parts.regexes;
     this.#root = parts.root;
-    const to = parts.root.from;
-    this.#regexes = { from: to - parts.patterns.length, to };
   }
 
   /**
@@ -86,7 +73,7 @@ export class PathIndex<T> {
    *
    * @param sets places of routes, each once in a set.
    */
-  *select(sets: readonly (readonly number[])[], pace: Pace): Steps<readonly HostMatches[]> {
+  *select(sets: readonly (readonly number[])[], pace: Pace): Steps<readonly MatchSet[]> {
     const sizes: number[] = [];
     for (const { route } of this.#candidates) {
       sizes[route] = (sizes[route] ?? 0) + 1;
@@ -113,7 +100,7 @@ export class PathIndex<T> {
   }
 
   /** Finds the first match by precedence. Throws `BudgetExceeded` where the request's budget does not suffice. */
-  find(matches: HostMatches, request: RequestReading): Candidate<T> | undefined {
+  find(matches: MatchSet, request: RequestReading): Candidate | undefined {
     const { ranks, regexesFrom, prefixesFrom } = matches;
     const { pathname, budget } = request;
     const exact = regexesFrom === 0 ? undefined : this.#exact.get(pathname);
@@ -123,11 +110,9 @@ export class PathIndex<T> {
       if (found !== undefined) return found;
     }
     for (let at = regexesFrom; at < prefixesFrom; at++) {
-      const rank = ranks[at] ?? 0;
-      const candidate = this.#candidates[rank];
-      const pattern = this.#patterns[rank - this.#regexes.from];
+      const candidate = this.#candidates[ranks[at] ?? 0];
       if (candidate === undefined || !isSatisfied(candidate, request)) continue;
-      if (pattern?.test(pathname, budget) === true) return candidate;
+      if (candidate.pattern?.test(pathname, budget) === true) return candidate;
     }
     // Only an absolute path has segments (`OPTIONS *` has none, and no prefix matches it).
     if (prefixesFrom === ranks.length || pathname.charCodeAt(0) !== 0x2f) return undefined;
@@ -147,7 +132,7 @@ export class PathIndex<T> {
     from: number,
     to: number,
     request: RequestReading,
-  ): Candidate<T> | undefined {
+  ): Candidate | undefined {
     const { pathname, budget } = request;
     const below = lowerBound(ranks, node.to, from, to);
     if (below < to && start <= pathname.length) {
@@ -156,7 +141,7 @@ export class PathIndex<T> {
       if (child !== undefined) {
         const first = lowerBound(ranks, child.from, below, to);
         const last = lowerBound(ranks, child.end, first, to);
-        if (first < last && hasSegments(pathname, start, child.label, budget)) {
+        if (first < last && leadsOn(child, pathname, start, budget)) {
           const found = this.#findPrefix(child, start + child.label.length + 1, ranks, first, last, request);
           if (found !== undefined) return found;
         }
@@ -166,7 +151,7 @@ export class PathIndex<T> {
   }
 
   /** Of the matches at `from` up to `to` in `ranks`. */
-  #firstSatisfied(ranks: Uint32Array, from: number, to: number, request: RequestReading): Candidate<T> | undefined {
+  #firstSatisfied(ranks: Uint32Array, from: number, to: number, request: RequestReading): Candidate | undefined {
     for (let at = from; at < to; at++) {
       const candidate = this.#candidates[ranks[at] ?? 0];
       if (candidate !== undefined && isSatisfied(candidate, request)) return candidate;
@@ -181,158 +166,13 @@ interface RankList {
   size: number;
 }
 
-/** Takes the matches of a listener, and ranks them. */
-export class PathIndexBuilder<T> {
-  /** By `conditionRank`. */
-  readonly #byConditions = new Map<number, Candidate<T>[]>();
-  readonly #exact = new Map<string, Candidate<T>[]>();
-  /** By the length of the pattern. */
-  readonly #regexes = new Map<number, Candidate<T>[]>();
-  readonly #root = createNode("");
-  readonly #prefixes = new Map<PrefixNode, Candidate<T>[]>();
-  readonly #ranked: Candidate<T>[] = [];
-  readonly #pace: Pace;
-
-  constructor(pace: Pace) {
-    this.#pace = pace;
-  }
-
-  /** Adds a match; to be called in the order of routes, of their rules, and of their matches. */
-  add(candidate: Candidate<T>): void {
-    append(this.#byConditions, conditionRank(candidate.match), candidate);
-  }
-
-  /** To be called once, at the end. */
-  *build(): Steps<PathIndex<T>> {
-    for (const rank of numbers(this.#byConditions.keys())) {
-      for (const candidate of this.#byConditions.get(rank) ?? []) {
-        this.#place(candidate);
-        if (this.#pace.isOver(1 + candidate.match.path.value.length / comparedPerUnit)) yield;
-      }
-      this.#byConditions.delete(rank);
-    }
-    const exact = new Map<string, Span>();
-    for (const [path, sharing] of this.#exact) {
-      const from = this.#ranked.length;
-      yield* this.#rank(sharing);
-      exact.set(path, { from, to: this.#ranked.length });
-    }
-    const patterns: Pattern[] = [];
-    for (const length of numbers(this.#regexes.keys()).reverse()) {
-      const sharing = this.#regexes.get(length) ?? [];
-      yield* this.#rank(sharing);
-      for (const { match } of sharing) patterns.push(patternFor(match.path.value, "whole"));
-    }
-    yield* this.#rankPrefixes();
-    return new PathIndex({ candidates: this.#ranked, exact, patterns, root: this.#root });
-  }
-
-  #place(candidate: Candidate<T>): void {
-    const { kind, value } = candidate.match.path;
-    switch (kind) {
-      case "Exact":
-        append(this.#exact, value, candidate);
-        break;
-      case "RegularExpression":
-        append(this.#regexes, value.length, candidate);
-        break;
-      case "PathPrefix":
-        append(this.#prefixes, growTo(this.#root, value), candidate);
-        break;
-    }
-  }
-
-  *#rank(candidates: readonly Candidate<T>[]): Steps<void> {
-    for (const candidate of candidates) {
-      this.#ranked.push(candidate);
-      if (this.#pace.isOver(1 / 4)) yield;
-    }
-  }
-
-  /** A node before those below it. */
-  *#rankPrefixes(): Steps<void> {
-    /** Nodes that are to be entered, and those that are entered and not left. */
-    const open = [this.#root];
-    for (let node = open.pop(); node !== undefined; node = open.pop()) {
-      if (node.end !== unranked) continue;
-      if (node.from !== unranked) {
-        node.end = this.#ranked.length;
-        continue;
-      }
-      node.from = this.#ranked.length;
-      yield* this.#rank(this.#prefixes.get(node) ?? []);
-      node.to = this.#ranked.length;
-      open.push(node);
-      // One at a time: a node may have more children than a call takes arguments.
-      for (const child of node.children?.values() ?? []) {
-        open.push(child);
-        if (this.#pace.isOver(1 / 16)) yield;
-      }
-    }
-  }
-}
-
-/** Of a node that has no ranks yet. */
-const unranked = -1;
-
-function createNode(label: string): PrefixNode {
-  return { label, children: undefined, from: unranked, to: unranked, end: unranked };
-}
-
-/** The node of a prefix such as `/`, `/a` or `/a/b`, made where it is missing. */
-function growTo(root: PrefixNode, prefix: string): PrefixNode {
-  if (prefix === "/") return root;
-  let node = root;
-  for (let start = 1; start <= prefix.length; ) {
-    const segment = segmentAt(prefix, start);
-    const child = node.children?.get(segment);
-    if (child === undefined) return addChild(node, segment, createNode(prefix.slice(start)));
-    const common = commonLength(child.label, prefix, start);
-    node = common === child.label.length ? child : split(node, segment, child, common);
-    start += common + 1;
-  }
-  return node;
-}
-
-function addChild(node: PrefixNode, segment: string, child: PrefixNode): PrefixNode {
-  node.children ??= new Map();
-  node.children.set(segment, child);
-  return child;
-}
-
-/** Puts a node for the first `length` characters of a child's label between the two. */
-function split(parent: PrefixNode, segment: string, child: PrefixNode, length: number): PrefixNode {
-  const upper = addChild(parent, segment, createNode(child.label.slice(0, length)));
-  child.label = child.label.slice(length + 1);
-  addChild(upper, segmentAt(child.label, 0), child);
-  return upper;
-}
-
-/** How many characters of `label` come at `start` of `prefix`, in whole segments. The first segment does. */
-function commonLength(label: string, prefix: string, start: number): number {
-  const longest = Math.min(label.length, prefix.length - start);
-  let length = 0;
-  while (length < longest && label.charCodeAt(length) === prefix.charCodeAt(start + length)) length++;
-  const endsInBoth = endsSegment(label, length) && endsSegment(prefix, start + length);
-  return endsInBoth ? length : label.lastIndexOf("/", length - 1);
-}
-
-function endsSegment(path: string, at: number): boolean {
-  return at === path.length || path.charCodeAt(at) === 0x2f;
-}
-
-function segmentAt(path: string, start: number): string {
-  const slash = path.indexOf("/", start);
-  return path.slice(start, slash === -1 ? undefined : slash);
-}
-
-/** Whether the segments of `label` come at `start` of a path of which the first is known to. */
-function hasSegments(path: string, start: number, label: string, budget: RequestReading["budget"]): boolean {
+/** Whether the path goes on with the segments of a node; of the first one that is known. */
+function leadsOn({ label }: PrefixNode, pathname: string, start: number, budget: RequestReading["budget"]): boolean {
   budget.spend(label.length / comparedPerUnit);
-  return path.startsWith(label, start) && endsSegment(path, start + label.length);
+  return hasSegments(pathname, start, label);
 }
 
-function isSatisfied<T>({ conditions }: Candidate<T>, request: RequestReading): boolean {
+function isSatisfied({ conditions }: Candidate, request: RequestReading): boolean {
   request.budget.spend(unitsPerStep);
   return conditions === undefined || satisfies(request, conditions);
 }
@@ -348,14 +188,4 @@ function lowerBound(ranks: Uint32Array, wanted: number, from: number, to: number
     else high = middle;
   }
   return low;
-}
-
-function append<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [value]);
-  else list.push(value);
-}
-
-function numbers(keys: Iterable<number>): number[] {
-  return [...keys].sort((a, b) => a - b);
 }

@@ -9,7 +9,7 @@ import type {
   Backend,
   BackendKey,
   BackendRef,
-  Listener,
+  ObjectName,
   RetryPolicy,
   Route,
   RouteRule,
@@ -26,7 +26,6 @@ import type { MirrorTarget } from "./mirror.ts";
 
 export interface CompiledRule {
   /** Keys as in the snapshot. */
-  readonly listener: string;
   readonly route: string;
   readonly rule: string;
   /** `namespace/name` */
@@ -35,8 +34,6 @@ export interface CompiledRule {
   readonly loopName: string;
   /** Whether any of its targets has mirrors, whichever requests they get. */
   readonly mirrors: boolean;
-  /** Port of the listener, as the Gateway names it. */
-  readonly listenerPort: number;
   readonly limits: LimitSet;
   /** Undefined where none applies. */
   readonly globalLimits: GlobalLimitSet | undefined;
@@ -84,23 +81,32 @@ export interface RuleContext {
   readonly counters: CounterTable;
   readonly globalLimiter: GlobalLimiter;
   readonly rotations: Rotations;
-  readonly listenerPort: number;
 }
 
-export function compileRule(context: RuleContext, listener: Listener, route: Route, rule: RouteRule): CompiledRule {
+/** Limits that were compiled, by their list: the rules of a route mostly have one and the same. */
+export type CompiledLimits = Map<RouteRule["limits"], LimitSet>;
+
+/** The rules of one snapshot share `knownLimits`. */
+export function compileRule(
+  context: RuleContext,
+  knownLimits: CompiledLimits,
+  { namespace, name }: ObjectName,
+  route: Route,
+  rule: RouteRule,
+): CompiledRule {
   const filters = compileFilters(rule.filters);
   const targets = rule.backendRefs.map((ref, place) => compileTarget(context, rule, ref, place));
   const weights = targets.map(({ weight }) => weight);
-  const gateway = `${listener.gateway.namespace}/${listener.gateway.name}`;
+  const gateway = `${namespace}/${name}`;
+  const limits = knownLimits.get(rule.limits) ?? compileLimits(rule.limits, context.counters);
+  knownLimits.set(rule.limits, limits);
   return {
-    listener: listener.key,
     route: route.key,
     rule: rule.key,
     gateway,
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
     mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
-    listenerPort: context.listenerPort,
-    limits: compileLimits(rule.limits, context.counters),
+    limits,
     globalLimits: context.globalLimiter.compile(rule.globalLimits),
     usageChunk: usageChunkOf(rule),
     isClosed: rule.refusedPolicies !== undefined,

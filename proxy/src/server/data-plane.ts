@@ -2,7 +2,6 @@
  * The part of a worker that serves: takes snapshots, keeps one listening socket per bind, and hands every request to
  * the rules of the snapshot that is in force when it begins. Connections, pools and counters outlive snapshots.
  */
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -20,8 +19,14 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
-import { compileRoutesInTurns, maxMatchUnits, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
-import { patternsOf } from "../routing/route-patterns.ts";
+import {
+  compileRoutesInTurns,
+  indexOf,
+  maxMatchUnits,
+  type RouteIndex,
+  type RouteMatch,
+} from "../routing/compile-routes.ts";
+import { PreparedMatches } from "../routing/shared-routes.ts";
 import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
 import { otherReadings } from "../routing/normalize-path.ts";
 import type { PathRules } from "../routing/path-rules.ts";
@@ -41,7 +46,7 @@ import {
   defaultClientBytes,
   type ShedReason,
 } from "./client-connections.ts";
-import { type CompiledRule, compileRule } from "./compiled-rule.ts";
+import { type CompiledLimits, type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { Downstream, DownstreamEvents, RefusedRequest } from "./downstream.ts";
 import { Exchange, type ExchangeServices } from "./exchange.ts";
@@ -74,6 +79,7 @@ export interface DataPlaneObserver {
 export interface DataPlaneOptions
   extends Omit<
     ExchangeServices,
+    | "listenerPort"
     | "bodies"
     | "started"
     | "finished"
@@ -152,6 +158,7 @@ const idleTimeoutMs = 300_000;
 export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #requestRules: RequestRules;
+  readonly #preparedMatches: PreparedMatches;
   /** Takes watches of operators. */
   readonly tracer: Tracer;
   readonly #backends: Backends;
@@ -171,6 +178,7 @@ export class DataPlane {
     const options = { ...given, clock: guardedClock(given.clock, given.faulted) };
     this.#options = options;
     this.#requestRules = options.requestRules ?? defaultRequestRules;
+    this.#preparedMatches = new PreparedMatches(this.#requestRules.path);
     this.tracer = new Tracer(options.clock, options.worker ?? 1);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
@@ -226,17 +234,17 @@ export class DataPlane {
     const failures: BindFailure[] = [];
     const wanted = new Set(snapshot.binds.map(bindName));
     for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
+    const limits: CompiledLimits = new Map();
+    const compiled = await compileRoutesInTurns(
+      snapshot.binds,
+      (gateway, route, rule) => compileRule(shared, limits, gateway, route, rule),
+      this.#preparedMatches,
+    );
     for (const bind of snapshot.binds) {
-      const context = { ...shared, listenerPort: bind.port };
       const open = this.#binds.get(bindName(bind));
       // A bind that cannot be compiled or opened stays as it was, and the others go on.
       try {
-        await preparePatterns(bind);
-        const routes = await compileRoutesInTurns(
-          bind,
-          (listener, route, rule) => compileRule(context, listener, route, rule),
-          this.#requestRules.path,
-        );
+        const routes = indexOf(compiled, bind);
         if (open === undefined) await this.#open(bind, routes);
         else reopen(open, bind, routes);
       } catch (error) {
@@ -334,14 +342,16 @@ export class DataPlane {
     };
     const server = await BindServer.open(options, tlsListeners(bind));
     if (this.#isLeaving) server.leave();
-    const open: OpenBind = { name, server, routes, rules: this.#requestRules, services: this.#servicesOf(name) };
+    const open: OpenBind = { name, server, routes, rules: this.#requestRules, services: this.#servicesOf(bind) };
     this.#binds.set(name, open);
   }
 
-  #servicesOf(bind: string): ExchangeServices {
+  #servicesOf({ address, port }: Bind): ExchangeServices {
+    const bind = bindName({ address, port });
     const { clock, random, createRequestId, observer, faulted, trustedHops = 0 } = this.#options;
     const { ipv6PrefixLength = defaultIpv6PrefixLength } = this.#options;
     return {
+      listenerPort: port,
       clock,
       random,
       trustedHops,
@@ -422,20 +432,6 @@ function isReadOtherwise(
     if (found === undefined || found === "tooCostly") return true;
     return found.isQueryAmbiguous || found.compiled !== compiled;
   });
-}
-
-/** Compiling so much, by the size of patterns, takes some milliseconds; then requests have their turn. */
-const sizePerTurn = 500;
-
-async function preparePatterns(bind: Bind): Promise<void> {
-  let size = 0;
-  for (const pattern of patternsOf(bind)) {
-    pattern.prepare();
-    size += pattern.size;
-    if (size < sizePerTurn) continue;
-    size = 0;
-    await nextTurn();
-  }
 }
 
 /** The log and the metrics know a request that no rule ever saw as they know all others. */

@@ -65,8 +65,10 @@ import {
   severityOfStatus,
 } from "./trace-messages.ts";
 
-/** What all exchanges of a worker share. */
+/** What all exchanges of a listening address share. */
 export interface ExchangeServices extends MirrorServices {
+  /** Port of the listeners, as their Gateways name it. */
+  readonly listenerPort: number;
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -388,7 +390,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
 
   #redirect(rule: CompiledRule, target: RedirectTarget, match: Match): void {
     const { scheme, authority, path } = this.#downstream.head;
-    const { listenerPort } = rule;
+    const { listenerPort } = this.#services;
     const headers = ["location", redirectLocation(target.redirect, { scheme, authority, path, match, listenerPort })];
     this.#limitCheck?.admitted?.setHeaders(headers);
     this.#responseEditor(rule, target)?.(headers);

@@ -20,9 +20,10 @@ export function* buildBinds(
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
   for (const gateway of gateways) {
     const { addresses, listeners: own, sets } = gateway;
+    const rules = new SharedRules(gateway);
     const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
     for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
-      const listener = yield* buildListener(gateway, state, routes, limits);
+      const listener = yield* buildListener(state, routes, limits, rules);
       for (const address of addresses) {
         const { port } = state.listener;
         const key = `${address ?? ""} ${port}`;
@@ -56,10 +57,10 @@ export function* collectBackends(
 }
 
 function* buildListener(
-  caller: GatewayState,
   state: ListenerState,
   routes: RoutesByListener,
   limits: LimitsByTarget,
+  rules: SharedRules,
 ): Steps<Listener> {
   const { gateway, listener, key, tls } = state;
   const attached = routes.get(key) ?? [];
@@ -74,16 +75,17 @@ function* buildListener(
     routes: yield* eachObject(
       attached,
       ({ state: { route } }) => route,
-      (each) => buildRoute(caller, each, limits),
+      (each) => buildRoute(each, limits, rules),
     ),
   };
 }
 
 function buildRoute(
-  caller: GatewayState,
-  { state: { route, rules }, attachment: { listener, hostnames } }: AttachedRoute,
+  { state, attachment: { listener, hostnames } }: AttachedRoute,
   limits: LimitsByTarget,
+  sharedRules: SharedRules,
 ): Route {
+  const { route } = state;
   const { namespace, name, creationTimestamp } = route.metadata;
   const routeName = nameKey(route);
   const gatewayName = nameKey(listener.gateway);
@@ -104,20 +106,52 @@ function buildRoute(
     hostnames,
     // In UTC and with milliseconds always, so that comparing the texts compares the times.
     ...(creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() }),
-    rules: rules.map(({ rule: general, invalid, backends }): RouteRule => {
-      const rule = ruleFor(caller, general, backends);
+    rules: sharedRules.of(state, shared, (rule) => limitsAt(targetKey("HTTPRoute", routeName, rule))),
+  };
+}
+
+/**
+ * Rules with their limits, at the listeners of one Gateway. Listeners for which the same limits apply to a route have one
+ * list of rules, and rules for which the same limits apply have one list of limits, so that a route at 64 listeners takes
+ * the memory of one.
+ */
+class SharedRules {
+  readonly #caller: GatewayState;
+  /** By route, then by the limits that apply to all of its rules. */
+  readonly #known = new Map<
+    RouteState,
+    { readonly shared: readonly Limits[]; readonly rules: readonly RouteRule[] }[]
+  >();
+
+  constructor(caller: GatewayState) {
+    this.#caller = caller;
+  }
+
+  /** @param limitsOf the limits of a rule by its name. */
+  of(state: RouteState, shared: readonly Limits[], limitsOf: (rule: string) => Limits): readonly RouteRule[] {
+    const known = this.#known.get(state) ?? [];
+    this.#known.set(state, known);
+    const same = known.find((each) => each.shared.every((limits, at) => limits === shared[at]));
+    if (same !== undefined) return same.rules;
+    const ofAll = joinLimits([noLimits, ...shared]);
+    const rules = state.rules.map(({ rule: general, invalid, backends }): RouteRule => {
+      const rule = ruleFor(this.#caller, general, backends);
       // What is answered with 500 whatever it asks for must not use up a budget.
       if (invalid.length > 0) return { ...rule, limits: [] };
-      const own = rule.name === undefined ? noLimits : limitsAt(targetKey("HTTPRoute", routeName, rule.name));
-      const all = [own, ...shared];
-      const globalLimits = all.flatMap(({ global }) => global);
-      const refusedPolicies = [...new Set(all.flatMap(({ refused }) => refused))];
-      return {
-        ...rule,
-        limits: all.flatMap(({ local }) => local),
-        ...(globalLimits.length > 0 && { globalLimits }),
-        ...(refusedPolicies.length > 0 && { refusedPolicies }),
-      };
-    }),
+      const own = rule.name === undefined ? noLimits : limitsOf(rule.name);
+      return { ...rule, ...(own === noLimits ? ofAll : joinLimits([own, ...shared])) };
+    });
+    known.push({ shared, rules });
+    return rules;
+  }
+}
+
+function joinLimits(all: readonly Limits[]): Pick<RouteRule, "limits" | "globalLimits" | "refusedPolicies"> {
+  const globalLimits = all.flatMap(({ global }) => global);
+  const refusedPolicies = [...new Set(all.flatMap(({ refused }) => refused))];
+  return {
+    limits: all.flatMap(({ local }) => local),
+    ...(globalLimits.length > 0 && { globalLimits }),
+    ...(refusedPolicies.length > 0 && { refusedPolicies }),
   };
 }

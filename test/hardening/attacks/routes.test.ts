@@ -1,8 +1,11 @@
 /** Hundreds of large routes of one tenant: what compiling them takes of a worker, in memory and in one turn. */
 import { expect, test } from "vitest";
+import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
+import { type Resource, type ResourceSet, resourceSet } from "../../../proxy/src/api/resource.ts";
 import type { Route } from "../../../proxy/src/ir/snapshot.ts";
-import { compileRoutesInTurns } from "../../../proxy/src/routing/compile-routes.ts";
+import { compileRoutesInTurns, indexOf } from "../../../proxy/src/routing/compile-routes.ts";
 import { defaultPathRules } from "../../../proxy/src/routing/path-rules.ts";
+import { PreparedMatches } from "../../../proxy/src/routing/shared-routes.ts";
 import {
   bindOf,
   exact,
@@ -12,6 +15,7 @@ import {
   routeOf,
   ruleOf,
 } from "../../../proxy/src/routing/testing/builders.ts";
+import { translate } from "../../../proxy/src/translate/translate.ts";
 import { usedMemory } from "../../support/memory.ts";
 import { hardeningSeconds } from "../support/fuzz.ts";
 
@@ -79,8 +83,8 @@ test.each(isLong ? cases : cases.slice(0, 1))(
   async (_, count, hostnamesOf, path) => {
     const bind = bindOf([listenerOf({ routes: largeRoutes(count, hostnamesOf, path) })]);
     const before = await usedMemory();
-    const { value: index, longestMs } = await longestTurn(() =>
-      compileRoutesInTurns(bind, () => ({}), defaultPathRules),
+    const { value: compiled, longestMs } = await longestTurn(() =>
+      compileRoutesInTurns([bind], () => ({}), new PreparedMatches(defaultPathRules)),
     );
     const taken = (await usedMemory()) - before;
     expect(taken).toBeLessThan(64 * mib);
@@ -88,7 +92,7 @@ test.each(isLong ? cases : cases.slice(0, 1))(
       console.log(`${Math.round(taken / mib)} MiB, longest turn ${Math.round(longestMs)} ms`);
       expect(longestMs).toBeLessThan(40);
     }
-    expect(index.findListener("h.test")).toBeDefined();
+    expect(indexOf(compiled, bind).findListener("h.test")).toBeDefined();
   },
 );
 
@@ -103,9 +107,56 @@ test.runIf(isLong)("conditions of a route at 64 listeners are held once", async 
     listenerOf({ name: `l${at}`, hostname: `l${at}.test`, routes }),
   );
   const before = await usedMemory();
-  const index = await compileRoutesInTurns(bindOf(listeners), () => ({}), defaultPathRules);
+  const bind = bindOf(listeners);
+  const compiled = await compileRoutesInTurns([bind], () => ({}), new PreparedMatches(defaultPathRules));
   const taken = (await usedMemory()) - before;
   console.log(`${Math.round(taken / mib)} MiB`);
   expect(taken).toBeLessThan(64 * mib);
-  expect(index.findListener("l7.test")).toBeDefined();
+  expect(indexOf(compiled, bind).findListener("l7.test")).toBeDefined();
+});
+
+const gatewayApi = "gateway.networking.k8s.io/v1";
+
+function resource(kind: string, name: string, spec: object): Resource {
+  const parsed = parseResource({ apiVersion: gatewayApi, kind, metadata: { name, namespace: "default" }, spec });
+  if (parsed.kind !== "resource") throw new Error(`${kind} ${name} is not read`);
+  return parsed.resource;
+}
+
+/** A Gateway with 64 listeners that take all routes, and `count` routes with as many matches as there may be. */
+function manyListeners(count: number, listenerAt: (at: number) => object): ResourceSet {
+  const listeners = Array.from({ length: 64 }, (_, at) => ({ name: `l${at}`, protocol: "HTTP", ...listenerAt(at) }));
+  const routes = Array.from({ length: count }, (_, route) =>
+    resource("HTTPRoute", `r${route}`, {
+      parentRefs: [{ name: "g" }],
+      rules: Array.from({ length: 16 }, (__, rule) => ({
+        matches: Array.from({ length: 8 }, (___, match) => ({ path: { value: `/${route}/${rule}/${match}` } })),
+        filters: [{ type: "RequestHeaderModifier", requestHeaderModifier: { set: [{ name: "a", value: "b" }] } }],
+      })),
+    }),
+  );
+  // Of each listener alone, so that no two of them have the same routes.
+  const alone = listeners.map(({ name }) =>
+    resource("HTTPRoute", name, { parentRefs: [{ name: "g", sectionName: name }] }),
+  );
+  return resourceSet([resource("Gateway", "g", { gatewayClassName: "gateway-proxy", listeners }), ...routes, ...alone]);
+}
+
+test.each([
+  ["one port", (at: number) => ({ port: 80, hostname: `l${at}.test` })],
+  ["64 ports", (at: number) => ({ port: 8_000 + at })],
+])("100 large routes at 64 listeners of %s take hardly more memory than at one", async (_, listenerAt) => {
+  const count = isLong ? 100 : 10;
+  const resources = manyListeners(count, listenerAt);
+  const before = await usedMemory();
+  // As a worker gets it.
+  const { binds } = structuredClone({ binds: translate(resources).binds });
+  const compileRule = (gateway: object, route: object, rule: object) => ({ gateway, route, rule });
+  const compiled = await compileRoutesInTurns(binds, compileRule, new PreparedMatches(defaultPathRules));
+  const taken = (await usedMemory()) - before;
+  console.log(`${Math.round(taken / mib)} MiB`);
+  expect(taken).toBeLessThan((isLong ? 32 : 8) * mib);
+  const last = binds.at(-1);
+  const head = { method: "GET", path: `/${count - 1}/15/7`, authority: "l63.test", rawHeaders: [] };
+  expect(last && indexOf(compiled, last).find(head)?.listener.name).toBe("l63");
 });

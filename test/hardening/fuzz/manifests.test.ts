@@ -17,7 +17,6 @@ import { CounterTable } from "../../../proxy/src/policy/ratelimit/counter-table.
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
 import { compileFilters } from "../../../proxy/src/filters/compile-filters.ts";
 import { compileRoutes } from "../../../proxy/src/routing/compile-routes.ts";
-import { patternsOf } from "../../../proxy/src/routing/route-patterns.ts";
 import { holdResource } from "../../../proxy/src/source/kubernetes/held-resource.ts";
 import { noCredentials } from "../../../proxy/src/translate/credentials.ts";
 import { gatewayScope } from "../../../proxy/src/translate/gateway-scope.ts";
@@ -63,7 +62,6 @@ const counters = new CounterTable(createCounterMemory(1_024), 1);
 function compile({ binds }: Pick<ReturnType<typeof translate>, "binds">): void {
   structuredClone(binds);
   for (const bind of binds) {
-    for (const pattern of patternsOf(bind)) pattern.prepare();
     const index = compileRoutes(bind, (_listener, _route, rule) => {
       compileFilters(rule.filters);
       compileLimits(rule.limits, counters);
