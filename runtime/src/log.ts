@@ -11,6 +11,9 @@ import { type LogFilter, type LogLevel, mostDetailedLevelOf, passes } from "./lo
 /** What a module sees of logging. */
 export type Logger = Pick<pino.Logger, "error" | "warn" | "info" | "debug" | "trace" | "isLevelEnabled">;
 
+/** For whoever does not care. */
+export const silentLogger: Logger = pino({ enabled: false });
+
 export interface LogsOptions {
   readonly filter: LogFilter;
   readonly clock: Clock;
@@ -24,10 +27,13 @@ export interface LogsOptions {
 export class Logs {
   readonly #options: LogsOptions;
   readonly #loggers = new Map<string, pino.Logger>();
+  readonly #destination: LogDestination;
   #filter: LogFilter;
 
   constructor(options: LogsOptions) {
+    const { destination } = options;
     this.#options = options;
+    this.#destination = { write: (line) => destination.write(withoutControls(line)) };
     this.#filter = options.filter;
   }
 
@@ -35,7 +41,7 @@ export class Logs {
   logger(module: string): Logger {
     const known = this.#loggers.get(module);
     if (known !== undefined) return known;
-    const { clock, bindings, destination } = this.#options;
+    const { clock, bindings } = this.#options;
     const logger = pino(
       {
         base: { ...bindings, module },
@@ -48,7 +54,7 @@ export class Logs {
           },
         },
       },
-      destination,
+      this.#destination,
     );
     this.#loggers.set(module, logger);
     return logger;
@@ -72,6 +78,14 @@ export class Logs {
     // Pino's labels of its levels are those of filters.
     return passes(filter, module, pino.levels.labels[level] as LogLevel, String(message), fields);
   }
+}
+
+/** DEL and C1 controls (ECMA-48), which JSON leaves as they are and terminals obey; the others it escapes. */
+const controls = /[\u007f-\u009f]/g;
+
+/** The same line of JSON, with the controls in its strings escaped. */
+export function withoutControls(line: string): string {
+  return line.replace(controls, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 function pinoLevel(filter: LogFilter, module: string): string {

@@ -23,6 +23,7 @@ import { DataPlane } from "../server/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import { RequestLog } from "../telemetry/request-log.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceWatch } from "../telemetry/trace/tracer.ts";
 import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
@@ -48,6 +49,20 @@ const logs = new Logs({
 const log = logs.logger("proxy::server");
 const globalLimitMetrics = new GlobalLimitMetrics(logs.logger("proxy::ratelimit"));
 const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLineDropped() });
+/** Of lines of requests, which come with every request and so go where those of the access log go. */
+const requestLogs = new Logs({
+  filter,
+  clock: systemClock,
+  destination: accessLines,
+  bindings: { worker: start.worker },
+});
+const requestLog = new RequestLog({
+  access: requestLogs.logger("proxy::access"),
+  routing: requestLogs.logger("proxy::routing"),
+  ratelimit: requestLogs.logger("proxy::ratelimit"),
+  upstream: requestLogs.logger("proxy::upstream"),
+  server: requestLogs.logger("proxy::server"),
+});
 const logAccess = createAccessLog({
   mode: start.accessLog,
   logger: logs.logger(accessLogModule),
@@ -71,6 +86,8 @@ const decisions = new DecisionRing(start.worker);
 const servicesBack = new BroadcastChannel("rate limit services that are back");
 const dataPlane = new DataPlane({
   worker: start.worker,
+  requestLog,
+  upstreamLog: logs.logger("proxy::upstream"),
   clock: systemClock,
   random: Math.random,
   createRequestId: randomUUID,
@@ -124,7 +141,10 @@ let generation = 0;
 const answers: QueryAnswers = {
   metrics: () => [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
   setLogFilter(text) {
-    logs.setFilter(readLogFilter(text));
+    const read = readLogFilter(text);
+    logs.setFilter(read);
+    requestLogs.setFilter(read);
+    dataPlane.tracer.logFilterChanged();
   },
   memory: () => readThreadMemory(`worker ${start.worker}`),
   heapSamples: () => readHeapSamples(),

@@ -4,6 +4,7 @@
  */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
@@ -15,6 +16,7 @@ import { Http2UnaryClient } from "../policy/ratelimit/global/grpc/http2-unary-cl
 import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
 import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
+import type { RequestLog } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
@@ -88,6 +90,7 @@ export interface DataPlaneOptions
     | "tracer"
     | "live"
     | "faulted"
+    | "pathRules"
     | "trustedHops"
     | "ipv6PrefixLength"
     | "abandonedAnswers"
@@ -98,6 +101,10 @@ export interface DataPlaneOptions
   readonly counters: CounterTable;
   /** Number of the worker, from 1; absent: 1. */
   readonly worker?: number;
+  /** Takes single requests in detail; absent: nobody does. */
+  readonly requestLog?: RequestLog;
+  /** Hears of endpoints and connections to them; absent: nobody does. */
+  readonly upstreamLog?: Logger;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
   readonly trustedHops?: number;
   /** As `ExchangeServices.ipv6PrefixLength`; absent: `defaultIpv6PrefixLength`. */
@@ -179,7 +186,7 @@ export class DataPlane {
     this.#options = options;
     this.#requestRules = options.requestRules ?? defaultRequestRules;
     this.#preparedMatches = new PreparedMatches(this.#requestRules.path);
-    this.tracer = new Tracer(options.clock, options.worker ?? 1);
+    this.tracer = new Tracer(options.clock, options.worker ?? 1, options.requestLog);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
@@ -207,6 +214,7 @@ export class DataPlane {
       addresses,
       connectTimeoutMs,
       idleTimeoutMs,
+      log: options.upstreamLog ?? silentLogger,
     });
     const onFault = (error: unknown): void => options.faulted(error, "globalLimit");
     const openClient = () => new Http2UnaryClient({ clock, random, addresses, onFault });
@@ -360,6 +368,7 @@ export class DataPlane {
       bodies: this.#bodies,
       faulted: (error, record) => faulted(error, "request", record),
       tracer: this.tracer,
+      pathRules: this.#requestRules.path,
       abandonedAnswers: this.#abandonedAnswers,
       live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
@@ -449,7 +458,7 @@ function tellRefused(services: ExchangeServices, refused: RefusedRequest): void 
 }
 
 function traceRefused({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {
-  const trace = tracer.claim(undefined, clock.monotonicMs());
+  const trace = tracer.claim(record, () => undefined, clock.monotonicMs());
   if (trace === undefined) return;
   trace.emit(requestStarted(record, head, tracer.worker));
   trace.emit(requestFinished(record), severityOfStatus(record.status, record.reason));

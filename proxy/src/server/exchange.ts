@@ -22,6 +22,9 @@ import { defaultUsageChunk } from "../ir/usage.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import { hasConflictingParameter } from "../routing/query-parameters.ts";
+import { passedOver } from "../routing/passed-over.ts";
+import type { PathRules } from "../routing/path-rules.ts";
+import type { RequestLogger } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
@@ -33,6 +36,7 @@ import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
 import { LimitCheck, type LimitVerdict } from "./limit-check.ts";
 import type { Linked, LinkedSet } from "./linked-set.ts";
+import { LoggedDownstream } from "./logged-downstream.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import {
@@ -82,8 +86,10 @@ export interface ExchangeServices extends MirrorServices {
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
   readonly abandonedAnswers: AbandonedAnswers;
-  /** Who waits for a request to watch. */
+  /** Who waits for a request to watch, and the log of single requests. */
   readonly tracer: Tracer;
+  /** As paths of requests and of routes are read. */
+  readonly pathRules: PathRules;
   /** A limit refused the request; called before the answer. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;
   /** Called once per exchange, first. */
@@ -94,17 +100,21 @@ export interface ExchangeServices extends MirrorServices {
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
+/** Rules that do not match which are logged of one request, at debug and at trace. */
+const fewPassedOver = 5;
+const manyPassedOver = 50;
+
 export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linked<Exchange> {
   before: Exchange | undefined;
   after: Exchange | undefined;
   readonly #services: ExchangeServices;
-  readonly #downstream: Downstream;
+  #downstream: Downstream;
   readonly #record: RequestRecord;
   readonly #startMs: number;
   #rule: CompiledRule | undefined;
   #body: RequestBody | undefined;
   #limitCheck: LimitCheck | undefined;
-  /** Of a request that someone watches. */
+  /** Of a request that someone watches, or that is logged in detail. */
   #trace: RequestTrace | undefined;
   /** The client has what it gets, or has gone. */
   #isClosed = false;
@@ -166,12 +176,24 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
 
   #beginTrace(match: RouteMatch<CompiledRule> | undefined, listener: Listener | undefined): void {
     const { tracer } = this.#services;
-    const trace = tracer.claim(this.#viewOf(match?.compiled), this.#startMs);
+    this.#record.route = match?.compiled.route;
+    const trace = tracer.claim(this.#record, () => this.#viewOf(match?.compiled), this.#startMs);
     if (trace === undefined) return;
     this.#trace = trace;
+    if (trace.log !== undefined) this.#downstream = new LoggedDownstream(this.#downstream, trace.log.server);
     trace.emit(requestStarted(this.#record, this.#downstream.head, tracer.worker), "info", this.#startMs);
     trace.emit(routeSelection(match, listener), match === undefined ? "error" : "success", this.#startMs);
+    if (trace.log !== undefined && listener !== undefined) {
+      this.#logPassedOver(trace.log.routing, listener, match?.compiled.rule);
+    }
     if (match !== undefined) trace.emit(policySelection(match.compiled));
+  }
+
+  /** @param rule key of the rule that has the request, if any. */
+  #logPassedOver(log: RequestLogger, listener: Listener, rule: string | undefined): void {
+    const max = log.isTracing ? manyPassedOver : fewPassedOver;
+    const { rules, more } = passedOver(listener, this.#downstream.head, rule, this.#services.pathRules, max);
+    if (rules.length > 0) log.debug({ rules, ...(more > 0 && { more }) }, "other rules do not match");
   }
 
   /** Something failed inside the proxy: the request ends, and nothing else. Never throws. */

@@ -12,7 +12,8 @@ import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
 import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
-import { shownHeaders } from "@gatewayproxy/runtime/redaction";
+import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
+import { loggedHeaders } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../upstream/call.ts";
@@ -36,7 +37,7 @@ export interface ForwardingOptions {
   /** Address of the client. */
   readonly client: string;
   readonly record: RequestRecord;
-  /** Of a request that someone watches. */
+  /** Of a request that someone watches, or that is logged in detail. */
   readonly trace: RequestTrace | undefined;
   /** Monotonic; `timeouts.request` runs from here. */
   readonly startMs: number;
@@ -205,7 +206,7 @@ export class Forwarding implements RelayOwner {
       severityOfStatus(status),
       this.#callMs,
     );
-    if (this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain()) {
+    if (this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain(`status ${status}`)) {
       const body = this.#request?.body;
       if (body instanceof RequestBody) body.keepNoMore();
       return true;
@@ -231,11 +232,12 @@ export class Forwarding implements RelayOwner {
     if (refund !== "ConnectFailure" && refund !== "Overload") this.#earlier = refund;
     this.#hasWorked ||= failure.kind === "timeout";
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
+      this.#options.trace?.log?.upstream.debug({ cause: failure.kind, waitMs: 0 }, "call retried");
       this.#wasRefused ||= failure.kind === "refused";
       this.#callOnce();
     }
     // Who has waited in vain does not stand in line again; a forbidden address stays forbidden.
-    else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain())
+    else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain(failure.kind))
       this.#answer(failureAnswer(failure));
   }
 
@@ -245,6 +247,7 @@ export class Forwarding implements RelayOwner {
     if (request === undefined) return;
     const pool = target.backend.pick(this.#tried, client, request.upgrade !== undefined);
     if (pool === "none" || pool === "overloaded") {
+      this.#logUnpicked(pool);
       this.#answer(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
     }
@@ -252,7 +255,7 @@ export class Forwarding implements RelayOwner {
     this.#tried.push(pool);
     record.calls++;
     record.endpoint = pool.address;
-    if (this.#options.trace !== undefined) this.#traceCall(this.#options.trace, pool);
+    if (this.#options.trace !== undefined) this.#traceCall(this.#options.trace, pool, request);
     const relay = this.#newRelay(request);
     this.#relay = relay;
     const { body, ...head } = request;
@@ -273,11 +276,37 @@ export class Forwarding implements RelayOwner {
     }
   }
 
-  #traceCall(trace: RequestTrace, { endpoint, address }: EndpointPool): void {
+  #traceCall(trace: RequestTrace, { endpoint, address }: EndpointPool, request: OutgoingRequest): void {
     const { target, record, clock } = this.#options;
     const backend = target.backend.backend.key;
+    const call = record.calls;
     this.#callMs = clock.monotonicMs();
-    trace.emit({ type: "backendCallStart", backend, target: address, endpoint: endpoint.name, call: record.calls });
+    trace.emit({ type: "backendCallStart", backend, target: address, endpoint: endpoint.name, call });
+    const log = trace.log?.upstream;
+    if (log === undefined) return;
+    const { inUse, leftOut } = target.backend.choice(this.#tried.slice(0, -1));
+    const others = leftOut.length > 0 && { leftOut };
+    log.debug(
+      { backend, endpoint: address, name: endpoint.name, call, candidates: inUse, ...others },
+      "endpoint picked",
+    );
+    if (!log.isTracing) return;
+    const { method, path, headers } = request;
+    log.trace(
+      { endpoint: address, call, method: shownText(method), path: shownPath(path), headers: loggedHeaders(headers) },
+      "request head sent",
+    );
+  }
+
+  #logUnpicked(why: "none" | "overloaded"): void {
+    const { trace, target } = this.#options;
+    if (trace?.log === undefined) return;
+    const { leftOut } = target.backend.choice(this.#tried);
+    const { inFlight, waiting } = target.backend.load;
+    trace.log.upstream.debug(
+      { backend: target.backend.backend.key, leftOut, inFlight, waiting },
+      why === "none" ? "no endpoint to pick" : "backend overloaded",
+    );
   }
 
   #callResult() {
@@ -311,16 +340,28 @@ export class Forwarding implements RelayOwner {
     return failure.kind === "reset" && isSafe(this.#request?.method);
   }
 
-  /** By the rule's policy. @returns whether another call will be made, after a wait. */
-  #tryAgain(): boolean {
+  /** By the rule's policy. @param cause why. @returns whether another call will be made, after a wait. */
+  #tryAgain(cause: string): boolean {
     const { retry, record, target, clock, random } = this.#options;
-    if (retry === undefined || this.#isOver || record.calls > retry.attempts || !this.#mayReplayBody()) return false;
+    if (retry === undefined || this.#isOver) return false;
+    if (record.calls > retry.attempts) return this.#logNoRetry(cause, "retry.attempts is used up");
+    if (!this.#mayReplayBody()) return this.#logNoRetry(cause, "the request body is not kept any more");
     const waitMs = backoffMs(retry.backoffMs, record.calls, random());
-    if (waitMs >= this.#remainingMs() || !target.backend.retries.tryRetry(clock.monotonicMs())) return false;
+    if (waitMs >= this.#remainingMs()) return this.#logNoRetry(cause, "timeouts.request ends before");
+    if (!target.backend.retries.tryRetry(clock.monotonicMs())) {
+      return this.#logNoRetry(cause, "too many requests to the backend are retried");
+    }
     this.#callTimer?.cancel();
     this.#call?.abort();
+    this.#options.trace?.log?.upstream.debug({ cause, waitMs: Math.round(waitMs) }, "call retried");
     this.#callTimer = this.#later(waitMs, () => this.#retry());
     return true;
+  }
+
+  /** @returns false: no other call is made. */
+  #logNoRetry(cause: string, why: string): false {
+    this.#options.trace?.log?.upstream.debug({ cause, why }, "call not retried");
+    return false;
   }
 
   #retry(): void {

@@ -28,6 +28,7 @@ import {
   unheldAnswer,
 } from "./own-answers.ts";
 import type { RequestBody } from "./request-body.ts";
+import { callLines } from "./limit-call-lines.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
 export type LimitVerdict =
@@ -122,6 +123,7 @@ export class LimitCheck {
           if (!this.#isAbandoned) done(this.#judge(admission, local, startMs));
           else if (admission.kind === "allowed") admission.pass.refund();
         }),
+        this.#options.trace?.log && callLines(this.#options.trace.log.ratelimit),
       );
     };
     const body = limits.needsBody ? takeBody() : undefined;

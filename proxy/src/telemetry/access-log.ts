@@ -6,7 +6,7 @@
  * an eighth of what the logging library takes for so many fields, and this happens for every request.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import type { Logger } from "@gatewayproxy/runtime/log";
+import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
 import { shownText } from "@gatewayproxy/runtime/redaction";
 import type { GlobalDecision } from "../ir/global-limit.ts";
@@ -38,14 +38,6 @@ export function createAccessLog({ mode, logger, destination, clock }: AccessLogO
     if (logger.isLevelEnabled("info"))
       destination.write(`${withoutControls(JSON.stringify(fieldsOf(stamp(), record)))}\n`);
   };
-}
-
-/** DEL and C1 controls (ECMA-48), which JSON leaves as they are and terminals obey; the others it escapes. */
-const controls = /[\u007f-\u009f]/g;
-
-/** The same JSON, with the controls in its strings escaped. */
-function withoutControls(line: string): string {
-  return line.replace(controls, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** The time in ISO 8601; rendered once a millisecond, in which a busy worker finishes dozens of requests. */

@@ -32,14 +32,19 @@ export class GlobalLimitMetrics {
   }
 
   chargesBuffered(service: string, count: number): void {
+    const before = this.#families.bufferedCharges.cell(service).value;
+    if (count > 0 && before === 0) this.#log.debug({ service }, "charges wait for the rate limit service");
+    if (count === 0 && before > 0) this.#log.debug({ service, charges: before }, "charges that waited are delivered");
     this.#families.bufferedCharges.cell(service).value = count;
   }
 
   chargeDropped(service: string, reason: string): void {
+    this.#log.debug({ service, reason }, "charge dropped");
     this.#families.droppedCharges.cell(service, reason).value++;
   }
 
   retired(service: string): void {
+    this.#log.debug({ service }, "rate limit service is not named any more");
     this.#families.openBreakers.cell(service).value = 0;
     this.#families.bufferedCharges.cell(service).value = 0;
   }

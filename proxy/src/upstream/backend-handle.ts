@@ -4,6 +4,7 @@
  */
 import { isIP } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Backend, Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { pickEndpoint } from "./balance.ts";
 import type { ConnectionTarget } from "./connection.ts";
@@ -20,6 +21,7 @@ export interface BackendOptions extends PoolOptions, UpstreamSettings {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly resolveName: ResolveName;
+  readonly log: Logger;
 }
 
 interface Member {
@@ -73,10 +75,10 @@ export class BackendHandle implements PoolOwner {
       name.close();
       this.#names.delete(host);
     }
-    const { clock, resolveName: resolve } = this.#options;
+    const { clock, log, resolveName: resolve } = this.#options;
     for (const host of hosts) {
       if (this.#names.has(host)) continue;
-      this.#names.set(host, new NameWatch({ host, clock, resolve, onChange: () => this.#rebuild() }));
+      this.#names.set(host, new NameWatch({ host, clock, resolve, log, onChange: () => this.#rebuild() }));
     }
     this.#rebuild();
   }
@@ -143,6 +145,21 @@ export class BackendHandle implements PoolOwner {
     });
   }
 
+  /**
+   * What `pick` chooses from, for the log: how many endpoints, and why others are left out.
+   *
+   * @param tried as for `pick`.
+   */
+  choice(tried: readonly EndpointPool[]): { readonly inUse: number; readonly leftOut: readonly string[] } {
+    const candidates = untried(this.#available, tried);
+    const nowMs = this.#options.clock.monotonicMs();
+    const leftOut = [...this.#members.values()].filter(({ pool }) => !candidates.includes(pool));
+    const told = leftOut.slice(0, maxToldLeftOut).map((member) => {
+      return `${member.pool.address}: ${whyLeftOut(member, tried, nowMs)}`;
+    });
+    return { inUse: candidates.length, leftOut: told };
+  }
+
   onFailed(pool: EndpointPool): void {
     if (!deservesEjection(pool.health)) return;
     const members = [...this.#members.values()];
@@ -150,6 +167,16 @@ export class BackendHandle implements PoolOwner {
     if (member === undefined || member.ejection !== undefined) return;
     const out = members.filter(({ ejection }) => ejection !== undefined).length;
     if (mayEject(members.length, out)) this.#eject(member);
+    else {
+      const fields = { ...this.#named(member), endpoints: members.length, ejected: out };
+      this.#options.log.debug(fields, "endpoint not ejected, since most of the others are");
+    }
+  }
+
+  /** For the log. */
+  #named({ pool }: Member): object {
+    const { consecutiveFailures } = pool.health;
+    return { backend: this.#backend.key, endpoint: pool.address, consecutiveFailures };
   }
 
   /** No snapshot names the backend any more: calls under way are finished. */
@@ -176,9 +203,12 @@ export class BackendHandle implements PoolOwner {
     health.timesEjected++;
     const timer = clock.setTimer(ms, () => {
       member.ejection = undefined;
+      this.#options.log.debug(this.#named(member), "endpoint is back");
       this.#choose();
     });
     member.ejection = { timer, untilMs: clock.monotonicMs() + ms };
+    const { timesEjected } = health;
+    this.#options.log.debug({ ...this.#named(member), timesEjected, forMs: Math.round(ms) }, "endpoint ejected");
     this.#choose();
   }
 
@@ -189,10 +219,22 @@ export class BackendHandle implements PoolOwner {
       const key = JSON.stringify([endpoint, protocol, tls?.hostname, this.#tlsVersion]);
       if (!kept.has(key)) kept.set(key, this.#members.get(key) ?? this.#newMember(target));
     }
-    for (const [key, member] of this.#members) if (!kept.has(key)) closeMember(member);
+    const gone = [...this.#members].filter(([key]) => !kept.has(key)).map(([, member]) => member);
+    const added = [...kept].filter(([key]) => !this.#members.has(key)).map(([, member]) => member);
+    for (const member of gone) closeMember(member);
+    if (gone.length + added.length > 0) this.#logChange(added, gone, kept.size);
     this.#members = kept;
     this.#pools = Array.from(kept.values(), ({ pool }) => pool);
     this.#choose();
+  }
+
+  #logChange(added: readonly Member[], removed: readonly Member[], endpoints: number): void {
+    const { log } = this.#options;
+    if (!log.isLevelEnabled("debug")) return;
+    const addresses = (members: readonly Member[]): readonly string[] =>
+      members.slice(0, maxToldLeftOut).map(({ pool }) => pool.address);
+    const fields = { backend: this.#backend.key, endpoints, added: addresses(added), removed: addresses(removed) };
+    log.debug(fields, "endpoints changed");
   }
 
   #newMember(target: ConnectionTarget): Member {
@@ -201,7 +243,10 @@ export class BackendHandle implements PoolOwner {
     const checks =
       healthChecks === undefined || this.#backend.ai !== undefined
         ? undefined
-        : new HealthChecks({ ...healthChecks, target, clock, random, addresses, onChange: () => this.#choose() });
+        : new HealthChecks({
+            ...{ ...healthChecks, target, clock, random, addresses, log: this.#options.log },
+            onChange: () => this.#choose(),
+          });
     return { pool, checks, ejection: undefined };
   }
 
@@ -229,6 +274,15 @@ export class BackendHandle implements PoolOwner {
     const available = [...this.#members.values()].filter(isIn).map(({ pool }) => pool);
     this.#available = available.length === 0 ? this.#pools : available;
   }
+}
+
+/** Endpoints that one line of the log names. */
+const maxToldLeftOut = 10;
+
+function whyLeftOut({ pool, checks, ejection }: Member, tried: readonly EndpointPool[], nowMs: number): string {
+  if (ejection !== undefined) return `ejected for another ${Math.max(0, Math.round(ejection.untilMs - nowMs))} ms`;
+  if (checks?.isFailing === true) return "fails its health checks";
+  return tried.includes(pool) ? "has failed this request" : "not ready";
 }
 
 function closeMember({ pool, checks, ejection }: Member): void {

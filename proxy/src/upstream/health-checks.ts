@@ -4,6 +4,7 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import type { Logger } from "@gatewayproxy/runtime/log";
 import { UpstreamCall } from "./call.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
 import { serverName } from "./client-tls.ts";
@@ -33,12 +34,18 @@ export class HealthChecks {
   }
 
   async #check(): Promise<void> {
-    const { clock, intervalMs, onChange } = this.#options;
+    const { clock, intervalMs, onChange, log, target, path } = this.#options;
     const isGood = await askEndpoint(this.#options).catch(() => false);
     if (this.#isClosed) return;
     const wasFailing = this.isFailing;
     this.#failures = isGood ? 0 : this.#failures + 1;
-    if (this.isFailing !== wasFailing) onChange();
+    const endpoint = addressOf(target.endpoint);
+    log.trace({ endpoint, path, isGood, failures: this.#failures }, "health checked");
+    if (this.isFailing !== wasFailing) {
+      const fields = { endpoint, path, failures: this.#failures };
+      log.debug(fields, this.isFailing ? "endpoint fails its health checks" : "endpoint passes its health check again");
+      onChange();
+    }
     this.#timer = clock.setTimer(intervalMs, () => void this.#check());
   }
 }
@@ -47,6 +54,7 @@ interface CheckedEndpoint {
   readonly target: ConnectionTarget;
   readonly addresses: AddressGuard;
   readonly clock: Clock;
+  readonly log: Logger;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   /** `isFailing` has changed. */

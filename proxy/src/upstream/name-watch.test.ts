@@ -1,3 +1,4 @@
+import { silentLogger } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
 import { NameWatch, type ResolvedName, resolveName } from "./name-watch.ts";
@@ -15,7 +16,7 @@ function watch() {
         fail: () => settled(() => refused(new Error("no such name"))),
       });
     });
-  const name = new NameWatch({ host: "api.example", clock, resolve, onChange: () => changes++ });
+  const name = new NameWatch({ log: silentLogger, host: "api.example", clock, resolve, onChange: () => changes++ });
   return { name, clock, asked, changes: () => changes };
 }
 

@@ -5,6 +5,7 @@
 import { lookup, Resolver } from "node:dns/promises";
 import { networkInterfaces } from "node:os";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
 
 /** What a name stood for when it was asked for. */
 export interface ResolvedName {
@@ -27,6 +28,7 @@ export interface NameWatchOptions {
   readonly host: string;
   readonly clock: Clock;
   readonly resolve: ResolveName;
+  readonly log: Logger;
   /** Called when the set of addresses is another one. */
   readonly onChange: () => void;
 }
@@ -53,19 +55,25 @@ export class NameWatch {
   }
 
   async #ask(): Promise<void> {
-    const { host, clock, resolve } = this.#options;
-    const resolved = await resolve(host).catch(() => undefined);
+    const { host, clock, resolve, log } = this.#options;
+    const resolved = await resolve(host).catch((error: unknown) => {
+      log.debug({ host, err: error, retryMs }, "name not resolved; it is tried again");
+    });
     if (this.#isClosed) return;
     const ttlMs = resolved === undefined ? retryMs : Math.min(Math.max(resolved.ttlMs, shortestTtlMs), longestTtlMs);
     this.#timer = clock.setTimer(ttlMs, () => void this.#ask());
-    if (resolved !== undefined) this.#take(resolved.addresses);
+    if (resolved === undefined) return;
+    log.trace({ host, addresses: resolved.addresses, ttlMs }, "name resolved");
+    this.#take(resolved.addresses);
   }
 
   #take(found: readonly string[]): void {
     const addresses = [...new Set(found)].sort();
     if (addresses.join() === this.#addresses.join()) return;
     this.#addresses = addresses;
-    this.#options.onChange();
+    const { host, log, onChange } = this.#options;
+    log.debug({ host, addresses }, "addresses of a name changed");
+    onChange();
   }
 }
 

@@ -23,6 +23,7 @@ import {
 } from "./limit-gate.ts";
 import type { Learned } from "./learned-limits.ts";
 import type { RequestDescriptor } from "./descriptors.ts";
+import type { CallWatcher } from "./call-watcher.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
 import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
@@ -209,8 +210,10 @@ export class GlobalLimitSet {
   /**
    * Decides one request; `done` hears of it once, perhaps at once, at the latest after the longest timeout of the limits,
    * which are all asked at the same time.
+   *
+   * @param watcher of a request that is logged in detail.
    */
-  admit(view: RequestView, done: (admission: GlobalAdmission) => void): void {
+  admit(view: RequestView, done: (admission: GlobalAdmission) => void, watcher?: CallWatcher): void {
     const described: (readonly RequestDescriptor[])[] = [];
     // First all of them, so that no service counts a request that is refused here.
     for (const gate of this.#gates) {
@@ -224,11 +227,12 @@ export class GlobalLimitSet {
     const verdicts: Verdict[] = [];
     let open = this.#gates.length;
     for (let at = 0; at < this.#gates.length; at++) {
-      this.#gates[at]?.decide(view, described[at] ?? [], (verdict) => {
+      const conclude = (verdict: Verdict): void => {
         verdicts[at] = verdict;
         open--;
         if (open === 0) done(this.#conclude(view, verdicts));
-      });
+      };
+      this.#gates[at]?.decide(view, described[at] ?? [], conclude, watcher);
     }
   }
 

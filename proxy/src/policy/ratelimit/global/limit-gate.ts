@@ -31,6 +31,7 @@ import {
 } from "./descriptors.ts";
 import { areValuesTooLong } from "./call-size.ts";
 import type { RateLimitAnswer } from "./messages.ts";
+import type { CallWatcher } from "./call-watcher.ts";
 import type { Answer, ServiceClient } from "./service-client.ts";
 
 /** What the gates of a worker share. */
@@ -125,15 +126,21 @@ export class LimitGate {
    * Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over.
    *
    * @param descriptors of `describe`
+   * @param watcher of a request that is logged in detail.
    */
-  decide(view: RequestView, descriptors: readonly RequestDescriptor[], done: (verdict: Verdict) => void): void {
+  decide(
+    view: RequestView,
+    descriptors: readonly RequestDescriptor[],
+    done: (verdict: Verdict) => void,
+    watcher?: CallWatcher,
+  ): void {
     if (descriptors.length === 0) {
       done(passed("none", descriptors));
       return;
     }
     const refused = this.#recall(descriptors);
     if (refused !== undefined) done(refused);
-    else this.#ask(view, descriptors, done);
+    else this.#ask(view, descriptors, done, watcher);
   }
 
   /** Charges what a response has used to the token budgets of a request that passed. */
@@ -153,16 +160,21 @@ export class LimitGate {
     for (const { method, call } of chargesOf(this.limit, charges, by === "service")) this.#client.charge(method, call);
   }
 
-  #ask(view: RequestView, descriptors: readonly RequestDescriptor[], done: (verdict: Verdict) => void): void {
+  #ask(
+    view: RequestView,
+    descriptors: readonly RequestDescriptor[],
+    done: (verdict: Verdict) => void,
+    watcher: CallWatcher | undefined,
+  ): void {
     const questions = questionsOf(this.limit, descriptors);
     const [question] = questions;
     if (question === undefined) {
       done(passed("none", descriptors));
-    } else if (questions.length === 1) {
+    } else if (questions.length === 1 && watcher === undefined) {
       this.#client.ask(question.method, question.call, this.limit.timeoutMs, (answer) => {
         done(this.#judge(view, descriptors, questions, [answer]));
       });
-    } else this.#askAll(view, descriptors, questions, done);
+    } else this.#askAll(view, descriptors, questions, done, watcher);
   }
 
   #askAll(
@@ -170,11 +182,16 @@ export class LimitGate {
     descriptors: readonly RequestDescriptor[],
     questions: readonly PlannedCall[],
     done: (verdict: Verdict) => void,
+    watcher: CallWatcher | undefined,
   ): void {
+    const { clock } = this.#services;
+    const startMs = clock.monotonicMs();
     const answers: Answer[] = [];
     let open = questions.length;
-    questions.forEach(({ method, call }, at) => {
-      this.#client.ask(method, call, this.limit.timeoutMs, (answer) => {
+    questions.forEach((question, at) => {
+      watcher?.asked(this.limit, question);
+      this.#client.ask(question.method, question.call, this.limit.timeoutMs, (answer) => {
+        watcher?.answered(this.limit, question, answer, clock.monotonicMs() - startMs);
         answers[at] = answer;
         open--;
         if (open === 0) done(this.#judge(view, descriptors, questions, answers));

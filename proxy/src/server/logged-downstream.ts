@@ -1,0 +1,82 @@
+/** The client's side of a request that is logged in detail: each head that goes to the client is logged. */
+import type { Readable } from "node:stream";
+import { loggedHeaders, type RequestLogger } from "../telemetry/request-log.ts";
+import type { Connection } from "./connection.ts";
+import type { Downstream } from "./downstream.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { TunnelEnd } from "./tunnel.ts";
+
+export class LoggedDownstream implements Downstream {
+  readonly #inner: Downstream;
+  readonly #log: RequestLogger;
+
+  constructor(inner: Downstream, log: RequestLogger) {
+    this.#inner = inner;
+    this.#log = log;
+  }
+
+  get head(): RequestHead {
+    return this.#inner.head;
+  }
+
+  get httpVersion(): string {
+    return this.#inner.httpVersion;
+  }
+
+  get connection(): Connection {
+    return this.#inner.connection;
+  }
+
+  get body(): Readable | undefined {
+    return this.#inner.body;
+  }
+
+  get upgrade(): string | undefined {
+    return this.#inner.upgrade;
+  }
+
+  get isReceiving(): boolean {
+    return this.#inner.isReceiving;
+  }
+
+  get untakenBytes(): number {
+    return this.#inner.untakenBytes;
+  }
+
+  respond(status: number, headers: string[], body: Buffer | string): void {
+    this.#logHead(status, headers);
+    this.#inner.respond(status, headers, body);
+  }
+
+  forward(status: number, headers: string[], body: Buffer): void {
+    this.#logHead(status, headers);
+    this.#inner.forward(status, headers, body);
+  }
+
+  start(status: number, headers: string[]): void {
+    this.#logHead(status, headers);
+    this.#inner.start(status, headers);
+  }
+
+  write(chunk: Buffer): boolean {
+    return this.#inner.write(chunk);
+  }
+
+  end(trailers: string[]): void {
+    this.#inner.end(trailers);
+  }
+
+  switchProtocols(headers: string[]): TunnelEnd {
+    this.#logHead(101, headers);
+    return this.#inner.switchProtocols(headers);
+  }
+
+  reset(): void {
+    this.#log.debug({}, "answer broken off");
+    this.#inner.reset();
+  }
+
+  #logHead(status: number, headers: readonly string[]): void {
+    if (this.#log.isTracing) this.#log.trace({ status, headers: loggedHeaders(headers) }, "response head sent");
+  }
+}

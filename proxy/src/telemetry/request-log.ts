@@ -1,0 +1,169 @@
+/**
+ * What becomes of single requests, at debug and trace. Off the request path: `isOn` is asked once per request, through
+ * `Tracer.isWatching`, and only a request that is logged has `RequestLines`.
+ */
+import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { shownHeaders } from "@gatewayproxy/runtime/redaction";
+import type { RequestRecord } from "./request-record.ts";
+
+/** The modules that log single requests: by their last name, the loggers. */
+export interface RequestLoggers {
+  readonly access: Logger;
+  readonly routing: Logger;
+  readonly ratelimit: Logger;
+  readonly upstream: Logger;
+  readonly server: Logger;
+}
+
+/** Each line has the request's id and, once it is known, its route. Values of clients must have been redacted. */
+export class RequestLogger {
+  readonly #logger: Logger;
+  readonly #record: Pick<RequestRecord, "requestId" | "route">;
+
+  constructor(logger: Logger, record: Pick<RequestRecord, "requestId" | "route">) {
+    this.#logger = logger;
+    this.#record = record;
+  }
+
+  /** Whether fields that are costly to make are of use. */
+  get isTracing(): boolean {
+    return this.#logger.isLevelEnabled("trace");
+  }
+
+  debug(fields: object, message: string): void {
+    this.#logger.debug(this.#withRequest(fields), message);
+  }
+
+  trace(fields: object, message: string): void {
+    this.#logger.trace(this.#withRequest(fields), message);
+  }
+
+  #withRequest(fields: object): object {
+    const { requestId, route } = this.#record;
+    return { requestId, ...(route !== undefined && { route }), ...fields };
+  }
+}
+
+/** The loggers of one request. */
+export type RequestLines = Readonly<Record<keyof RequestLoggers, RequestLogger>>;
+
+export class RequestLog {
+  readonly #loggers: RequestLoggers;
+
+  constructor(loggers: RequestLoggers) {
+    this.#loggers = loggers;
+  }
+
+  /** Whether any line of a request could pass the filter now. */
+  get isOn(): boolean {
+    return Object.values(this.#loggers).some((logger: Logger) => logger.isLevelEnabled("debug"));
+  }
+
+  linesOf(record: Pick<RequestRecord, "requestId" | "route">): RequestLines {
+    const { access, routing, ratelimit, upstream, server } = this.#loggers;
+    return {
+      access: new RequestLogger(access, record),
+      routing: new RequestLogger(routing, record),
+      ratelimit: new RequestLogger(ratelimit, record),
+      upstream: new RequestLogger(upstream, record),
+      server: new RequestLogger(server, record),
+    };
+  }
+}
+
+/**
+ * Writes the lines of one event of a request.
+ *
+ * @param message whose values are redacted, as for whoever watches the request.
+ * @param durationMs of what is told; 0 for what takes no time.
+ */
+export function logEvent(lines: RequestLines, message: TraceMessage, durationMs: number): void {
+  // Fields that are undefined are not logged.
+  const type = undefined;
+  switch (message.type) {
+    case "requestStarted": {
+      const { path, headers, method } = message;
+      const fields = { ...message, type, worker: undefined, headers: undefined, path: path.split("?", 1)[0] };
+      lines.access.debug(fields, "request received");
+      lines.access.trace({ method, path, headers: headersOf(headers) }, "request head received");
+      return;
+    }
+    case "routeSelection": {
+      // Of thousands of routes, the names say nothing; the reasons are logged by whoever has them.
+      const fields = { ...message, type, evaluatedRoutes: undefined, routes: message.evaluatedRoutes.length };
+      lines.routing.debug(fields, message.route === undefined ? "no route matched" : "route matched");
+      return;
+    }
+    case "policySelection": {
+      const policies = message.policies.map(
+        ({ policy, target, local, global }) => `${policy} ${target}: ${local} local, ${global ? 1 : 0} global`,
+      );
+      lines.ratelimit.debug({ policies }, policies.length === 0 ? "no limit applies" : "limits apply");
+      return;
+    }
+    case "policy":
+      logLimit(lines, message, durationMs);
+      return;
+    case "backendCallStart":
+      // `Forwarding` logs which endpoint was picked, as it knows which were left out.
+      return;
+    case "backendCallResult": {
+      const { backend, target: endpoint, call, status, headers = [], error } = message;
+      lines.upstream.debug(
+        { backend, endpoint, call, status, error, durationMs },
+        status === undefined ? "call failed" : "call answered",
+      );
+      if (status !== undefined) {
+        lines.upstream.trace({ endpoint, call, status, headers: headersOf(headers) }, "response head received");
+      }
+      return;
+    }
+    case "llmUsage":
+      lines.ratelimit.debug(
+        { ...message, type },
+        message.uncounted === undefined ? "tokens counted" : "tokens not counted",
+      );
+      return;
+    case "requestFinished":
+      lines.server.debug({ ...message, type }, "request ended");
+      return;
+  }
+}
+
+const limitPhrases = {
+  allowed: "limit allowed",
+  denied: "limit denied",
+  shadowDenied: "limit would deny",
+} as const;
+
+function logLimit(lines: RequestLines, message: Extract<TraceMessage, { type: "policy" }>, durationMs: number): void {
+  const { kind, policy, target, mode, decision, entry, counts, by, service, limit, before, cost, after } = message;
+  const key = message.key?.text;
+  const figures = {
+    ...(after !== undefined && limit !== undefined && { limit, used: after, remaining: Math.max(0, limit - after) }),
+    ...(kind === "globalRateLimit" && { durationMs }),
+  };
+  lines.ratelimit.debug(
+    { kind, policy, target, mode, entry, counts, key, by, service, ...figures },
+    limitPhrases[decision],
+  );
+  if (before !== undefined) {
+    lines.ratelimit.trace({ policy, target, entry, key, limit, before, cost, after }, "counter read");
+  }
+}
+
+/** As one object, which is shorter to read; values of a name that comes again are joined. */
+function headersOf(headers: readonly { readonly name: string; readonly value: string }[]): Record<string, string> {
+  const joined = new Map<string, string>();
+  for (const { name, value } of headers) {
+    const before = joined.get(name);
+    joined.set(name, before === undefined ? value : `${before}, ${value}`);
+  }
+  return Object.fromEntries(joined);
+}
+
+/** Fields of a head as they are logged. @param rawHeaders flat. */
+export function loggedHeaders(rawHeaders: readonly string[]): Record<string, string> {
+  return headersOf(shownHeaders(rawHeaders));
+}
