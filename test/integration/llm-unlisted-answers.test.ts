@@ -3,7 +3,7 @@
  * named endpoints that generate nothing and copies of earlier answers are not. Through the door.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { gzipSync, zstdCompressSync } from "node:zlib";
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
@@ -30,7 +30,7 @@ async function start(told: Told, ai = "") {
     const { body, type = "application/json", status = 200, encoding } = told;
     request.resume().on("end", () => {
       response.writeHead(status, {
-        "content-type": type,
+        ...(type !== "" && { "content-type": type }),
         ...(encoding !== undefined && { "content-encoding": encoding }),
       });
       response.end(status === 204 ? undefined : body);
@@ -61,6 +61,10 @@ const sglang = (id: string, output: number) => ({
   text: words,
   meta_info: { id, prompt_tokens: 7, completion_tokens: output, cached_tokens: 1 },
 });
+
+/** One event with a line of data for each line of its JSON. */
+const onSeveralLines = (event: object, end: string): string =>
+  `event: x${end}${JSON.stringify(event, undefined, 1).replaceAll(/^/gm, "data:").replaceAll("\n", end)}${end}${end}`;
 
 describe("what is reported", () => {
   test.each<[string, number, Told]>([
@@ -107,6 +111,21 @@ describe("what is reported", () => {
       9,
       { type: sse, body: `\ufeff${events({ usage: { total_tokens: 9 } })}` },
     ],
+    [
+      "SGLang, several answers with one id in one stream",
+      44,
+      { type: sse, body: events(...[10, 5, 20, 10].map((output, at) => ({ ...sglang("a", output), index: at % 2 }))) },
+    ],
+    [
+      "SGLang, one answer after the other with one id",
+      44,
+      { type: sse, body: events(...[10, 20, 5, 10].map((output) => sglang("a", output))) },
+    ],
+    ...["\n", "\r\n", "\r"].map((end): [string, number, Told] => [
+      `a usage on several data lines that end with ${JSON.stringify(end)}`,
+      12,
+      { type: sse, body: onSeveralLines({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 7 } }, end) },
+    ]),
     ["an output without its input", 105, { body: JSON.stringify({ usage: { completion_tokens: 5 } }) }],
   ])("by %s", async (_dialect, tokens, told) => {
     const { gateway, charged } = await start(told);
@@ -123,6 +142,7 @@ describe("what is estimated, with the input", () => {
     generated_text: words,
   });
   const text = "word ".repeat(80);
+  const half = text.slice(0, 200);
   test.each<[string, number, Told]>([
     ["TGI", 104 + 50, { body: JSON.stringify(tgi) }],
     ["TGI, in an array", 104 + 50, { body: JSON.stringify([tgi]) }],
@@ -139,6 +159,42 @@ describe("what is estimated, with the input", () => {
     ["a usage with bad figures", 100 + 7, { body: '{"usage":{"total_tokens":-1,"x":"yyyyyyyy"}}' }],
     ["plain text", 100 + 100, { type: "text/plain", body: text }],
     ["plain text that begins like an event", 100 + 50, { type: "text/plain", body: `d${"y".repeat(199)}` }],
+    ...[":", "id:", "retry:", "event:", "data:"].flatMap((field): [string, number, Told][] => {
+      const body = `${field}${"y".repeat(200 - field.length - 1)}\n`.repeat(8);
+      const labelled: [string, number, Told] = [`events of ${field} alone`, 100 + 398, { type: sse, body }];
+      if (field === "data:") labelled[1] -= 10;
+      return [
+        [`plain text whose lines begin with ${field}`, 100 + 400, { type: "text/plain", body }],
+        [`lines that begin with ${field}, without a label`, 100 + 400, { type: "", body }],
+        labelled,
+      ];
+    }),
+    [
+      "plain text that looks like events without text",
+      100 + 100,
+      { type: "text/plain", body: `data: {"id":"${"y".repeat(383)}"}\n\n` },
+    ],
+    [
+      "comments behind an event of a model",
+      100 + 50 + 51,
+      { type: sse, body: events({ choices: [{ text: words }] }) + `: ${"y".repeat(200)}\n\n` },
+    ],
+    [
+      "named events",
+      100 + 50,
+      { type: sse, body: `event: delta\n${events({ type: "delta", delta: { text: words } })}` },
+    ],
+    ["JSON behind JSON", 100 + 50, { body: `[]${JSON.stringify({ whatever: words, x: 1.5 })}` }],
+    ["gzip of plain text", 100 + 100, { type: "text/plain", encoding: "gzip", body: gzipSync(text) }],
+    [
+      "gzip of plain text in two members",
+      100 + 100,
+      { type: "text/plain", encoding: "gzip", body: Buffer.concat([gzipSync(half), gzipSync(half)]) },
+    ],
+    ["deflate of plain text", 100 + 100, { type: "text/plain", encoding: "deflate", body: deflateSync(text) }],
+    ["bare deflate of plain text", 100 + 100, { type: "text/plain", encoding: "deflate", body: deflateRawSync(text) }],
+    ["brotli of plain text", 100 + 100, { type: "text/plain", encoding: "br", body: brotliCompressSync(text) }],
+    ["zstd of comments", 100 + 101, { type: sse, encoding: "zstd", body: zstdCompressSync(`: ${text}\n\n`) }],
     ["gzip", 100 + 52, { encoding: "gzip", body: gzipSync(JSON.stringify({ whatever: [words] })) }],
     ["zstd", 100 + 52, { encoding: "zstd", body: zstdCompressSync(JSON.stringify({ whatever: [words] })) }],
     ["zstd with a window of 8 MiB", 100 + 52, { encoding: "zstd", body: zstdFrame(23, `{"whatever":["${words}"]}`) }],

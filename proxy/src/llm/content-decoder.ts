@@ -6,9 +6,13 @@
  *
  * A few kilobytes can make a decoder fill a window of many megabytes, so windows are bounded, and so is the memory of all
  * decoders of a worker. A body beyond these bounds fails, as one does that is not of its coding.
+ *
+ * A decoder that fails keeps back what it has decoded since it last gave some. A short body would be lost with that, so its
+ * bytes are kept, and as many are decoded again as can be.
  */
 import {
   type BrotliDecompress,
+  brotliDecompressSync,
   constants,
   createBrotliDecompress,
   createGunzip,
@@ -16,9 +20,13 @@ import {
   createInflateRaw,
   createZstdDecompress,
   type Gunzip,
+  gunzipSync,
   type Inflate,
   type InflateRaw,
+  inflateRawSync,
+  inflateSync,
   type ZstdDecompress,
+  zstdDecompressSync,
 } from "node:zlib";
 
 /** The most compressed bytes that wait for the decoder; more of them and it gives up. */
@@ -27,17 +35,26 @@ export const maxWaitingBytes = 16 * 1024 * 1024;
 type Decoder = Gunzip | Inflate | InflateRaw | BrotliDecompress | ZstdDecompress;
 
 const zlibFlush = { finishFlush: constants.Z_SYNC_FLUSH };
+const brotliOptions = {
+  finishFlush: constants.BROTLI_OPERATION_FLUSH,
+  params: { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 0 },
+};
+
+/** A body up to this length is decoded again as far as it goes, when it fails. */
+const maxRescuedBytes = 16 * 1024;
+
+/** The most that comes of that. */
+const maxRescuedOutput = 64 * 1024;
 
 /** The most that the decoders of a worker may hold together. */
 const maxDecoderBytes = 256 * 1024 * 1024;
-
-/** RFC 9659 §3: 8 MiB, which every decoder of the content coding accepts. */
-const zstdWindowLog = 23;
 
 /** A content coding. */
 interface Coding {
   /** Gets the first chunk, which it does not consume. */
   readonly open: (firstChunk: Buffer) => Decoder;
+  /** Decodes the beginning of a body at once; throws where it cannot. */
+  readonly decode: (beginning: Buffer, bounds: { readonly maxOutputLength: number }) => Buffer;
   /** The most bytes of output that a decoder looks back at, and keeps. */
   readonly windowBytes: number;
   /** What a decoder holds beside the window: its tables, a block, and a chunk of output. */
@@ -46,17 +63,35 @@ interface Coding {
 
 const kib = 1024;
 const inflating = { windowBytes: 32 * kib, fixedBytes: 32 * kib };
+const gzip: Coding = {
+  ...inflating,
+  open: () => createGunzip(zlibFlush),
+  decode: (bytes, bounds) => gunzipSync(bytes, { ...zlibFlush, ...bounds }),
+};
+
+/** RFC 1950 §2.2. Some servers send the bare stream where RFC 9110 wants it in a zlib wrapper. */
+function isWrapped(first: Buffer): boolean {
+  return (first[0] ?? 0) % 16 === 8;
+}
+
+/** RFC 9659 §3: 8 MiB, which every decoder of the content coding accepts. */
+const zstdWindowLog = 23;
+
+const zstdOptions = {
+  finishFlush: constants.ZSTD_e_flush,
+  params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLog },
+};
 
 /** By `content-encoding` (RFC 9110 §8.4.1, RFC 8878). */
 const codings = new Map<string, Coding>([
-  ["gzip", { ...inflating, open: () => createGunzip(zlibFlush) }],
-  ["x-gzip", { ...inflating, open: () => createGunzip(zlibFlush) }],
+  ["gzip", gzip],
+  ["x-gzip", gzip],
   [
     "deflate",
     {
       ...inflating,
-      // Some servers send the bare stream where the RFC wants it in a zlib wrapper, whose first byte ends in 8.
-      open: (first) => ((first[0] ?? 0) % 16 === 8 ? createInflate(zlibFlush) : createInflateRaw(zlibFlush)),
+      open: (first) => (isWrapped(first) ? createInflate(zlibFlush) : createInflateRaw(zlibFlush)),
+      decode: (bytes, bounds) => (isWrapped(bytes) ? inflateSync : inflateRawSync)(bytes, { ...zlibFlush, ...bounds }),
     },
   ],
   [
@@ -65,11 +100,8 @@ const codings = new Map<string, Coding>([
       // RFC 7932 §9.1; the tables of its prefix codes can take more than the window of a short body.
       windowBytes: 16 * kib * kib,
       fixedBytes: kib * kib,
-      open: () =>
-        createBrotliDecompress({
-          finishFlush: constants.BROTLI_OPERATION_FLUSH,
-          params: { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 0 },
-        }),
+      open: () => createBrotliDecompress(brotliOptions),
+      decode: (bytes, bounds) => brotliDecompressSync(bytes, { ...brotliOptions, ...bounds }),
     },
   ],
   [
@@ -77,11 +109,8 @@ const codings = new Map<string, Coding>([
     {
       windowBytes: 2 ** zstdWindowLog,
       fixedBytes: 256 * kib,
-      open: () =>
-        createZstdDecompress({
-          finishFlush: constants.ZSTD_e_flush,
-          params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLog },
-        }),
+      open: () => createZstdDecompress(zstdOptions),
+      decode: (bytes, bounds) => zstdDecompressSync(bytes, { ...zstdOptions, ...bounds }),
     },
   ],
 ]);
@@ -123,6 +152,10 @@ export class ContentDecoder {
   #stream: Decoder | undefined;
   #failed: boolean;
   #decodedBytes = 0;
+  /** All that was pushed, while it is short. */
+  #pushed: Buffer[] = [];
+  #pushedBytes = 0;
+  #rescuedBytes = 0;
   /** As known to `#memory`. */
   #heldBytes = 0;
 
@@ -139,6 +172,16 @@ export class ContentDecoder {
     this.#memory = memory;
   }
 
+  /** Of what was pushed: how much has been decoded. */
+  get readBytes(): number {
+    return Math.max(this.#rescuedBytes, this.#stream?.bytesWritten ?? 0);
+  }
+
+  /** What came of it. */
+  get decodedBytes(): number {
+    return this.#decodedBytes;
+  }
+
   /** Reads on. Refers to `chunk` until it is decoded, so its bytes must not change. */
   push(chunk: Buffer): void {
     if (this.#failed || chunk.length === 0 || this.#coding === undefined) return;
@@ -146,6 +189,9 @@ export class ContentDecoder {
       this.#fail();
       return;
     }
+    this.#pushedBytes += chunk.length;
+    if (this.#pushedBytes <= maxRescuedBytes) this.#pushed.push(chunk);
+    else this.#pushed = [];
     this.#stream ??= this.#open(this.#coding, chunk);
     this.#stream.write(chunk);
     if (this.#stream.writableLength > maxWaitingBytes) this.#fail();
@@ -153,12 +199,32 @@ export class ContentDecoder {
 
   /** Calls `done` once when all has been decoded; at once when there is nothing to wait for. Never throws. */
   end(done: (failed: boolean) => void): void {
-    if (this.#failed || this.#stream === undefined) {
+    const stream = this.#stream;
+    const conclude = (): void => {
+      if (this.#failed && this.#decodedBytes < maxRescuedOutput) this.#rescue();
       done(this.#failed);
-      return;
+    };
+    if (this.#failed || stream === undefined) conclude();
+    else stream.once("close", conclude).end();
+  }
+
+  /** Decodes the longest beginning that can be decoded, which is found by halves. */
+  #rescue(): void {
+    const body = Buffer.concat(this.#pushed);
+    let decoded: Buffer = Buffer.alloc(0);
+    let tooMuch = body.length + 1;
+    while (tooMuch - this.#rescuedBytes > 1) {
+      const length = Math.floor((this.#rescuedBytes + tooMuch) / 2);
+      try {
+        decoded = this.#coding?.decode(body.subarray(0, length), { maxOutputLength: maxRescuedOutput }) ?? decoded;
+        this.#rescuedBytes = length;
+      } catch {
+        tooMuch = length;
+      }
     }
-    this.#stream.once("close", () => done(this.#failed));
-    this.#stream.end();
+    if (decoded.length <= this.#decodedBytes) return;
+    this.#onBytes(decoded.subarray(this.#decodedBytes));
+    this.#decodedBytes = decoded.length;
   }
 
   #open(coding: Coding, firstChunk: Buffer): Decoder {

@@ -94,6 +94,7 @@ export class JsonMembers {
   #kept: Buffer[] = [];
   #keptBytes = 0;
   #textBytes = 0;
+  #markBytes = 0;
   /** The last bytes began an element of an array, and were digits only; `#hasDigits` says whether there were any. */
   #mayBeId = false;
   #hasDigits = false;
@@ -107,6 +108,11 @@ export class JsonMembers {
 
   /** Offset of the `}` that ends the text, once it has passed; undefined where the text is no object. */
   get end(): number | undefined {
+    return this.#top === 1 ? this.#end : undefined;
+  }
+
+  /** The same of the bracket that ends an array. */
+  get endOfAny(): number | undefined {
     return this.#end;
   }
 
@@ -118,9 +124,24 @@ export class JsonMembers {
     return this.#textBytes;
   }
 
+  /** Brackets, braces, commas, colons and quotes so far, which carry nothing themselves. */
+  get markBytes(): number {
+    return this.#markBytes;
+  }
+
   /** Whether the text has begun, and is neither an object nor an array. */
   get isOther(): boolean {
     return this.#state === "other";
+  }
+
+  /** Whether an object or an array has begun, and not ended. */
+  get isOpen(): boolean {
+    return this.#state === "inside";
+  }
+
+  /** Whether an object or an array has ended. */
+  get isOver(): boolean {
+    return this.#state === "over";
   }
 
   /** Whether a member that is to be noted has begun. */
@@ -152,6 +173,7 @@ export class JsonMembers {
       this.#top = byte === openBrace ? 1 : 2;
       this.#endElement(byte);
       this.#open(byte, at);
+      this.#markBytes++;
     } else {
       this.#state = "other";
     }
@@ -172,6 +194,7 @@ export class JsonMembers {
         if (kind === other) this.#mayBeId = false;
         continue;
       }
+      this.#markBytes += byte === quote ? 2 : 1;
       this.#endElement(byte);
       if (byte === quote) {
         this.#openString(at);
@@ -241,7 +264,7 @@ export class JsonMembers {
     if (this.#depth === this.#top) this.#parent = undefined;
     if (this.#depth > 0) return;
     this.#state = "over";
-    if (this.#top === 1) this.#end = this.#base + at;
+    this.#end = this.#base + at;
   }
 
   /** Takes a comma or a colon at a watched depth. */

@@ -6,12 +6,15 @@
  * in the stream it stands. A line longer than a block (the `response.completed` event repeats the whole conversation) is
  * read as it passes and never kept. So the memory is bounded at twice `blockBytes`, and nothing is missed.
  *
- * Lines end with LF, CRLF or CR. Every CR is read as LF, which changes no JSON: its strings hold neither. Each event has its
- * JSON on one `data:` line, as every dialect writes it.
+ * Lines end with LF, CRLF or CR, and are kept as if all ended with LF. Nearly every event has its JSON on one `data:` line.
+ * Where the line with the usage is not a JSON text of its own, the `data:` lines of its event are read as one text, joined
+ * by LF.
+ *
+ * An answer without a usage is estimated by its text. All text counts of the lines that are still kept and of long lines.
+ * Of each block before them a sample counts: to read every event as JSON costs more than everything else that is done to it.
  */
 import { streamedText, tokensOfText } from "./estimate.ts";
-import type { JsonMembers } from "./json-members.ts";
-import { openUsageScan } from "./usage-scan.ts";
+import { UsageScan } from "./usage-scan.ts";
 import type { UsageTally } from "./usage.ts";
 
 /** How much is copied before it is examined, and how much of the stream's end is kept for an estimate. */
@@ -19,17 +22,28 @@ export const blockBytes = 16 * 1024;
 
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
-/**
- * A member that tells a usage, in any dialect, and is not `null`, as it is in every event but the last of an OpenAI stream.
- * One expression for all dialects: what the first event holds, such as the arguments of a tool, must not decide what is
- * read. A longer name that ends alike is read too, and tells nothing. Run over the bytes as Latin-1, so that an index in
- * the text is one in the bytes; V8 takes 10 µs for 16 KiB, `Buffer.indexOf` 18 for one name. A quote in front costs 4 µs.
- */
-const usageMember = /(?:usage(?:Metadata)?|meta(?:_info)?|eval_count)"\s*:\s*[^n\s]/g;
-const dataField = Buffer.from("data:");
 const openBrace = 0x7b;
+const newLine = Buffer.from("\n");
+const dataField = Buffer.from("data:");
 /** In front of the first event (WHATWG HTML §9.2.5). */
 const byteOrderMark = Buffer.from("\ufeff");
+/** The sample of a block: the whole lines of so many bytes before its middle, and before its end, and at least one. */
+const sampleBytes = 384;
+/**
+ * A member that tells a usage, in any dialect, and is not `null`, as it is in every event but the last of an OpenAI stream; or
+ * that the end of a line cuts before its value. One expression for all dialects: what the first event holds, such as the
+ * arguments of a tool, must not decide what is read. A longer name that ends alike is read too, and tells nothing. Run over the
+ * bytes as Latin-1, so that an index in the text is one in the bytes; V8 takes 10 µs for 16 KiB, `Buffer.indexOf` 18 for one
+ * name. A quote in front costs 4 µs.
+ */
+const usageMember =
+  /(?:usage(?:Metadata)?|meta(?:_info)?|eval_count)"(?:\s*:\s*[^n\s]|[^\S\n]*(?::[^\S\n]*)?(?:\n|$))/g;
+
+/** Bytes of text, as `StreamedText` has them. */
+interface TextBytes {
+  ofModels: number;
+  ofAll: number;
+}
 
 export class SseUsage {
   readonly #tally: UsageTally;
@@ -38,12 +52,21 @@ export class SseUsage {
   #length = 0;
   /** Every line that begins before this has been examined. */
   #examined = 0;
+  /** Lines before this have been read as JSON, or belong to an event that has ended. */
+  #read = 0;
+  #hasDropped = false;
+  #hasBytes = false;
+  #endsWithCarriageReturn = false;
+  /** Whether the stream is lines of JSON without the framing of events; undefined until a line of either has come. */
+  #isLines: boolean | undefined;
   /** Reads the line that is being skipped, because it is longer than a block. */
-  #longLine: JsonMembers | undefined;
-  #bytes = 0;
-  #longLineBytes = 0;
-  /** Bytes of the text in long lines; all bytes of those that are no data. */
-  #longLineText = 0;
+  #longLine: LongLine | undefined;
+  /** Reads an event whose JSON is on several lines, and not whole yet. */
+  #event: UsageScan | undefined;
+  /** Text in lines that are not kept any more, by samples. */
+  readonly #dropped: TextBytes = { ofModels: 0, ofAll: 0 };
+  /** Text in long lines. */
+  readonly #long: TextBytes = { ofModels: 0, ofAll: 0 };
 
   constructor(tally: UsageTally) {
     this.#tally = tally;
@@ -51,9 +74,12 @@ export class SseUsage {
 
   /** Reads on. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
-    this.#bytes += chunk.length;
-    const lines = chunk.indexOf(carriageReturn) === -1 ? chunk : withLineFeeds(chunk);
-    let at = 0;
+    if (chunk.length === 0) return;
+    this.#hasBytes = true;
+    const from = this.#endsWithCarriageReturn && chunk[0] === lineFeed ? 1 : 0;
+    this.#endsWithCarriageReturn = chunk.at(-1) === carriageReturn;
+    const lines = chunk.includes(carriageReturn) ? withLineFeeds(chunk.subarray(from)) : chunk;
+    let at = lines === chunk ? from : 0;
     while (at < lines.length) at = this.#longLine === undefined ? this.#copy(lines, at) : this.#skip(lines, at);
   }
 
@@ -61,35 +87,29 @@ export class SseUsage {
   end(): void {
     this.#endLongLine();
     this.#examine(this.#length);
+    this.#endEvent();
   }
 
-  /**
-   * About how many tokens a model has written: the share of its text in the events that are still kept, applied to all
-   * bytes but those of long lines, which carry images and summaries.
-   */
+  /** About how many tokens a model has written; 0 where no event is of a model. */
   textTokens(): number {
-    const share = streamedText(this.#kept).ofModels / Math.max(1, this.#length);
-    return tokensOfText(share * (this.#bytes - this.#longLineBytes));
+    const ofModels = this.#dropped.ofModels + streamedText(this.#kept).ofModels;
+    return tokensOfText(ofModels === 0 ? 0 : ofModels + this.#long.ofModels);
   }
 
-  /**
-   * The same of all text, long lines included; of all bytes where no line is kept. A report that could not be read makes its
-   * line long, and what it reports is in that line: then its own text counts.
-   */
+  /** The same of all text, whatever the events look like. */
   anyTokens(): number {
-    const share = this.#length === 0 ? 1 : streamedText(this.#kept).ofAll / this.#length;
-    const ofLongLines = this.#tally.isIncomplete ? this.#longLineText : 0;
-    const ofOthers = share * (this.#bytes - this.#longLineBytes);
-    return tokensOfText(ofOthers + Math.max(share * this.#longLineBytes, ofLongLines));
+    return tokensOfText(this.#dropped.ofAll + this.#long.ofAll + streamedText(this.#kept).ofAll);
+  }
+
+  readonly markBytes = 0;
+
+  /** Whether something has come. */
+  get isStreaming(): boolean {
+    return this.#hasBytes;
   }
 
   get #kept(): Buffer {
     return this.#buffer.subarray(0, this.#length);
-  }
-
-  /** Whether something has come. */
-  get isStreaming(): boolean {
-    return this.#bytes > 0;
   }
 
   #copy(chunk: Buffer, from: number): number {
@@ -108,74 +128,201 @@ export class SseUsage {
     const lineStart = this.#buffer.lastIndexOf(lineFeed) + 1;
     this.#examine(lineStart);
     if (this.#length - lineStart > blockBytes) this.#startLongLine(lineStart);
-    else this.#keepLastBlock();
+    else this.#dropLines(this.#buffer.indexOf(lineFeed, this.#length - blockBytes - 1) + 1);
+  }
+
+  /** Forgets the lines before `end`, which have been examined, but for what they add to an estimate. */
+  #dropLines(end: number): void {
+    if (!this.#tally.isSettled || this.#tally.isIncomplete) {
+      const middle = startOfLine(this.#buffer, end >> 1);
+      this.#sample(0, middle);
+      this.#sample(middle, end);
+    }
+    this.#buffer.copyWithin(0, end, this.#length);
+    this.#hasDropped = true;
+    this.#examined -= end;
+    this.#read = Math.max(0, this.#read - end);
+    this.#length -= end;
+  }
+
+  /** Counts the text of the lines from `start` to `end` by that of the last of them. */
+  #sample(start: number, end: number): void {
+    if (start === end) return;
+    const from = startOfLine(this.#buffer, Math.max(start, end - sampleBytes));
+    const { ofModels, ofAll } = streamedText(this.#buffer.subarray(from, end));
+    const factor = (end - start) / (end - from);
+    this.#dropped.ofModels += factor * ofModels;
+    this.#dropped.ofAll += factor * ofAll;
   }
 
   #startLongLine(lineStart: number): void {
     const line = this.#buffer.subarray(lineStart, this.#length);
-    this.#longLine = openLine(this.#tally, line);
-    this.#longLineBytes += line.length;
-    if (this.#longLine.isOther) this.#longLineText += line.length;
+    const data = this.#jsonOf(line);
+    // An event on several lines goes on in this one.
+    const scan = this.#event ?? new UsageScan(this.#tally);
+    if (this.#event !== undefined) scan.push(newLine);
+    this.#event = undefined;
+    this.#longLine = { scan, isJson: data !== undefined, bytes: line.length, textBefore: scan.textBytes };
+    if (data !== undefined) scan.push(data);
     this.#length = lineStart;
-  }
-
-  #keepLastBlock(): void {
-    const dropped = this.#length - blockBytes;
-    this.#buffer.copyWithin(0, dropped, this.#length);
-    this.#examined -= dropped;
-    this.#length = blockBytes;
   }
 
   #skip(chunk: Buffer, from: number): number {
     const lineEnd = chunk.indexOf(lineFeed, from);
     const rest = chunk.subarray(from, lineEnd === -1 ? chunk.length : lineEnd);
-    this.#longLine?.push(rest);
-    this.#longLineBytes += rest.length;
-    if (this.#longLine?.isOther === true) this.#longLineText += rest.length;
+    if (this.#longLine !== undefined) {
+      this.#longLine.bytes += rest.length;
+      if (this.#longLine.isJson) this.#longLine.scan.push(rest);
+    }
     if (lineEnd === -1) return chunk.length;
     this.#endLongLine();
     return lineEnd + 1;
   }
 
   #endLongLine(): void {
-    this.#longLineText += this.#longLine?.textBytes ?? 0;
+    const line = this.#longLine;
+    if (line === undefined) return;
+    const { scan, isJson, bytes, textBefore } = line;
+    const isText = !isJson || scan.isOther;
+    const text = isText ? bytes : scan.textBytes - textBefore;
+    this.#long.ofAll += text;
+    if (isText || !scan.repeatsText) this.#long.ofModels += text;
     this.#longLine = undefined;
+    if (isJson && scan.isOpen) this.#event = scan;
+    else scan.end();
   }
 
   /** Reads the lines from the last one examined up to `end`, which is the start of a line or the end of the stream. */
   #examine(end: number): void {
-    const lines = this.#buffer.subarray(this.#examined, end);
-    const text = lines.toString("latin1");
-    let next = 0;
+    const start = this.#examined;
+    if (this.#isLines === undefined) this.#findForm(end);
+    let next = this.#event === undefined ? start : this.#readData(start, end);
+    const text = this.#buffer.toString("latin1", start, end);
     for (const match of text.matchAll(usageMember)) {
+      const at = start + match.index;
       // A line is read whole at its first match: one that repeats the member must not be read once for each.
-      if (match.index < next) continue;
-      const lineStart = text.lastIndexOf("\n", match.index) + 1;
-      const lineFeedAt = text.indexOf("\n", match.index);
-      next = lineFeedAt === -1 ? lines.length : lineFeedAt;
-      openLine(this.#tally, lines.subarray(lineStart, next));
+      if (at < next) continue;
+      const lineStart = startOfLine(this.#buffer, at);
+      next = endOfLine(this.#buffer, at, end);
+      if (this.#readLine(this.#buffer.subarray(lineStart, next))) this.#read = next;
+      else next = this.#readEvent(lineStart, end);
     }
     this.#examined = end;
   }
-}
 
-function withLineFeeds(chunk: Buffer): Buffer {
-  const lines = Buffer.from(chunk);
-  for (let at = lines.indexOf(carriageReturn); at !== -1; at = lines.indexOf(carriageReturn, at + 1)) {
-    lines[at] = lineFeed;
+  /** @returns false where the line is data and not a JSON text of its own. */
+  #readLine(line: Buffer): boolean {
+    const data = this.#jsonOf(line);
+    if (data === undefined) return true;
+    const scan = new UsageScan(this.#tally);
+    scan.push(data);
+    const isWhole = !scan.isOpen && !scan.isOther;
+    if (isWhole || data === line) scan.end();
+    return isWhole || data === line;
   }
-  return lines;
+
+  /** Reads the event of the line that begins at `lineStart`, from its first line. @returns the index behind it. */
+  #readEvent(lineStart: number, end: number): number {
+    let start = lineStart;
+    while (start > this.#read && this.#buffer[start - 2] !== lineFeed && start > 1) {
+      start = startOfLine(this.#buffer, start - 1);
+    }
+    if (start === 0 && this.#hasDropped) this.#tally.setIncomplete();
+    return this.#readData(start, end);
+  }
+
+  /** Reads the data of an event from the line at `start` on, up to an empty line. @returns the index behind it, or `end`. */
+  #readData(start: number, end: number): number {
+    let at = start;
+    while (at < end) {
+      const lineEnd = endOfLine(this.#buffer, at, end);
+      if (lineEnd === at) break;
+      const line = this.#buffer.subarray(at, lineEnd);
+      const data = this.#jsonOf(line);
+      if (data !== undefined && data !== line) this.#pushData(data);
+      at = lineEnd + 1;
+    }
+    this.#read = Math.min(at, end);
+    if (at < end) this.#endEvent();
+    return this.#read;
+  }
+
+  /** Looks for the first line of JSON or of data before `end`. Where its data is not JSON, what follows may be a model's. */
+  #findForm(end: number): void {
+    for (let at = 0; at < end && this.#isLines === undefined; at = endOfLine(this.#buffer, at, end) + 1) {
+      this.#setForm(this.#buffer.subarray(at, endOfLine(this.#buffer, at, end)));
+    }
+  }
+
+  #setForm(marked: Buffer): void {
+    const line = withoutMark(marked);
+    if (line[0] === openBrace) this.#isLines = true;
+    else if (isData(line)) {
+      this.#isLines = false;
+      if (!/^[\s{[]*$/.test(line.toString("latin1", dataField.length, dataField.length + 2)))
+        this.#tally.setIncomplete();
+    }
+  }
+
+  /** What may be JSON in a line: the data of an event, or the line itself. Other fields and comments have none. */
+  #jsonOf(marked: Buffer): Buffer | undefined {
+    const line = withoutMark(marked);
+    if (this.#isLines === undefined) this.#setForm(line);
+    if (this.#isLines === true) return line[0] === openBrace ? marked : undefined;
+    return isData(line) ? line.subarray(dataField.length) : undefined;
+  }
+
+  #pushData(data: Buffer): void {
+    if (this.#event === undefined) this.#event = new UsageScan(this.#tally);
+    else this.#event.push(newLine);
+    this.#event.push(data);
+    if (this.#event.isOver || this.#event.isOther) this.#endEvent();
+  }
+
+  #endEvent(): void {
+    this.#event?.end();
+    this.#event = undefined;
+  }
 }
 
-/**
- * Reads the data of a line as far as it is given; more of it may be pushed. A line may be the JSON itself. Other fields and
- * comments hold none.
- */
-function openLine(tally: UsageTally, marked: Buffer): JsonMembers {
-  const scan = openUsageScan(tally);
-  const line = marked.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? marked.subarray(3) : marked;
-  const isData = line.subarray(0, dataField.length).equals(dataField);
-  if (isData) scan.push(line.subarray(dataField.length));
-  else scan.push(line[0] === openBrace ? line : Buffer.from("-"));
-  return scan;
+/** A line that is read as it passes. */
+interface LongLine {
+  readonly scan: UsageScan;
+  readonly isJson: boolean;
+  bytes: number;
+  /** What `scan` had read before the line. */
+  readonly textBefore: number;
+}
+
+/** The first line may begin with a byte order mark. */
+function withoutMark(line: Buffer): Buffer {
+  return line.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? line.subarray(byteOrderMark.length) : line;
+}
+
+function isData(line: Buffer): boolean {
+  return line.subarray(0, dataField.length).equals(dataField);
+}
+
+/** With LF for CR and CRLF. */
+function withLineFeeds(chunk: Buffer): Buffer {
+  const lines = Buffer.allocUnsafe(chunk.length);
+  let length = 0;
+  for (let from = 0; from < chunk.length; ) {
+    const at = chunk.indexOf(carriageReturn, from);
+    const end = at === -1 ? chunk.length : at;
+    length += chunk.copy(lines, length, from, end);
+    if (at !== -1) lines[length++] = lineFeed;
+    from = at !== -1 && chunk[at + 1] === lineFeed ? at + 2 : end + 1;
+  }
+  return lines.subarray(0, length);
+}
+
+function startOfLine(lines: Buffer, at: number): number {
+  return at === 0 ? 0 : lines.lastIndexOf(lineFeed, at - 1) + 1;
+}
+
+/** Of the LF, or `end` where none comes before it. */
+function endOfLine(lines: Buffer, at: number, end: number): number {
+  const found = lines.indexOf(lineFeed, at);
+  return found === -1 || found > end ? end : found;
 }

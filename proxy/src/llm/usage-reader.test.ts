@@ -396,6 +396,30 @@ describe("createUsageReader", () => {
       expect(total).toBeLessThan((text / 4) * 1.03);
     });
 
+    test.each([
+      ["thin", 4],
+      ["dense", 160],
+    ])("estimates a long stream whose end is %s by all of it", (_end, last) => {
+      const part = (length: number) => chatChunk("x".repeat(length)).repeat(600);
+      const outcome = read(sse, chunksOf(Buffer.from(part(164 - last) + part(last)), 1_000), "cutShort");
+      const total = outcome?.kind === "counted" ? outcome.usage.total : 0;
+      expect(total).toBeGreaterThan(((600 * 164) / 4) * 0.9);
+      expect(total).toBeLessThan(((600 * 164) / 4) * 1.1);
+    });
+
+    test("counts the text of long lines, but not of events that repeat what was streamed", () => {
+      const delta = { type: "response.output_text.delta", delta: "x".repeat(40_000) };
+      const completed = { type: "response.completed", response: { output: [{ text: "x".repeat(40_000) }] } };
+      const outcome = read(
+        sse,
+        [namedEvent({ ...delta, delta: "xxxx" }), ...[delta, completed].map(namedEvent)],
+        "cutShort",
+      );
+      const total = outcome?.kind === "counted" ? outcome.usage.total : 0;
+      expect(total).toBeGreaterThanOrEqual(10_001);
+      expect(total).toBeLessThan(10_050);
+    });
+
     test("estimates a JSON body by the text in it", () => {
       const body = JSON.stringify({ choices: [{ message: { content: "x".repeat(4_000) } }] });
       const outcome = read(json, [body.slice(0, 2_000)], "cutShort");

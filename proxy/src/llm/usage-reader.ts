@@ -9,9 +9,8 @@ import type { UsageOutcome } from "../ir/usage.ts";
 import { type AskedOf, generatesNothing, readsStored } from "./charging.ts";
 import { ContentDecoder, isIdentity } from "./content-decoder.ts";
 import { tokensOfText } from "./estimate.ts";
-import type { JsonMembers } from "./json-members.ts";
 import { SseUsage } from "./sse-usage.ts";
-import { openUsageScan } from "./usage-scan.ts";
+import { UsageScan } from "./usage-scan.ts";
 import { UsageTally } from "./usage.ts";
 
 /** What the reader must know of the response's head. */
@@ -42,13 +41,13 @@ export interface UsageReader {
 /** Makes the reader of one response. */
 export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
-  if (isOtherText(head.contentType)) tally.setIncomplete();
-  const body = isStream(head.contentType) ? new SseUsage(tally) : new UnlabelledUsage(tally, isMedia(head.contentType));
-  const conclude = (ending: Ending) => outcomeOf(head, tally, body, ending);
+  const label = labelOf(head.contentType);
+  if (label === "other") tally.setIncomplete();
+  const body = label === "events" ? new SseUsage(tally) : new UnlabelledUsage(tally, label);
+  const conclude = (ending: Ending, unreadTokens: number) => outcomeOf(head, tally, body, { ending, unreadTokens });
   const encoding = head.contentEncoding;
-  return encoding === undefined || isIdentity(encoding)
-    ? new PlainReader(body, conclude)
-    : new DecodingReader(encoding, body, { conclude, estimate: (bytes) => estimateOfBlind(head, bytes) });
+  if (encoding === undefined || isIdentity(encoding)) return new PlainReader(body, conclude);
+  return new DecodingReader(encoding, tally, body, conclude);
 }
 
 /** Whether a response may be a stream of events whose bytes can be read, and edited, as they are. */
@@ -65,27 +64,37 @@ interface Body {
   textTokens(): number;
   /** About how many tokens all of it has, where nothing is known of its form. */
   anyTokens(): number;
+  /** Bytes that carry nothing: the marks of JSON. */
+  readonly markBytes: number;
   /** Whether a stream has begun: a model is writing, though none of its text may have come. */
   readonly isStreaming: boolean;
 }
 
-/** A body that is not labelled as a stream: what it is shows in its first byte. */
-class UnlabelledUsage implements Body {
-  readonly #tally: UsageTally;
-  readonly #isMedia: boolean;
-  #body: Body | undefined;
+type AnyBody = Omit<Body, "markBytes">;
 
-  constructor(tally: UsageTally, isMedia: boolean) {
+/** A body that is not labelled as a stream: what it is shows in its first byte. */
+class UnlabelledUsage {
+  readonly #tally: UsageTally;
+  readonly #label: Label;
+  #body: Body | undefined;
+  #bytes = 0;
+
+  constructor(tally: UsageTally, label: Label) {
     this.#tally = tally;
-    this.#isMedia = isMedia;
+    this.#label = label;
   }
 
   push(chunk: Buffer): void {
-    const [first] = chunk;
-    if (first === undefined) return;
-    const begins = first === byteOrderMark ? chunk[3] : first;
-    this.#body ??= begins !== undefined && beginsEvent(begins) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
-    this.#body.push(chunk);
+    this.#bytes += chunk.length;
+    this.#body ??= this.#bodyThatBegins(chunk);
+    this.#body?.push(chunk);
+  }
+
+  /** Passes over blanks and a byte order mark, in which nothing is to be read. */
+  #bodyThatBegins(chunk: Buffer): Body | undefined {
+    const first = chunk.find((byte) => byte > 0x20 && !byteOrderMark.has(byte));
+    if (first === undefined) return undefined;
+    return beginsEvent(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
   }
 
   end(): void {
@@ -93,11 +102,17 @@ class UnlabelledUsage implements Body {
   }
 
   textTokens(): number {
-    return this.#body?.textTokens() ?? 0;
+    const tokens = this.#body?.textTokens() ?? 0;
+    return tokens === 0 || this.#label === "json" ? tokens : Math.max(tokens, this.anyTokens());
   }
 
   anyTokens(): number {
-    return this.#isMedia ? 0 : (this.#body?.anyTokens() ?? 0);
+    const tokens = this.#body?.anyTokens() ?? 0;
+    if (this.#label === "media") return 0;
+    if (this.#label === "json") return tokens;
+    // What looks like JSON or events may be text that a model has written so.
+    const markBytes = this.#label === "none" ? (this.#body?.markBytes ?? 0) : 0;
+    return Math.max(tokens, tokensOfText(this.#bytes - markBytes));
   }
 
   get isStreaming(): boolean {
@@ -105,8 +120,8 @@ class UnlabelledUsage implements Body {
   }
 }
 
-/** The first byte of U+FEFF, which may stand in front of a stream (WHATWG HTML §9.2.5). */
-const byteOrderMark = 0xef;
+/** The bytes of U+FEFF, which may stand in front of a stream (WHATWG HTML §9.2.5). */
+const byteOrderMark: ReadonlySet<number> = new Set([0xef, 0xbb, 0xbf]);
 
 /** Of `data`, `event`, `id`, `retry` or a comment, none of which begins an object in JSON. */
 function beginsEvent(byte: number): boolean {
@@ -117,14 +132,14 @@ function beginsEvent(byte: number): boolean {
 class JsonUsage implements Body {
   readonly isStreaming = false;
   readonly #tally: UsageTally;
-  readonly #scan: JsonMembers;
+  readonly #scan: UsageScan;
   /** What follows the first text. */
   #lines: SseUsage | undefined;
   #bytes = 0;
 
   constructor(tally: UsageTally) {
     this.#tally = tally;
-    this.#scan = openUsageScan(tally);
+    this.#scan = new UsageScan(tally);
   }
 
   push(chunk: Buffer): void {
@@ -133,7 +148,7 @@ class JsonUsage implements Body {
       return;
     }
     this.#scan.push(chunk);
-    const { end } = this.#scan;
+    const { endOffset: end } = this.#scan;
     const rest = end === undefined ? "" : chunk.toString("latin1", Math.max(0, end + 1 - this.#bytes)).trimStart();
     this.#bytes += chunk.length;
     if (rest === "") return;
@@ -142,12 +157,16 @@ class JsonUsage implements Body {
   }
 
   end(): void {
-    // Every member of the first text is told as soon as it ends.
+    this.#scan.end();
     this.#lines?.end();
   }
 
   textTokens(): number {
-    return (this.#scan.hasNoted ? tokensOfText(this.#scan.textBytes) : 0) + (this.#lines?.textTokens() ?? 0);
+    return (this.#scan.hasModelText ? tokensOfText(this.#scan.textBytes) : 0) + (this.#lines?.textTokens() ?? 0);
+  }
+
+  get markBytes(): number {
+    return this.#scan.markBytes;
   }
 
   anyTokens(): number {
@@ -155,11 +174,13 @@ class JsonUsage implements Body {
   }
 }
 
-class PlainReader implements UsageReader {
-  readonly #body: Body;
-  readonly #conclude: (ending: Ending) => UsageOutcome;
+type Conclude = (ending: Ending, unreadTokens: number) => UsageOutcome;
 
-  constructor(body: Body, conclude: (ending: Ending) => UsageOutcome) {
+class PlainReader implements UsageReader {
+  readonly #body: AnyBody;
+  readonly #conclude: Conclude;
+
+  constructor(body: AnyBody, conclude: Conclude) {
     this.#body = body;
     this.#conclude = conclude;
   }
@@ -170,25 +191,21 @@ class PlainReader implements UsageReader {
 
   end(ending: Ending, done: (outcome: UsageOutcome) => void): void {
     this.#body.end();
-    done(this.#conclude(ending));
+    done(this.#conclude(ending, 0));
   }
 }
 
-interface Conclusions {
-  readonly conclude: (ending: Ending) => UsageOutcome;
-  /** For a response of so many bytes of which nothing could be read. */
-  readonly estimate: (bytes: number) => UsageOutcome;
-}
-
 class DecodingReader implements UsageReader {
-  readonly #body: Body;
-  readonly #conclusions: Conclusions;
+  readonly #tally: UsageTally;
+  readonly #body: AnyBody;
+  readonly #conclude: Conclude;
   readonly #decoder: ContentDecoder;
   #bytes = 0;
 
-  constructor(encoding: string, body: Body, conclusions: Conclusions) {
+  constructor(encoding: string, tally: UsageTally, body: AnyBody, conclude: Conclude) {
+    this.#tally = tally;
     this.#body = body;
-    this.#conclusions = conclusions;
+    this.#conclude = conclude;
     this.#decoder = new ContentDecoder(encoding, (bytes) => body.push(bytes));
   }
 
@@ -197,31 +214,36 @@ class DecodingReader implements UsageReader {
     this.#decoder.push(asBuffer(chunk));
   }
 
+  /** What could not be decoded is estimated by its bytes, multiplied as those that could. */
   end(ending: Ending, done: (outcome: UsageOutcome) => void): void {
     this.#decoder.end((failed) => {
       this.#body.end();
-      const outcome = this.#conclusions.conclude(ending);
-      done(failed ? larger(outcome, this.#conclusions.estimate(this.#bytes)) : outcome);
+      if (failed) this.#tally.setIncomplete();
+      const { readBytes, decodedBytes } = this.#decoder;
+      const factor = readBytes === 0 ? 1 : Math.max(1, decodedBytes / readBytes);
+      const unread = failed ? tokensOfText((this.#bytes - readBytes) * factor) : 0;
+      const outcome = this.#conclude(ending, unread);
+      const isUnread = failed && outcome.kind === "uncounted" && outcome.reason === "absent";
+      done(isUnread ? { kind: "uncounted", reason: "undecodable" } : outcome);
     });
   }
 }
 
-/** Of what was read of a body that could not be decoded whole, and an estimate by its bytes. */
-function larger(read: UsageOutcome, estimate: UsageOutcome): UsageOutcome {
-  if (read.kind === "uncounted") return read.reason === "absent" ? estimate : read;
-  const isLess = read.usage.estimated && estimate.kind === "counted" && read.usage.total < estimate.usage.total;
-  return isLess ? estimate : read;
+interface HowRead {
+  readonly ending: Ending;
+  /** About how many tokens are in the bytes that could not be decoded. */
+  readonly unreadTokens: number;
 }
 
 /**
  * What the upstream reported of the whole answer decides, unless a part of it could not be read, or the answer is labelled as
  * something else than JSON and events, so that the text of a model may look like a report: then an estimate decides if it is
- * larger. Where it did not, what a model wrote is estimated, with the
- * input; of an answer of unknown form, all its text. An error, an answer to a request without a body, and one of an
- * endpoint that generates nothing cost nothing that is not reported; nor does the copy of an answer that was charged when
- * it was made.
+ * larger. Where nothing was reported, what a model wrote is estimated, with the input; of an answer of unknown form, all its
+ * text. An error, an answer to a request without a body, and one of an endpoint that generates nothing cost nothing that is not
+ * reported; nor does the copy of an answer that was charged when it was made.
  */
-function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: Ending): UsageOutcome {
+function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, how: HowRead): UsageOutcome {
+  const { ending, unreadTokens } = how;
   const { status, requestBytes = 0, asked } = head;
   const reported = tally.reported();
   const isCopy = asked !== undefined && readsStored(asked, requestBytes);
@@ -233,16 +255,13 @@ function outcomeOf(head: ResponseHead, tally: UsageTally, body: Body, ending: En
   if (asked !== undefined && generatesNothing(asked.path)) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
-  if (tally.isSettled) {
-    return requestBytes === 0 ? reported : tally.atLeast(input, Math.max(output, body.anyTokens()));
-  }
-  if (output > 0) return tally.estimated(input, output);
-  if (reported.kind === "counted") return reported.usage.input === undefined ? tally.estimated(input, 0) : reported;
+  const any = (): number => Math.max(output, body.anyTokens()) + unreadTokens;
+  if (tally.isSettled) return requestBytes === 0 ? reported : tally.atLeast(input, any());
+  if (output > 0) return tally.estimated(input, unreadTokens === 0 ? output : any());
   const isWriting = ending === "cutShort" && body.isStreaming;
   if (requestBytes === 0) return isWriting ? tally.estimated(0, 1) : reported;
-  return mayHoldAnswer(status, ending)
-    ? tally.estimated(input, Math.max(isWriting ? 1 : 0, body.anyTokens()))
-    : reported;
+  if (reported.kind === "counted" && !tally.isOpen && unreadTokens === 0) return tally.estimated(input, 0);
+  return mayHoldAnswer(status, ending) ? tally.estimated(input, Math.max(isWriting ? 1 : 0, any())) : reported;
 }
 
 /** RFC 9110 §15.3: of the whole answers, those with content. Of one that broke off, a model may have written more. */
@@ -260,29 +279,16 @@ export function estimateOfRequest(requestBytes: number): UsageOutcome {
   return { kind: "counted", usage: { input, total: input, estimated: true } };
 }
 
-/** Of a response whose content coding is unknown: by its bytes, unless nothing was asked with a body. */
-function estimateOfBlind({ status, requestBytes = 0, asked }: ResponseHead, bytes: number): UsageOutcome {
-  if (status >= 400 || requestBytes === 0 || (asked !== undefined && generatesNothing(asked.path)))
-    return { kind: "uncounted", reason: "undecodable" };
-  return new UsageTally().estimated(tokensOfText(requestBytes), tokensOfText(bytes));
-}
+/** What the content type says of a body; `other`: all of it may be text that a model wrote. */
+type Label = "json" | "events" | "media" | "other" | "none";
 
-/** Of server-sent events, or of lines of JSON. */
-function isStream(contentType: string | undefined): boolean {
-  return (
-    contentType !== undefined && /^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)
-  );
-}
-
-/** Labelled, and neither as JSON nor as events nor as media: all of it may be what a model wrote. */
-function isOtherText(contentType: string | undefined): boolean {
-  if (contentType === undefined || isStream(contentType) || isMedia(contentType)) return false;
-  return !/^[^;]*\bjson\b/i.test(contentType) && contentType.trim() !== "";
-}
-
-/** Content without text, whose bytes say nothing of tokens. */
-function isMedia(contentType: string | undefined): boolean {
-  return contentType !== undefined && /^\s*(?:audio|image|video)\//i.test(contentType);
+function labelOf(contentType: string | undefined): Label {
+  if (contentType === undefined || contentType.trim() === "") return "none";
+  // Events, or lines of JSON.
+  if (/^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)) return "events";
+  // Its bytes tell nothing of tokens.
+  if (/^\s*(?:audio|image|video)\//i.test(contentType)) return "media";
+  return /^[^;]*\bjson\b/i.test(contentType) ? "json" : "other";
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

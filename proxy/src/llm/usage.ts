@@ -19,6 +19,9 @@ const maxModelLength = 256;
 /** How many generations of one response are counted separately. */
 const maxParts = 1024;
 
+/** The name of the sum of answers that others of the same name have followed; no other name has a NUL. */
+const closedParts = "\0";
+
 /** The figures of one or more usage objects; undefined where none gave it. */
 interface Figures {
   readonly input: number | undefined;
@@ -67,9 +70,21 @@ export class UsageTally {
     } else if (figures !== undefined) {
       const key = this.#parts.size < maxParts || this.#parts.has(part) ? part : "";
       const known = this.#parts.get(key);
+      if (known !== undefined && key === part && isLess(figures, known)) this.#close(known);
       const isOther = key !== part && known !== undefined;
       this.#parts.set(key, isOther ? sumOf(known, figures) : figures);
     }
+  }
+
+  /** A running total never falls: what follows is another answer under the same name. */
+  #close(figures: Figures): void {
+    const earlier = this.#parts.get(closedParts);
+    this.#parts.set(closedParts, earlier === undefined ? figures : sumOf(earlier, figures));
+  }
+
+  /** Whether a message has begun with a report, and its output has not been reported. */
+  get isOpen(): boolean {
+    return this.#isOpen;
   }
 
   /** The response was made in the background: no earlier one has told its usage. */
@@ -150,6 +165,11 @@ export class UsageTally {
     };
     return { kind: "counted", usage };
   }
+}
+
+/** Whether a figure is less than it was. */
+function isLess(now: Figures, before: Figures): boolean {
+  return (now.output ?? 0) < (before.output ?? 0) || totalOf(now) < totalOf(before);
 }
 
 function sumOf(one: Figures, other: Figures): Figures {
