@@ -112,13 +112,18 @@ fuzz("usage-estimate", {
     expect(outcome.kind).toBe("counted");
     if (outcome.kind !== "counted") return;
     // What an event is told apart by carries nothing, and neither does a blank at the ends of a line.
-    const content = all.reduce((sum, each) => sum + contentBytes(each, framing), 0);
+    const content = all.reduce((sum, each) => sum + contentBytes(withoutMarks(each, contentType), framing), 0);
     const least = sent.length > 16_384 ? 0.5 : 1;
     const { output = 0, total } = outcome.usage;
     // A report in plain text may be the provider's; then the larger counts.
     expect(Math.max(output, total - 1)).toBeGreaterThanOrEqual(Math.floor((least * content) / 4));
   },
 });
+
+/** Without a label, what looks like JSON may be JSON, whose marks carry nothing. */
+function withoutMarks(piece: string, contentType: string): string {
+  return contentType === "" ? piece.replaceAll(/[{}[\],:"]/g, "") : piece;
+}
 
 function contentBytes(piece: string, framing: string): number {
   if (framing !== "raw events") return Buffer.byteLength(piece.toWellFormed());
