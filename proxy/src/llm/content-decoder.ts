@@ -151,6 +151,8 @@ export class ContentDecoder {
   readonly #memory: DecoderMemory;
   #stream: Decoder | undefined;
   #failed: boolean;
+  /** It failed by what it was given, not by a bound. */
+  #isBroken = false;
   #decodedBytes = 0;
   /** All that was pushed, while it is short. */
   #pushed: Buffer[] = [];
@@ -201,7 +203,7 @@ export class ContentDecoder {
   end(done: (failed: boolean) => void): void {
     const stream = this.#stream;
     const conclude = (): void => {
-      if (this.#failed && this.#decodedBytes < maxRescuedOutput) this.#rescue();
+      if (this.#isBroken && this.#decodedBytes < maxRescuedOutput) this.#rescue();
       done(this.#failed);
     };
     if (this.#failed || stream === undefined) conclude();
@@ -222,6 +224,7 @@ export class ContentDecoder {
         tooMuch = length;
       }
     }
+    if (decoded.length === 0) this.#rescuedBytes = 0;
     if (decoded.length <= this.#decodedBytes) return;
     this.#onBytes(decoded.subarray(this.#decodedBytes));
     this.#decodedBytes = decoded.length;
@@ -234,7 +237,10 @@ export class ContentDecoder {
       if (!this.#failed && this.#mayHold(coding, 0)) this.#onBytes(bytes);
       else this.#fail();
     });
-    stream.on("error", () => this.#fail());
+    stream.on("error", () => {
+      this.#isBroken = !this.#failed;
+      this.#fail();
+    });
     // Not before: a decoder that is destroyed at work is freed afterwards.
     stream.once("close", () => this.#hold(0));
     return stream;
