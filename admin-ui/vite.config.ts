@@ -7,5 +7,5 @@ export default defineConfig({
   // Everything is a file of its own: the server's content security policy allows no inline script, style or font.
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
   // `npm run dev -w admin-ui` shows the page with a running proxy behind it.
-  server: { proxy: { "^/(config_dump|limits|logging|memory|debug)": "http://127.0.0.1:15000" } },
+  server: { proxy: { "^/(config_dump|traffic|limits|logging|memory|debug)": "http://127.0.0.1:15000" } },
 });

@@ -152,12 +152,16 @@ const rule = z.object({
       backend: backendKey.optional(),
       weight: count,
       filters: z.array(filter),
-      fault: z.string().optional().describe("Why its share of the traffic is answered with 500."),
+      fault: z.string().optional().describe("Why its share of the requests is answered with 500."),
     }),
   ),
   timeouts: z.object({ requestMs: milliseconds.optional(), backendRequestMs: milliseconds.optional() }).optional(),
   retry: z.object({ codes: z.array(z.int()), attempts: z.int(), backoffMs: milliseconds }).optional(),
   limits: z.array(limitReference).describe("Every limit that a request of this rule is under."),
+  refusedPolicies: z
+    .array(z.string())
+    .default([])
+    .describe("Policies that cannot be read and close the rule, as `namespace/name`: it answers 503."),
 });
 
 const route = z.object({

@@ -21,6 +21,7 @@ const counter = z.object({
   mode: z.enum(["Enforce", "Shadow"]),
   key: shownText.optional().describe("Value of the entry's `key`; absent for the one counter of all."),
   limit: count.describe("Units at hand when full: requests and burst, or tokens."),
+  burst: count.default(0).describe("Part of `limit` beyond what the end of a window gives back."),
   used: count.describe("Units counted and not given back; above `limit` where a charge overshot."),
   remaining: count.describe("What is left; 0 refuses."),
   resetSeconds: count.describe("Whole seconds to the end of the window."),

@@ -2,8 +2,16 @@
 import type { AdminError } from "@gatewayproxy/admin-api/error";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 
-/** What is refused, or does not come; the message is for people. */
-export class AdminFailure extends Error {}
+/** What the server refused, or did not answer; the message is for people. */
+export class AdminFailure extends Error {
+  /** Whether no answer came at all. */
+  readonly isUnreachable: boolean;
+
+  constructor(message: string, isUnreachable: boolean) {
+    super(message);
+    this.isUnreachable = isUnreachable;
+  }
+}
 
 /** Asks for an answer in JSON. Rejects with AdminFailure. */
 export async function getJson<Answer>(path: string, signal: AbortSignal): Promise<Answer> {
@@ -34,9 +42,16 @@ export async function followTrace(
       if (line.startsWith("data: ")) onEvent(JSON.parse(line.slice("data: ".length)) as TraceEvent);
     }
   } catch (error) {
-    if (!signal.aborted) throw error;
+    if (!signal.aborted) throw toFailure(error);
   }
 }
+
+/** Whatever was thrown, as a failure to show. */
+export function toFailure(error: unknown): AdminFailure {
+  return error instanceof AdminFailure ? error : new AdminFailure(unreachable, true);
+}
+
+const unreachable = "The proxy does not answer. It may have stopped, or the port-forward to it has ended.";
 
 async function* linesOf(chunks: ReadableStream<string>): AsyncGenerator<string> {
   const reader = chunks.getReader();
@@ -49,18 +64,16 @@ async function* linesOf(chunks: ReadableStream<string>): AsyncGenerator<string> 
 }
 
 async function ask(path: string, options: RequestInit): Promise<Response> {
-  const response = await fetch(path, options).catch((error: unknown) => {
-    if (options.signal?.aborted === true) throw error;
-    throw new AdminFailure("The proxy does not answer. It may have stopped, or the port-forward to it has ended.");
-  });
+  const response = await fetch(path, options);
   if (response.ok) return response;
-  throw new AdminFailure(await explain(response));
+  throw new AdminFailure(await explain(response), false);
 }
 
+/** The server's own words. Its hint is left out: it speaks of parameters of the API. */
 async function explain(response: Response): Promise<string> {
   try {
-    const { error, hint } = (await response.json()) as AdminError; // every refusal of the server has this shape
-    return `${error}; ${hint}`;
+    const { error } = (await response.json()) as AdminError; // every refusal of the server has this shape
+    return error;
   } catch {
     return `The proxy answered ${response.status} ${response.statusText}.`;
   }

@@ -1,32 +1,94 @@
 /** The frame of the page: where one is, where one can go, and whether the proxy answers. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
+import type { Traffic } from "@gatewayproxy/admin-api/traffic";
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { AdminFailure } from "./admin.ts";
+import { counted } from "./format.ts";
 import { BackendsPage } from "./pages/backends.tsx";
 import { LimitsPage } from "./pages/limits.tsx";
 import { LoggingPage } from "./pages/logging.tsx";
+import { OverviewPage } from "./pages/overview.tsx";
 import { PoliciesPage } from "./pages/policies.tsx";
+import { RoutesPage } from "./pages/routes.tsx";
 import { TracePage } from "./pages/trace.tsx";
-import { TrafficPage } from "./pages/traffic.tsx";
-import { Failure } from "./parts/failure.tsx";
-import { type Polled, usePolled } from "./polled.ts";
+import { Alert } from "./parts/failure.tsx";
+import { Paused, usePolled } from "./polled.ts";
+import { remember, type TrafficHistory } from "./traffic-history.ts";
 
-/** How often the configuration is asked for; endpoints' figures are part of it. */
+/** How often the proxy is asked what it serves; figures of endpoints are part of it. */
 const configMs = 2000;
+const trafficMs = 2000;
+
+/** What every page is made of. */
+interface PageProps {
+  readonly dump: ConfigDump;
+  readonly history: TrafficHistory;
+}
+
+interface PageDescription {
+  readonly title: string;
+  /** What it shows, in a sentence. */
+  readonly about: string;
+  readonly render: (props: PageProps) => ComponentChildren;
+}
 
 const pages = {
-  traffic: { title: "Traffic", render: (dump: ConfigDump) => <TrafficPage dump={dump} /> },
-  backends: { title: "Backends", render: (dump: ConfigDump) => <BackendsPage backends={dump.backends} /> },
-  policies: { title: "Policies", render: (dump: ConfigDump) => <PoliciesPage policies={dump.policies} /> },
-  limits: { title: "Limits", render: () => <LimitsPage /> },
-  trace: { title: "Trace", render: () => <TracePage /> },
-  logging: { title: "Logging", render: () => <LoggingPage /> },
-} as const;
+  overview: {
+    title: "Overview",
+    about: "Traffic right now, limits near their end, and what needs attention.",
+    render: ({ dump, history }) => <OverviewPage dump={dump} history={history} />,
+  },
+  routes: {
+    title: "Routes",
+    about: "Which rule a request meets, by address, listener and route, and where it goes.",
+    render: ({ dump }) => <RoutesPage dump={dump} />,
+  },
+  backends: {
+    title: "Backends",
+    about: "Where requests are sent, and how each endpoint does.",
+    render: ({ dump }) => <BackendsPage dump={dump} />,
+  },
+  policies: {
+    title: "Policies",
+    about: "What each ProxyPolicy limits, where, and whether it does.",
+    render: ({ dump }) => <PoliciesPage policies={dump.policies} />,
+  },
+  limits: {
+    title: "Limits",
+    about: "How much of each limit is used, in requests or in tokens.",
+    render: ({ dump, history }) => <LimitsPage dump={dump} traffic={history.at(-1)} />,
+  },
+  trace: {
+    title: "Trace",
+    about: "What happens to one request, step by step.",
+    render: () => <TracePage />,
+  },
+  logging: {
+    title: "Logging",
+    about: "How much each module of the proxy logs.",
+    render: () => <LoggingPage />,
+  },
+} as const satisfies Record<string, PageDescription>;
 type PageName = keyof typeof pages;
 
+/** Object.keys gives the names of a constant object and no others. */
+const pageNames = Object.keys(pages) as PageName[];
+
 export function App() {
+  const [isPaused, setPaused] = useState(false);
+  return (
+    <Paused.Provider value={isPaused}>
+      <Frame isPaused={isPaused} onPause={setPaused} />
+    </Paused.Provider>
+  );
+}
+
+function Frame({ isPaused, onPause }: { isPaused: boolean; onPause: (isPaused: boolean) => void }) {
   const page = usePage();
-  const { answer, failure } = usePolled<ConfigDump>("/config_dump", configMs);
+  const { answer: dump, failure } = usePolled<ConfigDump>("/config_dump", configMs);
+  const history = useTrafficHistory();
+  const { title, about, render } = pages[page];
   return (
     <>
       <header>
@@ -41,44 +103,48 @@ export function App() {
             </a>
           ))}
         </nav>
-        <Serving dump={answer} failure={failure} />
+        <Serving dump={dump} failure={failure} />
+        <button type="button" aria-pressed={isPaused} onClick={() => onPause(!isPaused)}>
+          Pause
+        </button>
       </header>
       <main id="main" tabIndex={-1}>
-        <h2>{pages[page].title}</h2>
-        <Loaded config={{ answer, failure }}>{(dump) => pages[page].render(dump)}</Loaded>
+        <h2>{title}</h2>
+        <p class="note">{about}</p>
+        {failure !== undefined && (
+          <Alert message={dump === undefined ? failure.message : `${failure.message} What you see is from before.`} />
+        )}
+        {isPaused && <p class="notice warn">Updates are paused: what you see does not change.</p>}
+        {dump === undefined ? failure === undefined && <p>Asking the proxy…</p> : render({ dump, history })}
       </main>
     </>
   );
 }
 
-/** Object.keys gives the names of a constant object and no others. */
-const pageNames = Object.keys(pages) as PageName[];
-
-function Serving({ dump, failure }: { dump: ConfigDump | undefined; failure: string | undefined }) {
+function Serving({ dump, failure }: { dump: ConfigDump | undefined; failure: AdminFailure | undefined }) {
   if (failure !== undefined) return <p class="serving bad">Not answering</p>;
   if (dump === undefined) return <p class="serving">…</p>;
   const { generation, problems, mode } = dump.config;
   return (
     <p class={problems.length > 0 ? "serving warn" : "serving good"}>
       Generation {generation}, {mode} mode
-      {problems.length > 0 && `, ${problems.length} ${problems.length === 1 ? "problem" : "problems"}`}
+      {problems.length > 0 && (
+        <>
+          , <a href="#overview">{counted(problems.length, "problem")}</a>
+        </>
+      )}
     </p>
   );
 }
 
-function Loaded({
-  config: { answer, failure },
-  children,
-}: {
-  config: Polled<ConfigDump>;
-  children: (dump: ConfigDump) => ComponentChildren;
-}) {
-  return (
-    <>
-      {failure !== undefined && <Failure message={failure} />}
-      {answer === undefined ? failure === undefined && <p>Asking the proxy…</p> : children(answer)}
-    </>
-  );
+/** Of all pages, so that the plots go on while another page is looked at. */
+function useTrafficHistory(): TrafficHistory {
+  const { answer } = usePolled<Traffic>("/traffic", trafficMs);
+  const [history, setHistory] = useState<TrafficHistory>([]);
+  useEffect(() => {
+    if (answer !== undefined) setHistory((before) => remember(before, answer));
+  }, [answer]);
+  return history;
 }
 
 /** The page that the address names after `#`; kept there, so that Back works and a page can be linked to. */
@@ -89,12 +155,16 @@ function usePage(): PageName {
     addEventListener("hashchange", read);
     return () => removeEventListener("hashchange", read);
   }, []);
+  useEffect(() => {
+    // Several proxies may be open in as many tabs.
+    document.title = `${pages[page].title} – gateway proxy at ${location.host}`;
+  }, [page]);
   return page;
 }
 
 function readPage(): PageName {
   const named = location.hash.slice(1);
-  return pageNames.find((name) => name === named) ?? "traffic";
+  return pageNames.find((name) => name === named) ?? "overview";
 }
 
 function focusMain(event: Event): void {

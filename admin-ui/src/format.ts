@@ -1,22 +1,39 @@
 /** Figures as people read them. */
 
-/** `0.4ms`, `12ms`, `3.1s`, `2m 5s`. */
+/** `0.4 ms`, `12 ms`, `3.1 s`, `2m 5s`. */
 export function formatMs(ms: number): string {
-  if (ms < 10) return `${ms.toFixed(1)}ms`;
-  if (ms < 1000) return `${ms.toFixed(0)}ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)}s`;
-  return formatSeconds(Math.round(ms / 1000));
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${ms.toFixed(0)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return formatSeconds(ms / 1000);
 }
 
-/** `45s`, `2m 5s`, `1h 3m`, `1h`. */
+/** Whole seconds: `45s`, `2m 5s`, `1h 3m`, `1h`, `3d 4h`. */
 export function formatSeconds(seconds: number): string {
-  const minutes = Math.floor(seconds / 60);
-  if (minutes === 0) return `${seconds}s`;
-  return minutes < 60
-    ? joined(minutes, "m", seconds % 60, "s")
-    : joined(Math.floor(minutes / 60), "h", minutes % 60, "m");
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole}s`;
+  if (whole < 3_600) return joined(Math.floor(whole / 60), "m", whole % 60, "s");
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 24 * 60) return joined(Math.floor(minutes / 60), "h", minutes % 60, "m");
+  const hours = Math.floor(minutes / 60);
+  return joined(Math.floor(hours / 24), "d", hours % 24, "h");
 }
 
 function joined(large: number, largeUnit: string, small: number, smallUnit: string): string {
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit} ${small}${smallUnit}`;
+}
+
+/** `0`, `0.2`, `3.5`, `12`, `1,234`. */
+export function formatRate(value: number): string {
+  return value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+
+/** `1 request`, `0 requests`, `1,234 requests`. @param plural where it is not the noun with an s. */
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${formatCount(count)} ${count === 1 ? noun : plural}`;
+}
+
+/** `1,234` */
+export function formatCount(count: number): string {
+  return count.toLocaleString("en");
 }

@@ -1,34 +1,56 @@
 /** An answer of the admin server that is asked for again and again while somebody looks at it. */
-import { useEffect, useState } from "preact/hooks";
-import { getJson } from "./admin.ts";
+import { createContext } from "preact";
+import { useContext, useEffect, useState } from "preact/hooks";
+import { type AdminFailure, getJson, toFailure } from "./admin.ts";
 
 export interface Polled<Answer> {
   /** The last answer; undefined until there is one. */
   readonly answer: Answer | undefined;
   /** Why the last attempt failed; undefined when it did not. */
-  readonly failure: string | undefined;
+  readonly failure: AdminFailure | undefined;
 }
 
-/** Asks at once and then every `everyMs`, each time after the answer before; rests while the page is hidden. */
+/** An answer that takes longer is none. */
+const patienceMs = 10_000;
+
+/** Whether the reader has paused all updates. */
+export const Paused = createContext(false);
+
+/** Asks at once and then every `everyMs`, each time after the answer before. Rests while the page is hidden or paused. */
 export function usePolled<Answer>(path: string, everyMs: number): Polled<Answer> {
+  const isPaused = useContext(Paused);
   const [state, setState] = useState<Polled<Answer>>({ answer: undefined, failure: undefined });
   useEffect(() => {
-    const stopped = new AbortController();
-    let timer = 0;
-    const ask = async (): Promise<void> => {
+    if (isPaused) return undefined;
+    return poll(everyMs, async (signal) => {
       try {
-        if (!document.hidden) setState({ answer: await getJson<Answer>(path, stopped.signal), failure: undefined });
+        const answer = await getJson<Answer>(path, AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]));
+        if (!signal.aborted) setState({ answer, failure: undefined });
       } catch (error) {
-        if (stopped.signal.aborted) return;
-        setState(({ answer }) => ({ answer, failure: error instanceof Error ? error.message : String(error) }));
+        if (!signal.aborted) setState(({ answer }) => ({ answer, failure: toFailure(error) }));
       }
-      if (!stopped.signal.aborted) timer = window.setTimeout(() => void ask(), everyMs);
-    };
-    void ask();
-    return () => {
-      stopped.abort();
-      clearTimeout(timer);
-    };
-  }, [path, everyMs]);
+    });
+  }, [path, everyMs, isPaused]);
   return state;
+}
+
+/** Calls `ask` until the returned function is called; it must not reject. */
+function poll(everyMs: number, ask: (signal: AbortSignal) => Promise<void>): () => void {
+  const stopped = new AbortController();
+  let timer = 0;
+  let isAsking = false;
+  const next = async (): Promise<void> => {
+    clearTimeout(timer);
+    if (document.hidden || isAsking) return;
+    isAsking = true;
+    await ask(stopped.signal);
+    isAsking = false;
+    if (!stopped.signal.aborted) timer = window.setTimeout(() => void next(), everyMs);
+  };
+  document.addEventListener("visibilitychange", () => void next(), { signal: stopped.signal });
+  void next();
+  return () => {
+    stopped.abort();
+    clearTimeout(timer);
+  };
 }

@@ -1,27 +1,70 @@
-/** Every backend that rules and policies name, with its endpoints. */
-import type { DumpedBackend } from "@gatewayproxy/admin-api/config-dump";
-import { Endpoints } from "../parts/endpoints.tsx";
+/** Every backend that rules and policies name, with its endpoints; those that fail first. */
+import type { ConfigDump, DumpedBackend } from "@gatewayproxy/admin-api/config-dump";
+import { Empty } from "../parts/empty.tsx";
+import { Endpoints, isFailing } from "../parts/endpoints.tsx";
 
-export function BackendsPage({ backends }: { backends: readonly DumpedBackend[] }) {
-  if (backends.length === 0) return <p>No rule and no policy names a backend.</p>;
+export function BackendsPage({ dump }: { dump: ConfigDump }) {
+  const { backends } = dump;
+  const services = rateLimitServices(dump);
+  if (backends.length === 0) {
+    return (
+      <Empty title="There is no backend.">
+        <p>
+          No rule and no policy that is served names one. <a href="#routes">Routes</a> shows the rules, and{" "}
+          <a href="#overview">Overview</a> what is not served.
+        </p>
+      </Empty>
+    );
+  }
+  const sorted = backends.toSorted((a, b) => Number(isIll(b)) - Number(isIll(a)));
   return (
     <>
-      {backends.map((backend) => (
-        <section key={backend.key} aria-label={backend.key}>
+      {sorted.map((backend) => (
+        <section key={backend.key} aria-label={backend.key} class="card">
           <h3>
-            <span class="kind">{backend.type}</span> {backend.namespace}/{backend.name}
+            <span class="kind">{kindOf(backend)}</span> {backend.key.slice(backend.key.indexOf("/") + 1)}
           </h3>
-          <p class="note">{describe(backend)}</p>
-          <Endpoints caption={`Endpoints of ${backend.key}`} endpoints={backend.endpoints} />
+          {services.has(backend.key) ? (
+            <p class="note">
+              A rate limit service, which gets no requests of clients. <a href="#limits">Limits</a> shows how it is.
+            </p>
+          ) : (
+            <>
+              <p class="note">{describeBackend(backend)}</p>
+              <BackendEndpoints backend={backend} />
+            </>
+          )}
         </section>
       ))}
     </>
   );
 }
 
-function describe({ protocol, serverName, ai }: DumpedBackend): string {
-  const parts = [protocol === "https" ? "TLS" : "Plain text"];
-  if (serverName !== undefined) parts.push(`verified as ${serverName}`);
+function BackendEndpoints({ backend: { key, endpoints } }: { backend: DumpedBackend }) {
+  if (endpoints.length === 0) return <p class="notice bad">No endpoint is ready: requests are answered with 503.</p>;
+  return <Endpoints caption={`Endpoints of ${key}`} endpoints={endpoints} />;
+}
+
+/** Keys of backends that policies name and rules do not. */
+function rateLimitServices({ policies, routes }: ConfigDump): ReadonlySet<string> {
+  const services = policies.flatMap(({ global }) => (global === undefined ? [] : [global.service]));
+  const called = routes.flatMap(({ rules }) =>
+    rules.flatMap(({ backendRefs }) => backendRefs.map(({ backend }) => backend)),
+  );
+  return new Set(services).difference(new Set(called));
+}
+
+function kindOf({ key, type }: DumpedBackend): string {
+  return key.startsWith("address/") ? "Address" : type;
+}
+
+function isIll({ endpoints }: DumpedBackend): boolean {
+  return endpoints.length === 0 || endpoints.some(isFailing);
+}
+
+function describeBackend({ protocol, serverName, ai }: DumpedBackend): string {
+  const parts = [protocol === "https" ? "HTTPS" : "HTTP without TLS"];
+  if (serverName !== undefined) parts.push(`certificate verified for ${serverName}`);
   if (ai !== undefined) {
     parts.push(`LLM provider ${ai.provider}${ai.model === undefined ? "" : `, model ${ai.model}`}`);
     parts.push(ai.credentials === "secret" ? "key from a Secret" : "the client's own key");

@@ -1,20 +1,31 @@
-/** Live counters, those nearest to exhaustion first, and how the rate limit services are. */
-import type { LimitCounter, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
-import { formatSeconds } from "../format.ts";
+/** Every limit with what it stands at, those nearest to their end first, and how the rate limit services are. */
+import type { ConfigDump, DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
+import type { LearnedLimit, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
+import type { Traffic } from "@gatewayproxy/admin-api/traffic";
+import { counted, formatCount, formatSeconds } from "../format.ts";
 import { type Column, DataTable } from "../parts/data-table.tsx";
+import { Empty } from "../parts/empty.tsx";
 import { Failure } from "../parts/failure.tsx";
+import { countedRows, LimitTable, untouchedRows } from "../parts/limit-table.tsx";
+import { describeUnits } from "../parts/limit-words.ts";
 import { usePolled } from "../polled.ts";
 
 const limitsMs = 1000;
+/** More rows than anybody reads; the server sorts them. */
+const maxRows = 200;
 
-export function LimitsPage() {
-  const { answer, failure } = usePolled<Limits>("/limits", limitsMs);
+export function LimitsPage({ dump, traffic }: { dump: ConfigDump; traffic: Traffic | undefined }) {
+  const { answer, failure } = usePolled<Limits>(`/limits?max=${maxRows}`, limitsMs);
+  if (dump.policies.length === 0) return <NoLimits />;
   return (
     <>
-      {failure !== undefined && <Failure message={failure} />}
-      {answer !== undefined && (
+      <Failure failure={failure} />
+      {answer === undefined ? (
+        <p>Asking the proxy…</p>
+      ) : (
         <>
-          <Counters counters={answer.counters} leftOut={answer.countersLeftOut} />
+          <Counters limits={answer} policies={dump.policies} traffic={traffic} />
+          <GlobalLimits policies={dump.policies} />
           <Services services={answer.services} at={answer.at} />
           <Learned limits={answer.learned} />
         </>
@@ -23,118 +34,153 @@ export function LimitsPage() {
   );
 }
 
-const counterColumns: readonly Column[] = [
-  { head: "Policy" },
-  { head: "Target" },
-  { head: "Key" },
-  { head: "Used" },
-  { head: "Remaining", isNumber: true },
-  { head: "Reset in", isNumber: true },
-];
-
-function Counters({ counters, leftOut }: { counters: readonly LimitCounter[]; leftOut: number }) {
-  if (counters.length === 0) return <p>Nothing is counted at the moment: every budget is full.</p>;
+function NoLimits() {
   return (
-    <DataTable
-      label="Counters"
-      caption="Counters of this replica"
-      columns={counterColumns}
-      rows={counters.map((counter) => <Counter key={keyOf(counter)} counter={counter} />)}
-    >
-      {leftOut > 0 && <p class="note">{leftOut.toLocaleString("en")} more counters are not shown.</p>}
-    </DataTable>
+    <Empty title="Nothing is limited.">
+      <p>
+        There is no ProxyPolicy. One that names an HTTPRoute or a Gateway limits its requests or its tokens, and shows
+        here with what is used.
+      </p>
+    </Empty>
   );
 }
 
-function Counter({ counter }: { counter: LimitCounter }) {
-  const { policy, target, entry, counts, unit, source, mode, key, used, limit, remaining, resetSeconds } = counter;
+function Counters(props: { limits: Limits; policies: readonly DumpedPolicy[]; traffic: Traffic | undefined }) {
+  const { limits, policies, traffic } = props;
+  const { counters, countersLeftOut } = limits;
+  const all = [...countedRows(counters), ...untouchedRows(policies, counters)];
+  const rows = all.slice(0, maxRows);
+  const leftOut = countersLeftOut + all.length - rows.length;
+  if (all.length === 0) {
+    return (
+      <Empty title="No local limit is in force.">
+        <p>
+          <a href="#policies">Policies</a> says where each policy is attached, and why not.
+        </p>
+      </Empty>
+    );
+  }
   return (
-    <tr class={remaining === 0 ? "exhausted" : undefined}>
-      <th scope="row">
-        {policy} <span class="note">{source === "fallback" ? `fallback[${entry}]` : `local[${entry}]`}</span>
-      </th>
-      <td>
-        <code>{target}</code>
-      </td>
-      <td>{key === undefined ? <span class="note">all requests</span> : <code>{key.text}</code>}</td>
-      <td>
-        <meter min={0} max={limit} low={limit * 0.8} high={limit * 0.99} optimum={0} value={used} aria-hidden="true" />{" "}
-        {used.toLocaleString("en")} of {limit.toLocaleString("en")} {counts} per {unit.toLowerCase().slice(0, -1)}
-        {mode === "Shadow" && " (shadow)"}
-      </td>
-      <td class="number">{remaining === 0 ? <strong class="bad">0</strong> : remaining.toLocaleString("en")}</td>
-      <td class="number">{formatSeconds(resetSeconds)}</td>
-    </tr>
+    <>
+      <p class="note">
+        {counters.length === 0
+          ? "Nothing is counted at the moment: every limit has its whole budget."
+          : "Of this replica, those nearest to their end first."}
+      </p>
+      <LimitTable caption="Local limits" rows={rows} denials={traffic?.denials} />
+      {leftOut > 0 && <p class="note">{counted(leftOut, "counter")} more, further from their end, not shown.</p>}
+    </>
   );
 }
 
-function keyOf({ policy, target, source, entry, key }: LimitCounter): string {
-  return JSON.stringify([policy, target, source, entry, key?.text]);
+interface GlobalRow {
+  readonly policy: string;
+  readonly target: string;
+  readonly global: NonNullable<DumpedPolicy["global"]>;
 }
 
-const serviceColumns: readonly Column[] = [
-  { head: "Service" },
-  { head: "State" },
-  { head: "For", isNumber: true },
-  { head: "Charges waiting", isNumber: true },
-  { head: "Refusals remembered", isNumber: true },
-  { head: "Limits learned", isNumber: true },
+const globalColumns: readonly Column<GlobalRow>[] = [
+  { head: "Policy", cell: ({ policy }) => policy },
+  { head: "Applies to", cell: ({ target }) => <code>{target}</code> },
+  {
+    head: "Counts",
+    cell: ({ global }) =>
+      global.descriptors.map(({ index, counts, entries }) => (
+        <div key={index}>
+          {counts} for each <code>{entries.map(({ key }) => key).join(", ")}</code>
+        </div>
+      )),
+  },
+  {
+    head: "Counted by",
+    cell: ({ global: { service, domain } }) => (
+      <>
+        <code>{service}</code>, domain <code>{domain}</code>
+      </>
+    ),
+  },
 ];
 
-/** @param at when the services were asked, for how long ago things were. */
-function Services({ services, at }: { services: readonly RateLimitService[]; at: string }) {
-  if (services.length === 0) return null;
+/** The figures of global limits are the service's; here is what is asked of it. */
+function GlobalLimits({ policies }: { policies: readonly DumpedPolicy[] }) {
+  const rows = policies.flatMap(({ namespace, name, targets, global }) =>
+    global === undefined
+      ? []
+      : targets
+          .filter(({ isAttached }) => isAttached)
+          .map(({ target }): GlobalRow => ({ policy: `${namespace}/${name}`, target, global })),
+  );
+  if (rows.length === 0) return null;
   return (
     <DataTable
-      label="Rate limit services"
-      caption="Rate limit services, over all workers"
-      columns={serviceColumns}
-      rows={services.map((each) => <Service key={each.service} service={each} at={at} />)}
+      caption="Global limits, which a rate limit service counts for all replicas"
+      columns={globalColumns}
+      rows={rows}
+      keyOf={({ policy, target }) => `${policy} ${target}`}
     />
   );
 }
 
-function Service({ service, at }: { service: RateLimitService; at: string }) {
-  const { breaker, openOn, workers, since, lastError } = service;
+/** @param at when the services were asked, for how long ago things were. */
+function Services({ services, at }: { services: readonly RateLimitService[]; at: string }) {
+  if (services.length === 0) return null;
+  const columns: readonly Column<RateLimitService>[] = [
+    { head: "Service", cell: ({ service }) => <code>{service}</code> },
+    { head: "State", cell: (service) => <ServiceState service={service} at={at} /> },
+    { head: "For", isNumber: true, cell: ({ since }) => <Ago time={since} at={at} /> },
+    {
+      head: "Token charges waiting",
+      isNumber: true,
+      cell: ({ chargesBuffered }) => formatCount(chargesBuffered),
+    },
+    {
+      head: "Refusals remembered",
+      isNumber: true,
+      cell: ({ refusalsRemembered }) => formatCount(refusalsRemembered),
+    },
+    { head: "Limits learned", isNumber: true, cell: ({ limitsLearned }) => formatCount(limitsLearned) },
+  ];
   return (
-    <tr>
-      <th scope="row">
-        <code>{service.service}</code>
-      </th>
-      <td class="told">
-        {breaker === "closed" ? (
-          <Answering failuresInARow={service.failuresInARow} />
-        ) : (
-          <>
-            <strong class="bad">away{workers > 1 && ` for ${openOn} of ${workers} workers`}</strong>: no request waits
-            for it, failure modes decide
-          </>
-        )}
-        {lastError !== undefined && (
-          <div class="note">
-            last error <Ago time={lastError.at} at={at} /> ago: {lastError.message}
-          </div>
-        )}
-      </td>
-      <td class="number">
-        <Ago time={since} at={at} />
-      </td>
-      <td class="number">{service.chargesBuffered.toLocaleString("en")}</td>
-      <td class="number">{service.refusalsRemembered.toLocaleString("en")}</td>
-      <td class="number">{service.limitsLearned.toLocaleString("en")}</td>
-    </tr>
+    <DataTable
+      caption="Rate limit services, over all workers"
+      columns={columns}
+      rows={services}
+      keyOf={({ service }) => service}
+      toneOf={({ breaker }) => (breaker === "open" ? "bad" : undefined)}
+    />
+  );
+}
+
+function ServiceState({ service, at }: { service: RateLimitService; at: string }) {
+  const { breaker, openOn, workers, lastError } = service;
+  return (
+    <>
+      {breaker === "closed" ? (
+        <Answering failuresInARow={service.failuresInARow} />
+      ) : (
+        <>
+          <strong class="bad">away{workers > 1 && ` for ${openOn} of ${workers} workers`}</strong>: no request waits for
+          it, failure modes decide
+        </>
+      )}
+      {lastError !== undefined && (
+        <div class="note">
+          last error <Ago time={lastError.at} at={at} /> ago: {lastError.message}
+        </div>
+      )}
+    </>
   );
 }
 
 /** A service may fail without being away: the first times, or by refusing every call as such. */
 function Answering({ failuresInARow }: { failuresInARow: number }) {
   if (failuresInARow === 0) return <span class="good">answers</span>;
-  return <strong class="warn">failed {failuresInARow.toLocaleString("en")} times in a row</strong>;
+  return <strong class="warn">failed {counted(failuresInARow, "time")} in a row</strong>;
 }
 
 /** How long before `at` a time was; the time itself for who points at it. */
 function Ago({ time, at }: { time: string; at: string }) {
-  const seconds = Math.max(0, Math.round((Date.parse(at) - Date.parse(time)) / 1000));
+  const seconds = Math.max(0, (Date.parse(at) - Date.parse(time)) / 1000);
   return (
     <time dateTime={time} title={time}>
       {formatSeconds(seconds)}
@@ -142,38 +188,29 @@ function Ago({ time, at }: { time: string; at: string }) {
   );
 }
 
-const learnedColumns: readonly Column[] = [
-  { head: "Policy" },
-  { head: "Target" },
-  { head: "Descriptor" },
-  { head: "Limit" },
-  { head: "Service" },
+const learnedColumns: readonly Column<LearnedLimit>[] = [
+  { head: "Policy", cell: ({ policy }) => policy },
+  { head: "Applies to", cell: ({ target }) => <code>{target}</code> },
+  { head: "Counted for", cell: (limit) => <code>{describeDescriptor(limit)}</code> },
+  {
+    head: "Limit",
+    cell: ({ limit, counts, windowSeconds }) => `${describeUnits(limit, counts)} in ${formatSeconds(windowSeconds)}`,
+  },
+  { head: "Service", cell: ({ service }) => <code>{service}</code> },
 ];
 
-function Learned({ limits }: { limits: Limits["learned"] }) {
+function Learned({ limits }: { limits: readonly LearnedLimit[] }) {
   if (limits.length === 0) return null;
   return (
     <DataTable
-      label="Learned limits"
-      caption="Limits that services have reported"
+      caption="Limits that services have reported, enforced here while they are away"
       columns={learnedColumns}
-      rows={limits.map((each, index) => (
-        <tr key={index}>
-          <th scope="row">{each.policy}</th>
-          <td>
-            <code>{each.target}</code>
-          </td>
-          <td>
-            <code>{each.descriptor.map(({ key, value }) => `${key}=${value.text}`).join(" ")}</code>
-          </td>
-          <td>
-            {each.limit.toLocaleString("en")} {each.counts} in {formatSeconds(each.windowSeconds)}
-          </td>
-          <td>
-            <code>{each.service}</code>
-          </td>
-        </tr>
-      ))}
+      rows={limits}
+      keyOf={(limit) => JSON.stringify([limit.policy, limit.target, limit.service, describeDescriptor(limit)])}
     />
   );
+}
+
+function describeDescriptor({ descriptor }: LearnedLimit): string {
+  return descriptor.map(({ key, value }) => `${key}=${value.text}`).join(" ");
 }

@@ -1,32 +1,42 @@
-/** How much is logged, and a form to change it in all threads at once. */
+/** How much is logged, module by module, and a form to change it in all threads at once. */
 import { useEffect, useState } from "preact/hooks";
-import { getText } from "../admin.ts";
+import { type AdminFailure, getText, toFailure } from "../admin.ts";
 import { textOf } from "../form.ts";
-import { Failure } from "../parts/failure.tsx";
+import { type Column, DataTable } from "../parts/data-table.tsx";
+import { Alert } from "../parts/failure.tsx";
 
 const levels = ["error", "warn", "info", "debug", "trace", "off"] as const;
+const patienceMs = 10_000;
+
+interface Logging {
+  readonly filter: string;
+  readonly modules: readonly LogModule[];
+}
+
+interface LogModule {
+  readonly name: string;
+  readonly level: string;
+  readonly about: string;
+}
 
 export function LoggingPage() {
-  const [current, setCurrent] = useState<string>();
-  const [modules, setModules] = useState<string>();
-  const [failure, setFailure] = useState<string>();
+  const [logging, setLogging] = useState<Logging>();
+  const [failure, setFailure] = useState<AdminFailure>();
   const ask = (method: "GET" | "POST", query: string): void => {
-    getText(`/logging${query}`, method, AbortSignal.timeout(10_000)).then(
+    getText(`/logging${query}`, method, AbortSignal.timeout(patienceMs)).then(
       (text) => {
-        const [first = "", ...rest] = text.split("\n");
-        setCurrent(first.replace(/^current log level is /, ""));
-        setModules(rest.join("\n").trim());
+        setLogging(readLogging(text));
         setFailure(undefined);
       },
-      (error: unknown) => setFailure(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => setFailure(toFailure(error)),
     );
   };
   useEffect(() => ask("GET", ""), []);
   return (
     <>
-      {failure !== undefined && <Failure message={failure} />}
+      {failure !== undefined && <Alert message={failure.message} />}
       <p role="status">
-        In effect: <code>{current ?? "…"}</code>
+        Log filter in effect: <code>{logging?.filter ?? "…"}</code>
       </p>
       <form
         onSubmit={(event) => {
@@ -34,19 +44,40 @@ export function LoggingPage() {
           ask("POST", `?level=${encodeURIComponent(textOf(event.currentTarget, "level"))}`);
         }}
       >
-        <label for="level">Level, or directives such as info,proxy::ratelimit=debug</label>
-        <input id="level" name="level" list="levels" required spellcheck={false} autocomplete="off" />
-        <datalist id="levels">
-          {levels.map((level) => (
-            <option key={level} value={level} />
-          ))}
-        </datalist>
-        <button type="submit">Set</button>
-        <button type="button" onClick={() => ask("POST", "?reset")}>
-          Back to the settings
-        </button>
+        <label for="level">Level, or a level and modules such as info,proxy::ratelimit=debug</label>
+        <div class="controls">
+          <input id="level" name="level" list="levels" required spellcheck={false} autocomplete="off" />
+          <datalist id="levels">
+            {levels.map((level) => (
+              <option key={level} value={level} />
+            ))}
+          </datalist>
+          <button type="submit">Set</button>
+          <button type="button" onClick={() => ask("POST", "?reset")}>
+            Reset to the level of the start
+          </button>
+        </div>
+        <p class="note">It replaces the filter in every thread at once and lasts until the proxy ends.</p>
       </form>
-      {modules !== undefined && <pre aria-label="Modules">{modules}</pre>}
+      {logging !== undefined && (
+        <DataTable caption="Modules" columns={columns} rows={logging.modules} keyOf={({ name }) => name} />
+      )}
     </>
   );
+}
+
+const columns: readonly Column<LogModule>[] = [
+  { head: "Module", cell: ({ name }) => <code>{name}</code> },
+  { head: "Level", cell: ({ level }) => level },
+  { head: "What it logs", cell: ({ about }) => about },
+];
+
+/** The filter on the first line; after an empty one each module, its level and what its lines are about. */
+function readLogging(text: string): Logging {
+  const [first = "", ...rest] = text.split("\n");
+  const modules = rest.flatMap((line) => {
+    const [, name, level, about] = /^(\S+) +(\S+) +(.*)$/.exec(line) ?? [];
+    return name === undefined || level === undefined ? [] : [{ name, level, about: about ?? "" }];
+  });
+  return { filter: first.replace(/^current log level is /, ""), modules };
 }

@@ -1,25 +1,44 @@
 /** Every ProxyPolicy: what it limits, where, and whether it does. */
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
+import { formatMs } from "../format.ts";
 import { Conditions } from "../parts/conditions.tsx";
+import { Empty } from "../parts/empty.tsx";
+import { describeLimit, type LocalEntry } from "../parts/limit-words.ts";
 
 export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }) {
-  if (policies.length === 0) return <p>There is no ProxyPolicy, so nothing is limited.</p>;
+  if (policies.length === 0) {
+    return (
+      <Empty title="There is no ProxyPolicy, so nothing is limited.">
+        <p>
+          A ProxyPolicy names HTTPRoutes or Gateways in <code>spec.targetRefs</code> and limits what they take in{" "}
+          <code>spec.traffic.rateLimit</code>, in requests or in tokens.
+        </p>
+      </Empty>
+    );
+  }
   return (
     <>
       {policies.map((policy) => (
-        <section key={`${policy.namespace}/${policy.name}`} aria-label={`${policy.namespace}/${policy.name}`}>
+        <section
+          key={`${policy.namespace}/${policy.name}`}
+          aria-label={`${policy.namespace}/${policy.name}`}
+          class="card"
+        >
           <h3>
             {policy.namespace}/{policy.name}
           </h3>
           <ul>
             {policy.local.map((entry, index) => (
-              <li key={index}>{describeEntry(entry)}, per replica</li>
+              <li key={index}>
+                <Entry entry={entry} /> in this replica
+              </li>
             ))}
             {policy.global !== undefined && <GlobalLimit limit={policy.global} />}
           </ul>
+          {policy.targets.length === 0 && <p class="notice warn">It names no target, so it limits nothing.</p>}
           {policy.targets.map(({ target, isAttached, conditions }) => (
             <div key={target} class="target">
-              <span class={isAttached ? "good" : "bad"}>{isAttached ? "Limits" : "Does not limit"}</span>{" "}
+              <strong class={isAttached ? "good" : "bad"}>{isAttached ? "Limits" : "Does not limit"}</strong>{" "}
               <code>{target}</code>
               <Conditions conditions={conditions} />
             </div>
@@ -30,32 +49,56 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
   );
 }
 
+function Entry({ entry }: { entry: LocalEntry }) {
+  return (
+    <>
+      <strong>{describeLimit(entry)}</strong>
+      {entry.key !== undefined && (
+        <>
+          , for each <code>{entry.key}</code>,
+        </>
+      )}
+      {entry.mode === "Shadow" && " (shadow mode: refuses nothing)"}
+    </>
+  );
+}
+
 function GlobalLimit({ limit }: { limit: NonNullable<DumpedPolicy["global"]> }) {
   return (
     <li>
-      Shared by all replicas, domain <code>{limit.domain}</code>, asked of <code>{limit.service}</code> within{" "}
-      {limit.timeoutMs}ms{limit.mode === "Shadow" && ", in shadow mode"}:
+      In all replicas together, counted by <code>{limit.service}</code> in the domain <code>{limit.domain}</code>, which
+      has {formatMs(limit.timeoutMs)} to answer{limit.mode === "Shadow" && " (shadow mode: refuses nothing)"}:
       <ul>
         {limit.descriptors.map(({ index, counts, entries }) => (
           <li key={index}>
-            {counts} by{" "}
-            {entries.map(({ key, expression }) => (
-              <code key={key} title={expression}>
-                {key}{" "}
-              </code>
+            {counts} for each{" "}
+            {entries.map(({ key, expression }, at) => (
+              <span key={key}>
+                {at > 0 && " and "}
+                <code title={expression}>{key}</code>
+              </span>
             ))}
           </li>
         ))}
-        {limit.fallback.map((entry, index) => (
-          <li key={`fallback ${index}`}>While the service is away: {describeEntry(entry)}</li>
-        ))}
+        <li>
+          While the service is away: {failureModes[limit.failureMode]}
+          {limit.failureMode === "Local" && limit.fallback.length > 0 && (
+            <ul>
+              {limit.fallback.map((entry, index) => (
+                <li key={index}>
+                  <Entry entry={entry} /> in this replica
+                </li>
+              ))}
+            </ul>
+          )}
+        </li>
       </ul>
     </li>
   );
 }
 
-function describeEntry({ counts, amount, burst, unit, key, mode }: DumpedPolicy["local"][number]): string {
-  const burstText = burst > 0 ? ` and ${burst} more at once` : "";
-  const keyText = key === undefined ? "" : ` for each ${key}`;
-  return `${amount} ${counts} per ${unit.toLowerCase().slice(0, -1)}${burstText}${keyText}${mode === "Shadow" ? " (shadow)" : ""}`;
-}
+const failureModes: Readonly<Record<NonNullable<DumpedPolicy["global"]>["failureMode"], string>> = {
+  Local: "limits of this replica decide: those of the fallback, and those that the service has reported",
+  Open: "requests pass unlimited",
+  Closed: "requests are answered with 503",
+};

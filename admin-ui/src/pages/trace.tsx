@@ -1,10 +1,11 @@
 /** Records one request: waits for the next that matches, lists what happened to it, and shows each event whole. */
-import type { TraceEvent, TraceMessage } from "@gatewayproxy/admin-api/trace-event";
+import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { describeMessage } from "@gatewayproxy/admin-api/trace-words";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { followTrace } from "../admin.ts";
+import { followTrace, toFailure } from "../admin.ts";
 import { textOf } from "../form.ts";
-import { formatMs } from "../format.ts";
-import { Failure } from "../parts/failure.tsx";
+import { counted, formatMs } from "../format.ts";
+import { Alert } from "../parts/failure.tsx";
 
 type Recording =
   | { readonly kind: "idle" }
@@ -38,8 +39,7 @@ export function TracePage() {
       abort.signal,
     ).then(
       () => setRecording(abort.signal.aborted ? { kind: "idle" } : { kind: "ended" }),
-      (error: unknown) =>
-        setRecording({ kind: "failed", message: error instanceof Error ? error.message : String(error) }),
+      (error: unknown) => setRecording({ kind: "failed", message: toFailure(error).message }),
     );
   };
   const isRecording = recording.kind === "waiting" || recording.kind === "running";
@@ -47,7 +47,7 @@ export function TracePage() {
     <>
       <RecordForm isRecording={isRecording} onStart={start} onStop={() => following.current?.abort()} />
       {recording.kind === "failed" ? (
-        <Failure message={recording.message} />
+        <Alert message={recording.message} />
       ) : (
         <p role="status">{describeRecording(recording, events.length)}</p>
       )}
@@ -66,13 +66,15 @@ function RecordForm(props: { isRecording: boolean; onStart: (expression: string)
       }}
     >
       <label for="expression">Only a request for which this CEL expression is true (empty: the next one)</label>
-      <input id="expression" name="expression" placeholder='request.path.startsWith("/v1")' spellcheck={false} />
-      <button type="submit" disabled={isRecording}>
-        Record
-      </button>
-      <button type="button" disabled={!isRecording} onClick={onStop}>
-        Stop
-      </button>
+      <div class="controls">
+        <input id="expression" name="expression" placeholder='request.path.startsWith("/v1")' spellcheck={false} />
+        <button type="submit" disabled={isRecording}>
+          Record
+        </button>
+        <button type="button" disabled={!isRecording} onClick={onStop}>
+          Stop
+        </button>
+      </div>
     </form>
   );
 }
@@ -82,9 +84,9 @@ function describeRecording({ kind }: Recording, events: number): string {
     case "waiting":
       return "Waiting for a request…";
     case "running":
-      return `Recording: ${events} events so far.`;
+      return `Recording: ${counted(events, "event")} so far.`;
     case "ended":
-      return `The request has ended: ${events} events.`;
+      return `The request has ended: ${counted(events, "event")}.`;
     case "idle":
     case "failed":
       return "Press Record, then send a request.";
@@ -97,12 +99,9 @@ function Events(props: { events: readonly TraceEvent[]; selected: number; onSele
   return (
     <div class="trace">
       <ol aria-label="Events">
-        {events.map(({ eventStart, severity, message }, index) => (
+        {events.map((event, index) => (
           <li key={index}>
-            <button type="button" aria-pressed={index === selected} class={severity} onClick={() => onSelect(index)}>
-              <span class="number">{formatMs(eventStart / 1000)}</span> <strong>{message.type}</strong>{" "}
-              {summarize(message)}
-            </button>
+            <EventButton event={event} isSelected={index === selected} onSelect={() => onSelect(index)} />
           </li>
         ))}
       </ol>
@@ -115,24 +114,12 @@ function Events(props: { events: readonly TraceEvent[]; selected: number; onSele
   );
 }
 
-/** What one looks for first in an event. */
-function summarize(message: TraceMessage): string {
-  switch (message.type) {
-    case "requestStarted":
-      return `${message.method} ${message.authority}${message.path}`;
-    case "routeSelection":
-      return message.rule ?? "no route matches";
-    case "policySelection":
-      return message.policies.map(({ policy }) => policy).join(", ") || "no policy applies";
-    case "policy":
-      return `${message.policy} ${message.decision}${message.limit === undefined ? "" : ` (${message.before ?? 0} of ${message.limit} used before)`}`;
-    case "backendCallStart":
-      return `${message.backend} at ${message.target}`;
-    case "backendCallResult":
-      return message.error ?? String(message.status ?? "no answer");
-    case "llmUsage":
-      return message.uncounted ?? `${message.totalTokens ?? 0} tokens`;
-    case "requestFinished":
-      return `${message.status}${message.reason === undefined ? "" : ` ${message.reason}`}`;
-  }
+function EventButton(props: { event: TraceEvent; isSelected: boolean; onSelect: () => void }) {
+  const { event, isSelected, onSelect } = props;
+  const { name, summary } = describeMessage(event.message);
+  return (
+    <button type="button" aria-pressed={isSelected} class={event.severity} onClick={onSelect}>
+      <span class="number">{formatMs(event.eventEnd / 1000)}</span> <strong>{name}</strong> <span>{summary}</span>
+    </button>
+  );
 }

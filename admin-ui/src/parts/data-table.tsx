@@ -1,39 +1,66 @@
-/** A table that scrolls by itself where the page is too narrow, by keyboard as well. */
+/**
+ * A table that becomes a list of cards where there is no room for it, each figure beside its column's name. The roles
+ * are written out because browsers forget them with the table's layout.
+ */
 import type { ComponentChildren } from "preact";
 
-export interface Column {
+export interface Column<Row> {
   readonly head: string;
   readonly isNumber?: boolean;
+  readonly cell: (row: Row) => ComponentChildren;
 }
 
-export interface DataTableProps {
-  /** Names the table for who cannot see it. */
-  readonly label: string;
+export interface DataTableProps<Row> {
+  /** Above the table, and its name for who cannot see it. */
   readonly caption: string;
-  readonly columns: readonly Column[];
-  /** A `tr` for each row. */
-  readonly rows: ComponentChildren;
-  /** Shown below the rows. */
-  readonly children?: ComponentChildren;
+  /** The first names its row. */
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string;
+  /** What makes a row stand out. */
+  readonly toneOf?: (row: Row) => "bad" | "warn" | undefined;
 }
 
-export function DataTable({ label, caption, columns, rows, children }: DataTableProps) {
+export function DataTable<Row>({ caption, columns, rows, keyOf, toneOf }: DataTableProps<Row>) {
   return (
-    <div class="scrolled" role="region" aria-label={label} tabIndex={0}>
-      <table>
+    <div class="table">
+      <table role="table">
         <caption>{caption}</caption>
-        <thead>
-          <tr>
+        <thead role="rowgroup">
+          <tr role="row">
             {columns.map(({ head, isNumber }) => (
-              <th key={head} scope="col" class={isNumber === true ? "number" : undefined}>
+              <th key={head} role="columnheader" scope="col" class={isNumber === true ? "number" : undefined}>
                 {head}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>{rows}</tbody>
+        <tbody role="rowgroup">
+          {rows.map((row) => (
+            <tr key={keyOf(row)} role="row" class={toneOf?.(row)}>
+              {columns.map((column, at) => (
+                <Cell key={column.head} column={column} row={row} isFirst={at === 0} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
       </table>
-      {children}
     </div>
+  );
+}
+
+function Cell<Row>({ column, row, isFirst }: { column: Column<Row>; row: Row; isFirst: boolean }) {
+  const { head, isNumber, cell } = column;
+  if (isFirst) {
+    return (
+      <th role="rowheader" scope="row">
+        {cell(row)}
+      </th>
+    );
+  }
+  return (
+    <td role="cell" data-head={head} class={isNumber === true ? "number" : undefined}>
+      <div>{cell(row)}</div>
+    </td>
   );
 }

@@ -34,7 +34,7 @@ interface NamedLimit {
 }
 
 function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
-  const { policy, entry, target, counts, unit, mode } = limit;
+  const { policy, entry, target, counts, unit, mode, burst } = limit;
   const { capacity } = budgetOf(limit);
   return {
     policy,
@@ -46,6 +46,7 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     mode,
     ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
     limit: capacity,
+    burst,
     used,
     remaining: Math.max(0, capacity - used),
     resetSeconds,

@@ -6,10 +6,12 @@ import type { Decisions } from "@gatewayproxy/admin-api/decisions";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
 import type { Task, TaskTree } from "@gatewayproxy/admin-api/tasks";
+import type { Traffic } from "@gatewayproxy/admin-api/traffic";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { mergeMetrics } from "@gatewayproxy/runtime/metrics";
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderSetting, type SettingKind } from "@gatewayproxy/runtime/setting-kinds";
@@ -26,7 +28,9 @@ import { cpuProfileEndpoint, heapProfileEndpoint } from "../admin/endpoints/prof
 import { quitEndpoint } from "../admin/endpoints/quit.ts";
 import { tasksEndpoint, threadTasks } from "../admin/endpoints/tasks.ts";
 import { traceEndpoint } from "../admin/endpoints/trace.ts";
+import { trafficEndpoint } from "../admin/endpoints/traffic.ts";
 import { mergeLearned, mergeServices, nameCounters } from "../admin/live-limits.ts";
+import { readTraffic } from "../admin/live-traffic.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Configuration } from "./configuration.ts";
 import { proxyLogModules } from "./log-modules.ts";
@@ -53,8 +57,10 @@ export interface AdminParts {
 export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
   const { clock, pool, logs, watches, quit } = parts;
   const profiler = new Profiler(clock, () => pool.threads);
+  const startedMs = clock.nowMs();
   const endpoints = [
-    configDump(parts),
+    configDump(parts, startedMs),
+    trafficEndpoint(() => collectTraffic(parts, startedMs)),
     loggingEndpoint(logLevels(logs, pool)),
     memoryEndpoint(() => collectMemory(parts)),
     traceEndpoint((options) => watches.watch(pool, clock.nowMs(), options), clock),
@@ -68,10 +74,10 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
   return [indexEndpoint(endpoints), ...endpoints];
 }
 
-function configDump({ settings, clock, pool, configuration }: AdminParts): AdminEndpoint {
+function configDump({ settings, pool, configuration }: AdminParts, startedMs: number): AdminEndpoint {
   const facts: ProcessFacts = {
     version: readVersion(new URL("../../package.json", import.meta.url)),
-    startedMs: clock.nowMs(),
+    startedMs,
     mode: settings.kubernetes ? "kubernetes" : "file",
     source: sourceName(settings),
     settings: settingsByFlag(settings),
@@ -119,6 +125,16 @@ function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpo
       pool.setLogFilter(text);
       await pool.ask("setLogFilter", text);
     },
+  };
+}
+
+async function collectTraffic({ pool, clock }: AdminParts, startedMs: number): Promise<Traffic> {
+  const snapshot = mergeMetrics(await pool.metrics());
+  return {
+    at: new Date(clock.nowMs()).toISOString(),
+    startedAt: new Date(startedMs).toISOString(),
+    uptimeSeconds: process.uptime(),
+    ...readTraffic(snapshot),
   };
 }
 

@@ -41,14 +41,20 @@ function dumpParent(namespace: string, { parentRef, conditions }: ParentStatus):
   return { parent: `${kind} ${parentRef.namespace ?? namespace}/${name}${section}${portSuffix}`, conditions };
 }
 
-/** The rules are the same at every listener, but for the limits that come from there. */
+/** The rules are the same at every listener, but for the policies that come from there. */
 function dumpRules(places: readonly Route[]): readonly DumpedRule[] {
   const [first] = places;
   if (first === undefined) return [];
-  return first.rules.map((rule, index) => dumpRule(rule, limitsOf(places.flatMap(({ rules }) => rules[index] ?? []))));
+  return first.rules.map((rule, index) =>
+    dumpRule(
+      rule,
+      places.flatMap(({ rules }) => rules[index] ?? []),
+    ),
+  );
 }
 
-function dumpRule(rule: RouteRule, limits: DumpedRule["limits"]): DumpedRule {
+/** @param everywhere the rule at every listener. */
+function dumpRule(rule: RouteRule, everywhere: readonly RouteRule[]): DumpedRule {
   const { key, name, matches, filters, backendRefs, timeouts, retry } = rule;
   return {
     key,
@@ -58,7 +64,8 @@ function dumpRule(rule: RouteRule, limits: DumpedRule["limits"]): DumpedRule {
     backendRefs: backendRefs.map(dumpBackendRef),
     ...(timeouts !== undefined && { timeouts }),
     ...(retry !== undefined && { retry: { ...retry, codes: retry.codes } }),
-    limits,
+    limits: limitsOf(everywhere),
+    refusedPolicies: [...new Set(everywhere.flatMap(({ refusedPolicies = [] }) => refusedPolicies))],
   };
 }
 

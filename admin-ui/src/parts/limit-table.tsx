@@ -1,0 +1,149 @@
+/** Limits with what they stand at: those with an open counter, and those that have counted nothing in this window. */
+import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
+import type { LimitCounter } from "@gatewayproxy/admin-api/limits";
+import type { Denial } from "@gatewayproxy/admin-api/traffic";
+import { formatCount, formatSeconds } from "../format.ts";
+import { type Column, DataTable } from "./data-table.tsx";
+import { Gauge } from "./gauge.tsx";
+import { describeLimit, describeUnits, type LocalEntry } from "./limit-words.ts";
+
+/** A limit at one target, for one value of its key. */
+export interface LimitRow extends Pick<LimitCounter, "policy" | "target" | "entry" | "source"> {
+  readonly limit: Pick<LocalEntry, "counts" | "amount" | "burst" | "unit" | "mode">;
+  /** CEL; absent where all requests have one counter. */
+  readonly keyExpression?: string | undefined;
+  /** Absent where nothing is counted. */
+  readonly counter?: LimitCounter;
+}
+
+/** In the order of the counters: those nearest to their end first. */
+export function countedRows(counters: readonly LimitCounter[]): readonly LimitRow[] {
+  return counters.map((counter) => {
+    const { policy, target, entry, source, counts, limit, burst, unit, mode } = counter;
+    return { policy, target, entry, source, limit: { counts, amount: limit - burst, burst, unit, mode }, counter };
+  });
+}
+
+/** Local limits that are in force and have no open counter. */
+export function untouchedRows(
+  policies: readonly DumpedPolicy[],
+  counters: readonly LimitCounter[],
+): readonly LimitRow[] {
+  const open = new Set(counters.map(({ policy, target, entry, source }) => idOf(policy, target, entry, source)));
+  return policies.flatMap(({ namespace, name, targets, local }) => {
+    const policy = `${namespace}/${name}`;
+    return targets
+      .filter(({ isAttached }) => isAttached)
+      .flatMap(({ target }) =>
+        local.map((limit, entry): LimitRow => {
+          return { policy, target, entry, source: "local", limit, keyExpression: limit.key };
+        }),
+      )
+      .filter(({ target, entry, source }) => !open.has(idOf(policy, target, entry, source)));
+  });
+}
+
+function idOf(policy: string, target: string, entry: number, source: LimitRow["source"]): string {
+  return JSON.stringify([policy, target, entry, source]);
+}
+
+export function LimitTable(props: {
+  caption: string;
+  rows: readonly LimitRow[];
+  /** Absent: the column is left out. */
+  denials?: readonly Denial[] | undefined;
+}) {
+  const { caption, rows, denials } = props;
+  return (
+    <DataTable
+      caption={caption}
+      columns={denials === undefined ? columns : [...columns, deniedColumn(denials)]}
+      rows={rows}
+      keyOf={({ policy, target, entry, source, counter }) =>
+        JSON.stringify([policy, target, entry, source, counter?.key?.text])
+      }
+      toneOf={({ counter }) => (counter === undefined ? undefined : rowTone(counter))}
+    />
+  );
+}
+
+const columns: readonly Column<LimitRow>[] = [
+  { head: "Limit", cell: (row) => <Limit row={row} /> },
+  { head: "Counted for", cell: (row) => <Key row={row} /> },
+  { head: "Used", cell: (row) => <Used row={row} /> },
+  {
+    head: "Left",
+    isNumber: true,
+    cell: ({ counter, limit: { counts, amount, burst } }) =>
+      describeUnits(counter === undefined ? amount + burst : counter.remaining, counts),
+  },
+  {
+    head: "Window ends in",
+    isNumber: true,
+    cell: ({ counter }) => (counter === undefined ? "–" : formatSeconds(counter.resetSeconds)),
+  },
+];
+
+function Limit({ row: { policy, target, source, limit } }: { row: LimitRow }) {
+  return (
+    <>
+      {describeLimit(limit)}
+      <div class="note">
+        {policy} on {target}
+        {source === "fallback" && ", while the rate limit service is away"}
+        {limit.mode === "Shadow" && ", shadow mode: refuses nothing"}
+      </div>
+    </>
+  );
+}
+
+function Key({ row: { counter, keyExpression } }: { row: LimitRow }) {
+  if (counter?.key !== undefined) return <code>{counter.key.text}</code>;
+  if (keyExpression === undefined) return <>all requests</>;
+  return (
+    <>
+      each <code>{keyExpression}</code>, none in this window
+    </>
+  );
+}
+
+function Used({ row: { counter, limit } }: { row: LimitRow }) {
+  const { counts, amount, burst } = limit;
+  const capacity = counter?.limit ?? amount + burst;
+  const used = counter?.used ?? 0;
+  return (
+    <>
+      <Gauge share={used / capacity} tone={counter === undefined ? "good" : (rowTone(counter) ?? "good")} />{" "}
+      <span class="whole">
+        {formatCount(used)} of {describeUnits(capacity, counts)}
+      </span>
+    </>
+  );
+}
+
+/** Refusals are not counted by key. */
+function describeDenied({ limit: { mode }, counter, keyExpression }: LimitRow, denial: Denial | undefined): string {
+  const count = formatCount((mode === "Shadow" ? denial?.shadowDenied : denial?.denied) ?? 0);
+  const isKeyed = counter?.key !== undefined || keyExpression !== undefined;
+  return `${count}${isKeyed ? " for all keys" : ""}${mode === "Shadow" ? " in shadow mode" : ""}`;
+}
+
+/** From this share of its limit on, a counter is near its end. */
+const nearEnd = 0.8;
+
+function rowTone({ used, limit, remaining, mode }: LimitCounter): "bad" | "warn" | undefined {
+  if (remaining === 0) return mode === "Shadow" ? "warn" : "bad";
+  return used >= nearEnd * limit ? "warn" : undefined;
+}
+
+function deniedColumn(denials: readonly Denial[]): Column<LimitRow> {
+  return {
+    head: "Denied since start",
+    isNumber: true,
+    cell(row) {
+      const isOf = ({ policy, target, entry }: Denial): boolean =>
+        policy === row.policy && target === row.target && entry === row.entry;
+      return row.source === "fallback" ? "–" : describeDenied(row, denials.find(isOf));
+    },
+  };
+}

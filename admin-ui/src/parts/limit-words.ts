@@ -1,0 +1,21 @@
+/** Limits in words that say requests or tokens. */
+import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
+import { counted, formatCount } from "../format.ts";
+
+export type LocalEntry = DumpedPolicy["local"][number];
+
+/** `10 requests per minute, burst 5`, `1 token per second`. */
+export function describeLimit({
+  counts,
+  amount,
+  burst,
+  unit,
+}: Pick<LocalEntry, "counts" | "amount" | "burst" | "unit">): string {
+  const words = `${describeUnits(amount, counts)} per ${unit.toLowerCase().slice(0, -1)}`;
+  return burst > 0 ? `${words}, burst ${formatCount(burst)}` : words;
+}
+
+/** `1 request`, `1,000 tokens`. */
+export function describeUnits(units: number, counts: LocalEntry["counts"]): string {
+  return counted(units, counts === "requests" ? "request" : "token");
+}

@@ -1,0 +1,58 @@
+/** `/traffic` of a process with two workers, and what a rule without a usable backend answers, as the dump tells it. */
+import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
+import { backendAnswer, ruleAnswer } from "@gatewayproxy/admin-api/own-answers";
+import { trafficSchema } from "@gatewayproxy/admin-api/traffic";
+import { expect, test, vi } from "vitest";
+import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { startBackend } from "../../support/backend.ts";
+import { policyManifest } from "../../support/gateway.ts";
+import { answeringRules } from "../../support/own-answer-rules.ts";
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
+
+test("/traffic adds up what all workers have counted since the start", async () => {
+  const limit = policyManifest("three", "kind: HTTPRoute, name: r", ["{ requests: 3, unit: Hours }"]);
+  const { proxy, url } = await startAdminProxy((await startBackend()).port, [limit]);
+  const ask = async () => trafficSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/traffic`)).text));
+  const before = await ask();
+  expect(before).toMatchObject({ requests: 0, statuses: [], routes: [] });
+
+  // A connection each, so that both workers get some.
+  await Promise.all(Array.from({ length: 5 }, () => askAdmin(url)));
+  await expect.poll(async () => (await ask()).requests).toBe(5);
+  const after = await ask();
+  expect(after).toMatchObject({
+    startedAt: before.startedAt,
+    requestsUnderWay: 0,
+    statuses: [
+      { status: 200, requests: 3 },
+      { status: 429, requests: 2 },
+    ],
+    reasons: [{ reason: "RateLimited", requests: 2 }],
+    denials: [{ policy: "default/three", entry: 0, counts: "requests", denied: 2, shadowDenied: 0 }],
+    routes: [{ route: "default/r", requests: 5, clientErrors: 2, serverErrors: 0, denied: 2, tokens: 0 }],
+  });
+  expect(after.uptimeSeconds).toBeGreaterThan(before.uptimeSeconds);
+  expect(after.durations.requests.reduce((sum, count) => sum + count, 0)).toBe(5);
+});
+
+test("the dump tells the status with which a rule answers by itself", async () => {
+  const { proxy, url } = await startAdminProxy(
+    (await startBackend()).port,
+    answeringRules.map((rule) => rule.manifests),
+  );
+  const dump = configDumpSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/config_dump`)).text));
+  for (const { name, status } of answeringRules) {
+    expect([name, (await askAdmin(`${url}/${name}`)).status]).toEqual([name, status]);
+    const rule = dump.routes.find((route) => route.name === name)?.rules[0];
+    const told = rule?.backendRefs.map((ref) =>
+      backendAnswer(
+        ref,
+        dump.backends.find(({ key }) => key === ref.backend),
+      ),
+    );
+    const statuses = [rule && ruleAnswer(rule), ...(told ?? [])].flatMap((answer) => answer?.status ?? []);
+    expect([name, statuses]).toEqual([name, status === 302 ? [] : [status]]);
+  }
+});
