@@ -44,7 +44,7 @@ export function Plot({ title, headline, note, times, series, form, formatValue }
     return `${x.toFixed(1)},${(height - (value / top) * height).toFixed(1)}`;
   };
   return (
-    <figure class="plot">
+    <figure class="plot" aria-label={title}>
       <figcaption>
         <h3>{title}</h3>
         <p class="headline">{headline}</p>

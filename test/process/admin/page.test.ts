@@ -2,15 +2,24 @@
 import { status } from "@grpc/grpc-js";
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { type Browser, chromium, type Page } from "playwright-core";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { type AdminProxy, askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { startMockLlm } from "../../../examples/mock-llm/src/mock-llm.ts";
 import { startBackend } from "../../support/backend.ts";
 import { describeWith } from "../../support/describe-with.ts";
-import { policyManifest } from "../../support/gateway.ts";
+import { backendRef, gatewayManifest, manifests, policyManifest, routeManifest } from "../../support/gateway.ts";
+import { answeringRules } from "../../support/own-answer-rules.ts";
+import { findCutElements, findFaintTexts } from "../../support/page-contrast.ts";
+import { freePort, startProxy } from "../../support/proxy-process.ts";
 import { startScriptedService } from "../../support/rate-limit-service.ts";
 
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
 const root = fileURLToPath(new URL("../../..", import.meta.url));
+
+const pageNames = ["Overview", "Routes", "Backends", "Policies", "Limits", "Trace", "Logging"] as const;
 
 const limit = ["{ requests: 3, unit: Hours }"];
 const policies = [
@@ -36,6 +45,46 @@ spec:
 `;
 }
 
+interface LlmProxy extends AdminProxy {
+  /** Sends a request that costs 60 tokens of input and 40 of output. */
+  chat(): Promise<void>;
+}
+
+/** Has the mock LLM below `/v1`, limited to 200 tokens, and nothing on other paths but `more`. */
+async function startWithLlm(more: readonly string[] = []): Promise<LlmProxy> {
+  const mock = await startMockLlm({ port: 0, host: "127.0.0.1" });
+  onTestFinished(() => mock.close());
+  const port = await freePort();
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${mock.port} } }
+`;
+  const match = "matches: [{ path: { type: PathPrefix, value: /v1 } }]";
+  const chat = routeManifest("chat", [`{ ${match}, backendRefs: [${backendRef("llm")}] }`]);
+  const tokens = policyManifest("tokens", "kind: HTTPRoute, name: chat", [
+    "{ requests: 1000, unit: Hours }",
+    "{ tokens: 200, unit: Hours }",
+  ]);
+  const all = manifests(gatewayManifest(port), llm, chat, tokens, ...more);
+  const proxy = await startProxy({ "all.yaml": all }, ["--workers", "2"]);
+  const url = `http://127.0.0.1:${port}`;
+  const headers = {
+    "content-type": "application/json",
+    "x-mock-prompt-tokens": "60",
+    "x-mock-completion-tokens": "40",
+  };
+  const body = JSON.stringify({ model: "mock-1", messages: [{ role: "user", content: "Why?" }] });
+  return {
+    proxy,
+    url,
+    async chat() {
+      await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body })).text();
+    },
+  };
+}
+
 describeWith(["chromium"], "the page of the admin server", ({ chromium: executablePath }) => {
   let browser: Browser;
 
@@ -47,8 +96,13 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
   afterAll(() => browser.close());
 
   /** Opens the page; the test fails if it logs an error, which a breach of its content security policy is too. */
-  async function open({ proxy }: AdminProxy, path = ""): Promise<Page> {
-    const page = await browser.newPage();
+  async function open(
+    { proxy }: Pick<AdminProxy, "proxy">,
+    path = "",
+    options: BrowserContextOptions = {},
+  ): Promise<Page> {
+    const page = await browser.newPage(options);
+    page.setDefaultTimeout(20_000);
     const faults: string[] = [];
     page.on("pageerror", (error) => faults.push(error.message));
     page.on("console", (message) => {
@@ -67,32 +121,37 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
   test("shows the way from the address to the endpoint, and what is not served", async () => {
     const started = await start();
     await fetch(started.url);
-    const page = await open(started);
+    const page = await open(started, "#routes");
 
     const address = page.getByRole("region", { name: /^Address / });
     await address.getByRole("heading", { name: /HTTP listener .* of default/ }).waitFor();
-    await address.getByText("default/r", { exact: true }).click();
     expect(await address.getByText("any method /*").count()).toBe(1);
     const row = address.getByRole("row", { name: /127\.0\.0\.1/ });
     expect(await row.innerText()).toMatch(/1\.00\s+1\s/);
-    expect(await page.getByRole("region", { name: "Problems" }).innerText()).toContain("misplaced");
-
     await page.getByRole("searchbox").fill("no such route");
+    await page.getByRole("status").getByText("0 of 1 route").waitFor();
     expect(await address.getByText("default/r", { exact: true }).count()).toBe(0);
+
+    await page.getByRole("link", { name: "1 problem" }).click();
+    const problems = await page.getByRole("region", { name: "Problems" }).getByRole("listitem").allInnerTexts();
+    expect(problems).toEqual([expect.stringMatching(/misplaced.* does not exist; not served .*TargetNotFound/)]);
   });
 
   test("counts before one's eyes, and tells which policy does not limit and why", async () => {
     const started = await start();
     const page = await open(started, "#limits");
     await page.getByText("Nothing is counted at the moment").waitFor();
-    for (let sent = 0; sent < 3; sent++) await fetch(started.url);
-    const row = page.getByRole("row", { name: /default\/three/ });
-    await row.getByText("3 of 3 requests per hour").waitFor();
-    expect(await row.getByText(/^(59m|1h)/).count()).toBe(1);
+    const row = page.getByRole("row", { name: /3 requests per hour/ });
+    await row.getByText("0 of 3 requests").waitFor();
+    for (let sent = 0; sent < 4; sent++) await fetch(started.url);
+    await row.getByText("3 of 3 requests").waitFor();
+    await expect
+      .poll(async () => (await row.getByRole("cell").allInnerTexts()).map((text) => text.trim()))
+      .toEqual(["all requests", "3 of 3 requests", "0 requests", expect.stringMatching(/^(59m|1h)/), "1"]);
 
     await page.getByRole("link", { name: "Policies" }).click();
     const there = page.getByRole("region", { name: "default/three" });
-    await there.getByText("3 requests per hour, per replica").waitFor();
+    await there.getByText("3 requests per hour").waitFor();
     expect(await there.innerText()).toContain("Attached");
     expect(await page.getByRole("region", { name: "default/misplaced" }).innerText()).toContain("Does not limit");
   });
@@ -112,22 +171,27 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await ask();
     const page = await open(started, "#limits");
 
-    const services = page.getByRole("region", { name: "Rate limit services" });
+    const services = page.getByRole("table", { name: /^Rate limit services/ });
     const row = services.getByRole("row", { name: new RegExp(`address/127\\.0\\.0\\.1:${service.port}`) });
     await row.getByText("answers").waitFor();
-    expect(await row.getByRole("cell").allInnerTexts()).toEqual([
+    expect(await (await row.getByRole("cell").allInnerTexts()).map((text) => text.trim())).toEqual([
       "answers",
       expect.stringMatching(/^\d+s$/),
       "0",
       "0",
       "1",
     ]);
-    const learned = page.getByRole("region", { name: "Learned limits" }).getByRole("row", { name: /default\/shared/ });
+    const learned = page
+      .getByRole("table", { name: /services have reported/ })
+      .getByRole("row", { name: /default\/shared/ });
     expect(await learned.innerText()).toMatch(/user=ada\s+2,000 requests in 1m/);
 
     isAway = true;
     for (let sent = 0; sent < 40; sent++) await ask();
     await row.getByText(/^away/).waitFor();
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.getByText(/^Rate limit service .* is away: /).waitFor();
+    await page.getByRole("link", { name: "Limits", exact: true }).click();
     expect(await row.innerText()).toMatch(/last error \d+s ago: gRPC status 14: gone for lunch/);
     expect(await row.getByRole("time").first().getAttribute("title")).toMatch(/Z$/);
 
@@ -137,23 +201,18 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
 
   test("is worked by keyboard alone: what has the focus is seen, in the order in which it is read", async () => {
     const started = await start();
-    for (let sent = 0; sent < 3; sent++) await fetch(started.url);
-    const page = await open(started, "#limits");
-    await page.getByRole("row", { name: /default\/three/ }).waitFor();
+    const page = await open(started, "#trace");
+    await page.getByRole("button", { name: "Record" }).waitFor();
     const stops: string[] = [];
-    for (let pressed = 0; pressed < 8; pressed++) {
+    for (let pressed = 0; pressed < 12; pressed++) {
       await page.keyboard.press("Tab");
       const focused = page.locator(":focus");
       const outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle");
-      stops.push(`${(await focused.getAttribute("aria-label")) ?? (await focused.innerText())} ${String(outline)}`);
+      stops.push(`${(await focused.getAttribute("name")) ?? (await focused.innerText())} ${String(outline)}`);
     }
-    expect(stops).toEqual([
-      "Skip to the content solid",
-      ...["Traffic", "Backends", "Policies", "Limits", "Trace", "Logging"].map((name) => `${name} solid`),
-      "Counters solid",
-    ]);
-    await page.keyboard.press("Shift+Tab");
-    for (let pressed = 0; pressed < 6; pressed++) await page.keyboard.press("Shift+Tab");
+    const expected = ["Skip to the content", ...pageNames, "1 problem", "Pause", "expression", "Record"];
+    expect(stops).toEqual(expected.map((name) => `${name} solid`));
+    for (let pressed = 0; pressed < 11; pressed++) await page.keyboard.press("Shift+Tab");
     await page.keyboard.press("Enter");
     expect(await page.locator(":focus").getAttribute("id")).toBe("main");
   });
@@ -167,14 +226,17 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await page.keyboard.type("warn");
     await page.keyboard.press("Enter");
     await page.getByRole("status").getByText("warn").waitFor();
+    expect(await page.getByRole("row", { name: /proxy::access/ }).innerText()).toMatch(/warn\s+requests, a line each/);
     expect((await askAdmin(`${started.proxy.admin}/logging`)).text).toMatch(/^current log level is warn\n/);
 
     await page.getByLabel(/^Level/).fill("loud");
     // The browser reports the refusal to its console by itself.
     page.removeAllListeners("console");
     await page.keyboard.press("Enter");
-    expect(await page.getByRole("alert").innerText()).toContain("accepted are");
-    await page.getByRole("button", { name: "Back to the settings" }).click();
+    const refusal = await page.getByRole("alert").innerText();
+    expect(refusal).toContain("accepted are");
+    expect(refusal).not.toContain("POST");
+    await page.getByRole("button", { name: "Reset to the level of the start" }).click();
     await page.getByRole("status").getByText("info").waitFor();
   });
 
@@ -188,18 +250,157 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await fetch(`${started.url}/wanted`);
     await page.getByText("The request has ended").waitFor();
     const events = page.getByRole("list", { name: "Events" });
-    expect(await events.innerText()).toContain("GET");
-    await events.getByRole("button", { name: /requestFinished 200/ }).click();
+    const words = await events.getByRole("button").allInnerTexts();
+    expect(words.map((text) => text.replaceAll(/\s+/g, " ").replace(/^[\d.]+ ms /, ""))).toEqual([
+      expect.stringMatching(/^Request GET http:.*\/wanted from 127\.0\.0\.1$/),
+      "Route default/r/0 by path prefix /",
+      "Policies default/three",
+      "Limit allowed by default/three#0, requests 1 → 2 of 3",
+      expect.stringMatching(/^Call 127\.0\.0\.1:\d+ \(backend\) of Backend\/default\/b$/),
+      expect.stringMatching(/^Answer 200 from /),
+      expect.stringMatching(/^Finished 200, \d+ bytes$/),
+    ]);
+    await events.getByRole("button", { name: /Finished 200/ }).click();
     expect(await page.getByLabel("Event", { exact: true }).innerText()).toContain('"status": 200');
   });
 
-  test("says so when the proxy is gone", async () => {
+  test.each(["", "#limits"])("says so once when the proxy is gone, and shows what was before (%s)", async (path) => {
     const started = await start();
-    const page = await open(started);
-    await page.getByText("Generation 1").waitFor();
+    const page = await open(started, path);
+    await page.getByText("Generation 1").first().waitFor();
     page.removeAllListeners("console");
     started.proxy.kill("SIGKILL");
     await page.getByRole("alert").getByText("does not answer").waitFor();
-    expect(await page.getByText("Not answering").count()).toBe(1);
+    await expect.poll(() => page.getByText("Not answering").count()).toBe(1);
+    expect(await page.getByRole("alert").count()).toBe(1);
   });
+
+  describe("Overview", () => {
+    test("shows traffic as it comes: statuses, tokens, denials, and the limit that is nearest to its end", async () => {
+      const started = await startWithLlm();
+      const page = await open(started);
+      const figure = (title: string) => page.getByRole("figure", { name: title, exact: true });
+      await page.getByText("No request has ended since the start.").waitFor();
+      await figure("Requests").getByText("0 requests in the last").waitFor();
+      for (let sent = 0; sent < 3; sent++) await started.chat();
+      await fetch(`${started.url}/nowhere`);
+
+      await figure("Requests").getByText("4 requests in the last").waitFor();
+      expect(await figure("Requests").getByRole("listitem").allInnerTexts()).toEqual(["2xx 2", "4xx 2"]);
+      expect(await figure("Denied by limits").innerText()).toContain("1 a minute");
+      expect(await figure("Request duration").innerText()).toMatch(/[\d.]+ m?s median/);
+      expect(await figure("LLM tokens").innerText()).toContain("200 a minute");
+      expect(await figure("LLM tokens").getByRole("listitem").allInnerTexts()).toEqual(["input 120", "output 80"]);
+      expect(await page.getByRole("img", { name: /^LLM tokens, the last 1m: at most 200 a minute/ }).count()).toBe(1);
+
+      const limits = page.getByRole("region", { name: "Limits" });
+      const nearest = limits.getByRole("row").nth(1);
+      await nearest.getByText("200 of 200 tokens").waitFor();
+      expect(await nearest.innerText()).toContain("200 tokens per hour");
+      expect(await page.getByText("No request has ended since the start.").count()).toBe(0);
+      const route = page.getByRole("region", { name: "Busiest routes" }).getByRole("row", { name: /default\/chat/ });
+      expect((await route.getByRole("cell").allInnerTexts()).slice(1)).toEqual(["3", "1", "0", "1", "200", "200"]);
+    });
+
+    test("rests while it is hidden or paused, and goes on at once", async () => {
+      const page = await open(await start());
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+      const requests = page.getByRole("region", { name: "Since the start" });
+      await requests.waitFor();
+      await page.clock.install();
+
+      await page.getByRole("button", { name: "Pause" }).click();
+      await page.getByText("Updates are paused").waitFor();
+      asked.length = 0;
+      await page.clock.runFor(20_000);
+      expect(asked).toEqual([]);
+      const goesOn = page.waitForRequest(/\/traffic$/);
+      await page.getByRole("button", { name: "Pause" }).click();
+      await goesOn;
+
+      const hide = (isHidden: boolean): string =>
+        `Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });
+         document.dispatchEvent(new Event("visibilitychange"))`;
+      await page.evaluate(hide(true));
+      await page.waitForLoadState("networkidle");
+      asked.length = 0;
+      await page.clock.runFor(20_000);
+      expect(asked).toEqual([]);
+      const isBack = page.waitForRequest(/\/traffic$/);
+      await page.evaluate(hide(false));
+      await isBack;
+    });
+  });
+
+  test("tells the status with which a rule answers that has no backend to ask", async () => {
+    const rules = answeringRules.filter(({ status }) => status !== 302);
+    const started = await startAdminProxy(
+      (await startBackend()).port,
+      rules.map((rule) => rule.manifests),
+    );
+    const page = await open(started, "#routes");
+    const address = page.getByRole("region", { name: /^Address / });
+    await address.waitFor();
+    for (const { name } of rules) {
+      const { status: answered } = await fetch(`${started.url}/${name}`);
+      const route = address.locator("details").filter({ hasText: `default/${name}` });
+      await route.locator("summary").click();
+      await route.getByText(`answered with ${answered}: `).waitFor();
+    }
+  });
+
+  test("names both routes of a conflict, in the list and at the route that loses", async () => {
+    const rule = `{ matches: [{ path: { type: PathPrefix, value: /x } }], backendRefs: [${backendRef("b")}] }`;
+    const more = ["first", "second"].map((name) => routeManifest(name, [rule]));
+    const page = await open(await startAdminProxy((await startBackend()).port, more), "#routes");
+    const both = /default\/second.*no request can reach rule 0 .*HTTPRoute default\/first matches the same/s;
+    expect(await page.getByRole("region", { name: "Conflicts" }).innerText()).toMatch(both);
+    const loser = page.locator("details").filter({ hasText: "default/second" });
+    expect(await loser.locator("summary").innerText()).toContain("Shadowed");
+    expect(await loser.innerText()).toMatch(/Shadowed \(NameOrder\): no request can reach rule 0 .*default\/first/);
+  });
+
+  test("explains on each page why it is empty", async () => {
+    const proxy = await startProxy({ "gateway.yaml": gatewayManifest(await freePort()) }, ["--workers", "1"]);
+    const page = await open({ proxy });
+    for (const [name, explanation] of [
+      ["overview", "No request has ended since the start."],
+      ["routes", "No route is attached: requests are answered with 404."],
+      ["backends", "There is no backend."],
+      ["policies", "There is no ProxyPolicy, so nothing is limited."],
+      ["limits", "Nothing is limited."],
+      ["trace", "Press Record, then send a request."],
+    ] as const) {
+      await page.goto(`${proxy.admin}/ui#${name}`);
+      await page.getByRole("main").getByText(explanation).first().waitFor();
+    }
+  });
+
+  test.each(["light", "dark"] as const)(
+    "fits 400 px, can be read and has a title on every page (%s)",
+    async (colorScheme) => {
+      const started = await startWithLlm(answeringRules.map((rule) => rule.manifests));
+      const viewport = { width: 400, height: 800 };
+      const page = await open(started, "", { colorScheme, viewport });
+      for (let sent = 0; sent < 3; sent++) await started.chat();
+      const titles: string[] = [];
+      for (const name of pageNames) {
+        await page.goto(`${started.proxy.admin}/ui#${name.toLowerCase()}`);
+        await page.getByRole("heading", { level: 2, name }).waitFor();
+        await expect.poll(() => page.getByText("Asking the proxy…").count()).toBe(0);
+        for (const summary of await page.locator("summary").all()) await summary.click();
+        titles.push(await page.title());
+        const [needed, there] = await page.evaluate<[number, number]>(
+          "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
+        );
+        expect([name, needed]).toEqual([name, there]);
+        expect([name, await findFaintTexts(page)]).toEqual([name, []]);
+        expect([name, await findCutElements(page)]).toEqual([name, []]);
+      }
+      expect(titles).toEqual(
+        pageNames.map((name) => `${name} – gateway proxy at ${new URL(started.proxy.admin).host}`),
+      );
+    },
+  );
 });
