@@ -337,6 +337,53 @@ spec: {parentRefs: [{name: web, namespace: infra}], rules: [{backendRefs: [{name
     expect(JSON.stringify(others)).not.toContain("may not read");
   });
 
+  test("of listeners tell which authorities for clients proxies may not read", () => {
+    const cert = "tls: {certificateRefs: [{name: cert}]}";
+    const listeners = [
+      http,
+      `{name: own, port: 443, protocol: HTTPS, ${cert}}`,
+      `{name: other, port: 8443, protocol: HTTPS, ${cert}}`,
+      `{name: open, port: 9443, protocol: HTTPS, ${cert}}`,
+    ].join(", ");
+    const validating = (name: string) =>
+      `{validation: {caCertificateRefs: [{group: "", kind: ConfigMap, name: ${name}, namespace: tenant}]}}`;
+    const perPort = `[{port: 8443, tls: ${validating("b")}}, {port: 9443, tls: {}}]`;
+    const tls = `tls: {frontend: {default: ${validating("a")}, perPort: ${perPort}}}`;
+    const set = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: set, namespace: tenant}
+spec:
+  parentRef: {name: web, namespace: infra}
+  listeners: [{name: of-set, port: 443, hostname: set.test, protocol: HTTPS, tls: {certificateRefs: [{name: own}]}}]
+---`;
+    const more = `allowedListeners: {namespaces: {from: All}}, ${tls}`;
+    const resources = resourcesOf(gatewayClass, gateway("web", { listeners, more }), set);
+    const fault = "Role tenant/r exists and is not ours";
+    const withheld = new Map([
+      [
+        "infra/web",
+        new Map([
+          ["ConfigMap tenant/a", fault],
+          ["ConfigMap tenant/b", fault],
+        ]),
+      ],
+    ]);
+    const { gateways, listenerSets } = told(resources, { withheld });
+    const all = [...(gateways[0]?.listeners ?? []), ...(listenerSets[0]?.listeners ?? [])];
+    const named = all.map(({ name, conditions }) => {
+      const resolved = conditions.find(({ type }) => type === "ResolvedRefs");
+      return [name, resolved?.status, resolved?.message.match(/may not read ConfigMap tenant\/./g)];
+    });
+    expect(named).toEqual([
+      ["http", "True", null],
+      ["own", "False", ["may not read ConfigMap tenant/a"]],
+      ["other", "False", ["may not read ConfigMap tenant/b"]],
+      ["open", "False", null],
+      ["of-set", "False", ["may not read ConfigMap tenant/a"]],
+    ]);
+  });
+
   test("of a policy sum it up", () => {
     const targets = "{group: gateway.networking.k8s.io, kind: Gateway, name: web}";
     const [status] = told(resourcesOf(gatewayClass, gateway("web"), policyOn(targets))).proxyPolicies;

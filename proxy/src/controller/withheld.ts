@@ -2,8 +2,10 @@
  * Statuses of objects whose Secrets and ConfigMaps proxies may not read, because the controller could not write their
  * rights: whatever the translation finds, the proxies do not have them. Pure.
  */
+import type { Gateway } from "../api/gateway.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Condition, ListenerStatus, Statuses } from "../api/status.ts";
+import { validationOf } from "../translate/listener-tls.ts";
 import type { Reference } from "../translate/owner-references.ts";
 import { isConfigMap, isSecret, type ListenerOwner, reference } from "../translate/owner-references.ts";
 import { nameKey } from "../translate/object-names.ts";
@@ -30,13 +32,15 @@ export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet
       if (gateway === undefined) return status;
       const faults = faultsOf(ref === undefined ? [] : [ofOwner(gateway, ref)], [ownerKey(status)], withheld);
       const conditions = unresolved(status.conditions, "InvalidClientCertificateRef", faults);
-      return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, ownerKey(status), withheld) };
+      return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, gateway, withheld) };
     }),
     listenerSets: statuses.listenerSets.map((status) => {
       const set = sets.get(keyOf(status));
       if (set === undefined) return status;
       const { name, namespace = set.metadata.namespace } = set.spec.parentRef;
-      return { ...status, listeners: ofListeners(status.listeners, set, ownerKey({ namespace, name }), withheld) };
+      const gateway = gateways.get(keyOf({ namespace, name }));
+      if (gateway === undefined) return status;
+      return { ...status, listeners: ofListeners(status.listeners, set, gateway, withheld) };
     }),
     backendTlsPolicies: statuses.backendTlsPolicies.map((status) => ({
       ...status,
@@ -62,21 +66,24 @@ export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet
   };
 }
 
+/** @param gateway whose proxies serve the listeners, and which says how they validate clients. */
 function ofListeners(
   statuses: readonly ListenerStatus[],
   owner: ListenerOwner,
-  gateway: string,
+  gateway: Gateway,
   withheld: Withheld,
 ): readonly ListenerStatus[] {
+  const gatewayKey = ownerKey(gateway.metadata);
   return statuses.map((status) => {
     const listener = owner.spec.listeners.find(({ name }) => name === status.name);
-    const refs = (listener?.tls?.certificateRefs ?? []).filter(isSecret);
-    const faults = faultsOf(
-      refs.map((ref) => ofOwner(owner, ref)),
-      [gateway],
-      withheld,
-    );
-    return { ...status, conditions: unresolved(status.conditions, "InvalidCertificateRef", faults) };
+    if (listener?.protocol !== "HTTPS") return status;
+    const certificates = (listener.tls?.certificateRefs ?? []).filter(isSecret).map((ref) => ofOwner(owner, ref));
+    const authorities = (validationOf(gateway, listener.port)?.refs ?? []).filter(isConfigMap);
+    const ofClients = authorities.map((ref) => ofOwner(gateway, ref));
+    const { conditions } = status;
+    const served = unresolved(conditions, "InvalidCertificateRef", faultsOf(certificates, [gatewayKey], withheld));
+    const validated = unresolved(served, "InvalidCACertificateRef", faultsOf(ofClients, [gatewayKey], withheld));
+    return { ...status, conditions: validated };
   });
 }
 

@@ -199,7 +199,7 @@ interface ValidationRef {
 }
 
 /** How clients of a port are validated; what is set for the port replaces the default, even by nothing. */
-function validationOf({ spec }: Gateway, port: number): Validation | undefined {
+export function validationOf({ spec }: Gateway, port: number): Validation | undefined {
   const frontend = spec.tls?.frontend;
   if (frontend === undefined) return undefined;
   const index = frontend.perPort.findIndex((entry) => entry.port === port);
