@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { answering, startBackend } from "../support/backend.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { ask, globalPolicy, manifestsUnder, serveUnder } from "../support/global-policy.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
@@ -139,6 +140,56 @@ describe("a service that refuses calls for their size", () => {
       );
     await expect.poll(() => (gateway.clock.advance(500), [charged(), state()?.chargesBuffered])).toEqual([true, 0]);
     expect(state()?.breaker).toBe("closed");
+  });
+});
+
+const isCharge: (call: Parameters<Script>[0]) => boolean = ({ request }) =>
+  request.hitsAddend > 0 || (request.descriptors[0]?.hitsAddend?.value ?? "0") !== "0";
+
+describe("a service that fails", () => {
+  test("at one charge each time gets it five times, and those of others", async () => {
+    const internal = { code: status.INTERNAL, details: "no" };
+    const isOf = (name: string, { request }: Parameters<Script>[0]) =>
+      request.descriptors[0]?.entries[0]?.value === name;
+    const service = await startScriptedService((call) =>
+      isCharge(call) && isOf("bob", call) ? internal : { overallCode: "OK" },
+    );
+    const dropped: string[] = [];
+    const globalLimits = { ...silentObserver, chargeDropped: (_: string, reason: string) => void dropped.push(reason) };
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Tokens")}`);
+    const gateway = await startGateway(manifestsUnder(await startBackend(costing), policy), { globalLimits });
+    const post = (name: string) => ask(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
+    const charges = (name: string) => service.calls.filter((call) => isCharge(call) && isOf(name, call)).length;
+    await post("bob");
+    await expect.poll(() => charges("bob")).toBe(1);
+    await expect.poll(() => (gateway.clock.advance(500), dropped)).toEqual(["failed"]);
+    expect(charges("bob")).toBe(5);
+    expect((await post("ann")).status).toBe(200);
+    await expect.poll(() => charges("ann")).toBe(1);
+    expect(gateway.dataPlane.rateLimitServices()).toMatchObject([{ breaker: "closed", chargesBuffered: 0 }]);
+  });
+
+  test("for want of room at every request is asked no more after a second, until it has room again", async () => {
+    let hasRoom = false;
+    const full = { code: status.RESOURCE_EXHAUSTED, details: "too many requests" };
+    const service = await startScriptedService(() => (hasRoom ? { overallCode: "OK" } : full));
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Open, ${threeTimes("Requests")}`);
+    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    for (let at = 0; at < 20; at++) expect((await ask(gateway)).status).toBe(200);
+    gateway.clock.advance(1_000);
+    for (let at = 0; at < 50; at++) expect((await ask(gateway)).status).toBe(200);
+    expect(gateway.dataPlane.rateLimitServices()).toMatchObject([
+      { breaker: "open", cause: expect.any(String) as string },
+    ]);
+    expect(service.calls.length).toBeLessThan(30);
+    hasRoom = true;
+    await expect
+      .poll(async () => {
+        gateway.clock.advance(500);
+        await ask(gateway);
+        return gateway.dataPlane.rateLimitServices()[0]?.breaker;
+      })
+      .toBe("closed");
   });
 });
 

@@ -123,7 +123,7 @@ export const globalLimitMetrics = {
   calls: {
     name: "gateway_proxy_global_limit_calls_total",
     type: "counter",
-    help: "Calls of a rate limit service, charges included: `ok`, `over_limit`, or why there was no answer to go by: `timeout`, `unavailable`, `rejected`, `exhausted`, `garbage`, `unknown`.",
+    help: "Calls of a rate limit service, charges included: `ok`, `over_limit`, or why there was no answer to go by: `timeout`, `unavailable`, `failed`, `rejected`, `exhausted`, `garbage`, `unknown`.",
     labels: ["service", "outcome"],
   },
   callDuration: {
@@ -154,7 +154,7 @@ export const globalLimitMetrics = {
   droppedCharges: {
     name: "gateway_proxy_global_limit_charges_dropped_total",
     type: "counter",
-    help: "Charges of tokens that never reached their rate limit service: too many waited (`overflow`), one waited too long (`expired`), the service did not take it (`rejected`), or no policy names the service any more (`retired`).",
+    help: "Charges of tokens that never reached their rate limit service: too many waited (`overflow`), one waited too long (`expired`), the service did not take it (`rejected`) or failed to count it five times (`failed`), or no policy names the service any more (`retired`).",
     labels: ["service", "reason"],
   },
 } as const satisfies MetricTable;

@@ -6,8 +6,8 @@ export interface Charge {
   readonly message: Buffer;
   /** Monotonic time of the response that it is for. */
   readonly madeMs: number;
-  /** How often the service has answered RESOURCE_EXHAUSTED to it; absent: never. */
-  readonly exhaustions?: number;
+  /** How often the service has answered that it failed, or has no room (RESOURCE_EXHAUSTED); absent: never. */
+  readonly failures?: number;
 }
 
 const maxCharges = 10_000;

@@ -2,6 +2,9 @@
  * Brings charges to one rate limit service. One that fails because the service is away is kept and sent again, in the order
  * in which charges were made; what comes meanwhile queues behind it.
  *
+ * One to which the service answers that it failed, or has no room, is sent five times and then dropped: the charge itself may
+ * be the cause, and what comes behind it must not wait for ever. Its pauses grow, so that a service without room is relieved.
+ *
  * A charge is delivered at least once, as far as it is not dropped: one that has timed out may have arrived and is sent
  * again, because a budget that runs dry a little early harms nobody, one that nobody fills does.
  */
@@ -22,10 +25,10 @@ export interface ChargeDeliveryOptions {
 }
 
 const maxInFlight = 64;
-/** A service that answers so often that it has no room for a charge will not take it: the charge is too large. */
-const maxExhaustions = 3;
-/** Between attempts while single charges fail and requests are answered. */
-const retryPauseMs = 500;
+/** A service that has answered so often that it failed, or has no room, will not take the charge: it is too large, say. */
+const maxFailures = 5;
+/** Before the next attempt while single charges fail and requests are answered; doubles with each failure of a charge. */
+const firstPauseMs = 500;
 
 export class ChargeDelivery {
   readonly #options: ChargeDeliveryOptions;
@@ -103,15 +106,19 @@ export class ChargeDelivery {
   }
 
   #failed(charge: Charge, { cause }: CallFailure): void {
-    const isExhausted = cause === "exhausted";
-    const exhaustions = (charge.exhaustions ?? 0) + (isExhausted ? 1 : 0);
-    const isWanted = isExhausted ? exhaustions < maxExhaustions : cause === "timeout" || cause === "unavailable";
-    if (isWanted) {
-      this.#keep(isExhausted ? { ...charge, exhaustions } : charge);
-      this.#retryLater();
+    if (cause === "timeout" || cause === "unavailable") this.#tryAgain(charge);
+    else if (cause === "failed" || cause === "exhausted") {
+      const failures = (charge.failures ?? 0) + 1;
+      if (failures < maxFailures) this.#tryAgain({ ...charge, failures });
+      else this.#options.onDropped(cause === "failed" ? "failed" : "rejected");
     }
     // The overall code of a charge decides nothing: it has been counted.
     else if (cause !== "unknown") this.#options.onDropped("rejected");
+  }
+
+  #tryAgain(charge: Charge): void {
+    this.#keep(charge);
+    this.#retryLater(firstPauseMs * 2 ** Math.max(0, (charge.failures ?? 0) - 1));
   }
 
   #keep(charge: Charge): void {
@@ -124,9 +131,9 @@ export class ChargeDelivery {
   }
 
   /** After a charge that failed by itself; where the service is away, its return says when to go on. */
-  #retryLater(): void {
+  #retryLater(pauseMs: number): void {
     if (!this.#options.isAsked() || this.#retry !== undefined || this.#isClosed) return;
-    this.#retry = this.#options.clock.setTimer(retryPauseMs, () => {
+    this.#retry = this.#options.clock.setTimer(pauseMs, () => {
       this.#retry = undefined;
       this.#sendWaiting();
     });

@@ -23,6 +23,8 @@ export type DropReason =
   | "expired"
   /** The service refused it. */
   | "rejected"
+  /** The service failed to count it, time after time. */
+  | "failed"
   /** No limit names the service any more. */
   | "retired";
 

@@ -1,66 +1,9 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
-import type { RateLimitCall } from "./messages.ts";
 import { silentObserver } from "./observer.ts";
 import { ServiceClient } from "./service-client.ts";
 import { type CallOutcome, callFailure, type UnaryClient } from "./grpc/unary-client.ts";
-
-const ok: CallOutcome = { kind: "answered", message: Buffer.from([8, 1]) };
-const away = callFailure("unavailable", "away");
-const notServing: CallOutcome = { kind: "answered", message: Buffer.from([8, 2]) };
-/** Of a server without such a method. */
-const unimplemented = callFailure("rejected", "gRPC status 12");
-const health = "/grpc.health.v1.Health/Check";
-
-const call: RateLimitCall = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
-
-/**
- * A service of which the test says what comes of each call, at once or when `hold` lets the answer go; `sent` is without
- * questions for its health.
- */
-function serviceThat(
-  answers: () => CallOutcome,
-  isHealthy: () => CallOutcome = () => away,
-  hold: (answer: () => void) => void = (answer) => answer(),
-) {
-  const clock = new FakeClock();
-  const sent: { readonly path: string; readonly timeoutMs: number }[] = [];
-  const dropped: string[] = [];
-  const changes: string[] = [];
-  let healthCalls = 0;
-  const client: UnaryClient = {
-    update: () => undefined,
-    close: () => undefined,
-    call(path, _message, timeoutMs, done) {
-      if (path === health) {
-        healthCalls++;
-        done(isHealthy());
-        return;
-      }
-      sent.push({ path, timeoutMs });
-      hold(() => done(answers()));
-    },
-  };
-  const observer = {
-    ...silentObserver,
-    chargeDropped: (_service: string, reason: string) => void dropped.push(reason),
-    breakerChanged: (_service: string, isOpen: boolean) => void changes.push(isOpen ? "open" : "closed"),
-    misbehaved: (_service: string, message: string) => void changes.push(message),
-  };
-  let timesBack = 0;
-  const onBack = (): void => {
-    timesBack++;
-  };
-  const service = new ServiceClient({ key: "service", client, clock, observer, onBack });
-  const ask = (): string => {
-    let outcome = "none";
-    service.ask("shouldRateLimit", call, 100, (answer) => {
-      outcome = answer.kind;
-    });
-    return outcome;
-  };
-  return { clock, sent, dropped, changes, service, ask, healthCalls: () => healthCalls, timesBack: () => timesBack };
-}
+import { away, call, health, notServing, ok, serviceThat, unimplemented } from "./testing/service-that.ts";
 
 describe("a service that is away", () => {
   test("is told once when it goes and once when it comes back", () => {
@@ -370,120 +313,41 @@ describe("a service that refuses single calls", () => {
   });
 });
 
-describe("charges", () => {
-  test("are sent at once, with more time than a request would wait", () => {
-    const { service, sent } = serviceThat(() => ok);
-    service.charge("report", call);
-    expect(sent).toEqual([{ path: "/kuadrant.service.ratelimit.v1.RateLimitService/Report", timeoutMs: 5_000 }]);
-  });
+describe("a service that has no room for any request", () => {
+  const full = callFailure("exhausted", "gRPC status 8");
 
-  test("that failed are sent again until they arrive, none twice", () => {
-    let outcome: CallOutcome = away;
-    const { service, sent, clock } = serviceThat(() => outcome);
-    for (let at = 0; at < 20; at++) service.charge("shouldRateLimit", call);
-    expect(service.state().chargesBuffered).toBe(20);
-    clock.advance(3_000);
-    outcome = ok;
-    const before = sent.length;
-    clock.advance(500);
-    expect(sent.length - before).toBe(20);
-    expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
-  });
-
-  test("that waited leave as fast as the service answers, however many more come meanwhile", () => {
-    const unanswered: (() => void)[] = [];
-    let isAway = true;
-    const { service, sent, clock } = serviceThat(
-      () => (isAway ? away : ok),
-      () => away,
-      (answer) => (isAway ? answer() : void unanswered.push(answer)),
-    );
-    for (let at = 0; at < 200; at++) service.charge("shouldRateLimit", call);
-    isAway = false;
-    const before = sent.length;
-    clock.advance(500);
-    for (let at = 0; at < 300; at++) {
-      service.charge("shouldRateLimit", call);
-      unanswered.shift()?.();
+  test("is asked no more after a second, until a probe is answered", () => {
+    let outcome: CallOutcome = full;
+    const { ask, sent, clock, changes } = serviceThat(() => outcome);
+    for (let second = 0; second < 10; second++) {
+      for (let at = 0; at < 50; at++) ask();
+      clock.advance(1_000);
     }
-    while (unanswered.length > 0) unanswered.shift()?.();
-    expect(sent.length - before).toBe(500);
-    expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
+    // 50 in the first second, as many as open the breaker in the next, and then a probe each.
+    expect(sent).toHaveLength(50 + 5 + 8);
+    expect(changes.filter((change) => change === "open")).toHaveLength(1);
+    outcome = ok;
+    ask();
+    expect(ask()).toBe("answered");
+    expect(changes.at(-1)).toBe("closed");
   });
 
-  test("that fail whatever comes do not keep requests from seeing that the service is well", () => {
-    const { service, ask, sent, changes, clock } = serviceThat(() =>
-      sent.at(-1)?.path.endsWith("Report") === true ? away : ok,
-    );
-    service.charge("report", call);
-    clock.advance(10_000);
-    expect(changes).toEqual(["open"]);
-    for (let pause = 0; pause < 2; pause++) {
-      clock.advance(500);
+  test("is asked on where a single other answer comes between", () => {
+    let count = 0;
+    const { ask, clock, service } = serviceThat(() => (++count % 20 === 0 ? ok : full));
+    for (let at = 0; at < 400; at++) {
       ask();
+      clock.advance(100);
     }
-    expect(changes).toEqual(["open", "closed"]);
+    expect([count, service.state().breaker]).toEqual([400, "closed"]);
   });
 
-  test("of more than five minutes ago are dropped: their windows have moved on", () => {
-    let outcome: CallOutcome = away;
-    const { service, dropped, clock } = serviceThat(() => outcome);
-    for (let at = 0; at < 8; at++) service.charge("shouldRateLimit", call);
-    clock.advance(200_000);
-    service.charge("shouldRateLimit", call);
-    clock.advance(101_000);
-    outcome = ok;
-    clock.advance(500);
-    expect(dropped).toEqual(new Array<string>(8).fill("expired"));
-    expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
-  });
-
-  test("beyond ten thousand push the oldest out", () => {
-    const { service, dropped } = serviceThat(() => away);
-    for (let at = 0; at < 10_003; at++) service.charge("shouldRateLimit", call);
-    expect(dropped).toEqual(new Array<string>(3).fill("overflow"));
-    expect(service.state().chargesBuffered).toBe(10_000);
-  });
-
-  test("beyond 16 MiB push the oldest out, since clients say how long they are", () => {
-    const { service, dropped, ask } = serviceThat(() => away);
-    for (let at = 0; at < 5; at++) ask();
-    const long = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v".repeat(1024 * 1024) }] }] };
-    for (let at = 0; at < 20; at++) service.charge("shouldRateLimit", long);
-    expect([service.state().chargesBuffered, dropped]).toEqual([15, new Array<string>(5).fill("overflow")]);
-  });
-
-  test("that the service refuses are dropped, those it answers UNKNOWN have been counted", () => {
-    const outcomes: CallOutcome[] = [callFailure("rejected", "no"), { kind: "answered", message: Buffer.alloc(0) }];
-    const { service, dropped } = serviceThat(() => outcomes.shift() ?? ok);
-    service.charge("shouldRateLimit", call);
-    service.charge("shouldRateLimit", call);
-    expect(dropped).toEqual(["rejected"]);
-    expect(service.state().chargesBuffered).toBe(0);
-  });
-
-  test("for which the service has no room are sent again a few times, and then dropped", () => {
-    let outcome: CallOutcome = callFailure("exhausted", "gRPC status 8");
-    const { service, dropped, sent, clock, changes } = serviceThat(() => outcome);
-    for (let at = 0; at < 10; at++) service.charge("shouldRateLimit", call);
-    expect([service.state().chargesBuffered, dropped]).toEqual([10, []]);
-    clock.advance(30 * 500);
-    expect([sent.length, service.state().chargesBuffered]).toEqual([30, 0]);
-    expect(dropped).toEqual(new Array<string>(10).fill("rejected"));
-    expect(changes).toEqual(["gRPC status 8"]);
-    service.charge("shouldRateLimit", call);
-    outcome = ok;
-    clock.advance(500);
-    expect([service.state().chargesBuffered, dropped.length]).toEqual([0, 10]);
-  });
-
-  test("are waited for at the end, as long as the service is there", async () => {
-    const { service } = serviceThat(() => ok);
-    await service.idle();
-    const absent = serviceThat(() => away);
-    for (let at = 0; at < 9; at++) absent.service.charge("shouldRateLimit", call);
-    absent.clock.advance(5_000);
-    await absent.service.idle();
-    expect(absent.service.state().breaker).toBe("open");
+  test("is asked for requests where charges alone have no room", () => {
+    const { ask, clock, service, sent } = serviceThat(() =>
+      sent.at(-1)?.path.endsWith("Report") === true ? full : ok,
+    );
+    for (let at = 0; at < 100; at++) service.charge("report", call);
+    clock.advance(60_000);
+    expect([ask(), service.state().breaker]).toEqual(["answered", "closed"]);
   });
 });

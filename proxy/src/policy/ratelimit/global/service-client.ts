@@ -68,6 +68,9 @@ export interface ServiceState {
 
 /** Refusals that are remembered at once. */
 const maxRefusals = 10_000;
+/** So many requests in a row for which the service had no room (RESOURCE_EXHAUSTED), for so long, are an overload. */
+const exhaustionsOfOverload = 20;
+const overloadMs = 1_000;
 /** Off the path of responses there is time; a service that does not answer within it is away. */
 const chargeTimeoutMs = 5_000;
 
@@ -79,8 +82,8 @@ const healthTimeoutMs = 2_000;
 /** HealthCheckResponse of SERVING: field 1, a varint, is 1. */
 const servingMessage = Buffer.from([8, 1]);
 
-/** Of a service that is away; all other causes say that it is there and does not do what it is asked. */
-const awayCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavailable"]);
+/** Of a service that is away or ill; all other causes say that it is there and does not do what it is asked. */
+const awayCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavailable", "failed"]);
 
 const breakerIsOpen = callFailure("unavailable", "the breaker is open");
 
@@ -96,6 +99,8 @@ export class ServiceClient {
   #hasProbedByCharge = false;
   #isMisbehaving = false;
   #failuresInARow = 0;
+  /** Requests in a row for which the service had no room, and since when. */
+  #exhaustions = { count: 0, sinceMs: 0 };
   #answeredMs: number | undefined;
   #cause = "";
   #sinceMs: number;
@@ -141,13 +146,29 @@ export class ServiceClient {
    */
   ask(method: Method, call: RateLimitCall, timeoutMs: number, done: (answer: Answer) => void): void {
     if (!this.#breaker.isOpenFor(timeoutMs)) {
-      this.#call(methods[method], encodeRateLimitCall(call), timeoutMs, done);
+      this.#question(methods[method], encodeRateLimitCall(call), timeoutMs, done);
       return;
     }
     done(breakerIsOpen);
     if (!this.#breaker.takeProbe()) return;
     const probeMs = this.#breaker.probeTimeoutMs(timeoutMs);
-    this.#call(methods[method], encodeRateLimitCall(call), probeMs, () => undefined);
+    this.#question(methods[method], encodeRateLimitCall(call), probeMs, () => undefined);
+  }
+
+  #question(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void): void {
+    this.#call(path, message, timeoutMs, done, true);
+  }
+
+  /** Counts requests for which the service has no room. Charges have pauses of their own, and may be too large. */
+  #noteRoom(answer: Answer): void {
+    const hasRoom = answer.kind === "answered" || answer.cause !== "exhausted";
+    if (hasRoom) this.#exhaustions.count = 0;
+    else if (this.#exhaustions.count++ === 0) this.#exhaustions.sinceMs = this.#nowMs();
+  }
+
+  get #isOverloaded(): boolean {
+    const { count, sinceMs } = this.#exhaustions;
+    return count >= exhaustionsOfOverload && this.#nowMs() - sinceMs >= overloadMs;
   }
 
   /** Has the service count what has been used already; kept and sent later while it is away. */
@@ -214,12 +235,14 @@ export class ServiceClient {
     return this.#options.clock.monotonicMs();
   }
 
-  #call(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void): void {
+  /** @param isQuestion a request waits for it, or would if the breaker were closed. */
+  #call(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void, isQuestion = false): void {
     const startMs = this.#nowMs();
     this.#options.client.call(path, message, timeoutMs, (outcome) => {
       const answer = readAnswer(outcome);
       try {
-        this.#learn(answer, startMs, timeoutMs);
+        if (isQuestion) this.#noteRoom(answer);
+        this.#learn(answer, startMs, timeoutMs, isQuestion);
       } catch (error) {
         const { onFault } = this.#options;
         if (onFault === undefined) throw error;
@@ -230,7 +253,7 @@ export class ServiceClient {
     });
   }
 
-  #learn(answer: Answer, startMs: number, timeoutMs: number): void {
+  #learn(answer: Answer, startMs: number, timeoutMs: number, isQuestion: boolean): void {
     const { key, observer, clock } = this.#options;
     const durationMs = this.#nowMs() - startMs;
     if (answer.kind === "answered") {
@@ -247,8 +270,11 @@ export class ServiceClient {
       this.#isMisbehaving = true;
       observer.misbehaved(key, answer.message);
     }
+    if (answer.cause === "exhausted" && this.#isOverloaded) this.#breaker.failed(answer.message);
     // A refusal of this one call says that the service is there for others.
-    if (isAboutCall(answer)) this.#breaker.succeeded(durationMs);
+    else if (isAboutCall(answer)) this.#breaker.succeeded(durationMs);
+    // A charge at which the service fails may be alone with that, and must not close the service to requests.
+    else if (answer.cause === "failed" && !isQuestion && !this.#breaker.isOpen) return;
     else this.#breaker.failed(answer.message, answer.cause === "timeout" ? timeoutMs : undefined);
   }
 

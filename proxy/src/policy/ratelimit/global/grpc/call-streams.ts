@@ -241,7 +241,7 @@ export class CallStreams implements CallHost {
     // From here on the stream is no more, so nothing is sent on it.
     if (code === ErrorCode.RefusedStream) call.giveBack("the service refused the call unread");
     else if (code === ErrorCode.NoError && call.hasHead) call.conclude();
-    else call.breakOff(`the service broke the call off with error code ${code}`);
+    else call.fail(`the service broke the call off with error code ${code}`);
   }
 
   windowUpdate(id: number, bytes: number): void {

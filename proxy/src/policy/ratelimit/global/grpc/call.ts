@@ -106,9 +106,14 @@ export class Call {
     this.#end(callFailure("garbage", reason), "heard");
   }
 
-  /** The connection has gone, or the server has ended the call without an answer; it may have been counted. */
+  /** The connection has gone; the call may have been counted. */
   breakOff(reason: string): void {
     this.#end(callFailure("unavailable", reason), "lost");
+  }
+
+  /** The server has ended the call without an answer; it may have been counted. */
+  fail(reason: string): void {
+    this.#end(callFailure("failed", reason), "lost");
   }
 
   /** The server has not begun the call. */

@@ -5,7 +5,7 @@ const nothing = Buffer.alloc(0);
 
 describe("a call that ends with a gRPC status", () => {
   test.each([
-    ["1 (CANCELLED)", "unavailable"],
+    ["1 (CANCELLED)", "failed"],
     ["2 (UNKNOWN)", "unavailable"],
     ["3 (INVALID_ARGUMENT)", "rejected"],
     ["4 (DEADLINE_EXCEEDED)", "timeout"],
@@ -14,15 +14,15 @@ describe("a call that ends with a gRPC status", () => {
     ["7 (PERMISSION_DENIED)", "rejected"],
     ["8 (RESOURCE_EXHAUSTED)", "exhausted"],
     ["9 (FAILED_PRECONDITION)", "rejected"],
-    ["10 (ABORTED)", "unavailable"],
+    ["10 (ABORTED)", "failed"],
     ["11 (OUT_OF_RANGE)", "rejected"],
     ["12 (UNIMPLEMENTED)", "rejected"],
-    ["13 (INTERNAL)", "unavailable"],
+    ["13 (INTERNAL)", "failed"],
     ["14 (UNAVAILABLE)", "unavailable"],
-    ["15 (DATA_LOSS)", "unavailable"],
+    ["15 (DATA_LOSS)", "failed"],
     ["16 (UNAUTHENTICATED)", "rejected"],
-    ["17 (not defined)", "unavailable"],
-    ["toString (not a number)", "unavailable"],
+    ["17 (not defined)", "failed"],
+    ["toString (not a number)", "failed"],
   ])("of %s is %s", (status, cause) => {
     const [code] = status.split(" ");
     expect(concludeCall(200, code, undefined, nothing)).toMatchObject({ kind: "failed", cause });
@@ -35,7 +35,11 @@ describe("a call that a proxy answers", () => {
     [408, "timeout"],
     [413, "rejected"],
     [429, "exhausted"],
+    [500, "failed"],
+    [502, "unavailable"],
     [503, "unavailable"],
+    [504, "unavailable"],
+    [599, "failed"],
   ])("with HTTP status %i is %s", (status, cause) => {
     expect(concludeCall(status, undefined, undefined, nothing)).toMatchObject({ kind: "failed", cause });
   });

@@ -18,11 +18,12 @@ export function announcedBytes(beginning: Buffer): number {
 }
 
 /**
- * Status codes that are about this one call (google.rpc.Code): others may well be answered. All that are not listed and not 0
- * say that the service cannot serve. UNKNOWN (2) is not listed: the reference service answers so while it has no Redis or no
- * configuration.
+ * By status code (google.rpc.Code). `rejected` and `exhausted` are about this one call: others may well be answered. All that
+ * are not listed and not 0 are failures of the service. UNKNOWN says that it cannot serve: the reference service answers so
+ * while it has no Redis or no configuration.
  */
 const causesByStatus: Readonly<Record<string, FailureCause>> = {
+  "2": "unavailable", // UNKNOWN
   "3": "rejected", // INVALID_ARGUMENT
   "4": "timeout", // DEADLINE_EXCEEDED: the service has given up at the deadline that we told it.
   "5": "rejected", // NOT_FOUND
@@ -32,13 +33,17 @@ const causesByStatus: Readonly<Record<string, FailureCause>> = {
   "9": "rejected", // FAILED_PRECONDITION
   "11": "rejected", // OUT_OF_RANGE, as tonic answers messages that are too long
   "12": "rejected", // UNIMPLEMENTED
+  "14": "unavailable", // UNAVAILABLE
   "16": "rejected", // UNAUTHENTICATED
 };
 
-/** The same for HTTP statuses below 500 of a proxy in between. */
+/** The same for HTTP statuses of a proxy in between; of the others, those below 500 are `rejected`. */
 const causesByHttpStatus: Readonly<Record<number, FailureCause>> = {
   408: "timeout",
   429: "exhausted",
+  502: "unavailable",
+  503: "unavailable",
+  504: "unavailable",
 };
 
 /** How long a message of a service is told. */
@@ -59,14 +64,14 @@ export function concludeCall(
 ): CallOutcome {
   if (grpcStatus === undefined) {
     if (httpStatus === 200) return callFailure("garbage", "an answer without grpc-status");
-    const cause = httpStatus >= 500 ? "unavailable" : (causesByHttpStatus[httpStatus] ?? "rejected");
+    const cause = causesByHttpStatus[httpStatus] ?? (httpStatus >= 500 ? "failed" : "rejected");
     return callFailure(cause, `an answer with HTTP status ${httpStatus}`);
   }
   if (grpcStatus !== "0") {
     const cause = Object.hasOwn(causesByStatus, grpcStatus) ? causesByStatus[grpcStatus] : undefined;
     if (cause === "timeout") return callFailure(cause, "the service did not answer in time");
     const said = grpcMessage === undefined ? "" : `: ${printable(grpcMessage)}`;
-    return callFailure(cause ?? "unavailable", `gRPC status ${printable(grpcStatus)}${said}`);
+    return callFailure(cause ?? "failed", `gRPC status ${printable(grpcStatus)}${said}`);
   }
   if (body.length < prefixBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - prefixBytes) {
     return callFailure("garbage", "an answer that is not one uncompressed message");

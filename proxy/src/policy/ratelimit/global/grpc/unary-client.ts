@@ -35,6 +35,8 @@ export type FailureCause =
   | "timeout"
   /** No connection, one that broke off, or a service that says it cannot serve. */
   | "unavailable"
+  /** The service answers that it failed, without saying whether that is this call's fault or its own (INTERNAL). */
+  | "failed"
   /** The service answers and refuses the call as such: a setting is wrong, here or there. */
   | "rejected"
   /** The service is there, and the call is too large for it or one too many now. It may take the call later. */
