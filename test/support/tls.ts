@@ -105,8 +105,9 @@ export async function openHttp2(
 export async function askHttp2(
   session: ClientHttp2Session,
   authority: string,
+  path = "/",
 ): Promise<{ status: number; body: string }> {
-  const stream = session.request({ ":path": "/", ":authority": authority });
+  const stream = session.request({ ":path": path, ":authority": authority });
   const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
   let body = "";
   for await (const chunk of stream) body += String(chunk);

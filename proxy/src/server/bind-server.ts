@@ -187,7 +187,7 @@ export class BindServer {
     if (socket.destroyed) return;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveProbeMs);
-    socket.setTimeout(firstByteTimeoutMs, () => socket.destroy());
+    socket.setTimeout(firstByteTimeoutMs, destroySocket);
     // Whoever closes before the first request waits for nothing; nor does a client of HTTP/2, at any time.
     socket.allowHalfOpen = false;
     if (!this.#options.expectsProxyHeader) {
@@ -219,14 +219,14 @@ export class BindServer {
       if (this.#secured.get(peer) === secured) this.#secured.delete(peer);
     });
     // The handshake has its own time limit.
-    socket.setTimeout(0);
+    socket.setTimeout(0, destroySocket);
     this.#tls.terminate(socket);
   }
 
   #sniff(client: ClientConnection, connection: Connection): void {
     const { socket } = client;
     const serve = (isHttp2: boolean): void => {
-      socket.setTimeout(0);
+      socket.setTimeout(0, destroySocket);
       this.#serveHttp(client, socket, connection, isHttp2);
     };
     readFirstBytes(socket, judgePreface, serve, (error) => this.#fail(socket, error));
@@ -295,6 +295,14 @@ function judgePreface(bytes: Buffer): Judgement<boolean> {
   const start = bytes.toString("latin1", 0, http2Preface.length);
   const isUndecided = start.length < http2Preface.length && http2Preface.startsWith(start);
   return isUndecided ? undefined : { value: start === http2Preface, consumed: 0 };
+}
+
+/**
+ * Listens to "timeout" of a socket. A function with a name, so that the timer is taken back with its listener: one that
+ * stays hears the timers of whoever has the socket next.
+ */
+function destroySocket(this: Socket): void {
+  this.destroy();
 }
 
 /** Unlike those of any other connection that is open. */

@@ -1,0 +1,57 @@
+/** Connections and requests that last for minutes by the clock of the proxy, which runs 60 times as fast. */
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import { describeWith } from "../support/describe-with.ts";
+import { fastClock } from "../support/fast-clock.ts";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
+import { freePort, startProxy } from "../support/proxy-process.ts";
+import { askHttp2 } from "../support/tls.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const speed = 60;
+/** More than any time limit for the beginning of a connection, less than those for streams and idle connections. */
+const twoMinutes = 120_000 / speed;
+
+/** A proxy whose backend takes two minutes for `/slow`. */
+async function start(): Promise<string> {
+  const { port: backend } = await startBackend((asked, response) => {
+    void sleep(asked.url === "/slow" ? twoMinutes : 0).then(() => response.end("answered"));
+  });
+  const port = await freePort();
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const all = manifests(gatewayManifest(port), backendManifest("b", backend), route);
+  await startProxy({ "all.yaml": all }, [], fastClock(speed));
+  return `http://127.0.0.1:${port}`;
+}
+
+describeWith(["faketime"], "a request of two minutes is answered, and the connection serves the next one", () => {
+  test("over HTTP/1.1", async () => {
+    const url = await start();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const ask = async (path: string): Promise<readonly [number | undefined, boolean]> => {
+      const asked = request(`${url}${path}`, { agent });
+      asked.end();
+      const [response] = (await once(asked, "response")) as [IncomingMessage];
+      response.resume();
+      await once(response, "end");
+      return [response.statusCode, asked.reusedSocket];
+    };
+    expect(await ask("/slow")).toEqual([200, false]);
+    expect(await ask("/")).toEqual([200, true]);
+  });
+
+  test("over HTTP/2 without TLS", async () => {
+    const session = connectHttp2(await start());
+    onTestFinished(() => session.destroy());
+    expect(await askHttp2(session, "any.example", "/slow")).toMatchObject({ status: 200, body: "answered" });
+    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "answered" });
+    await sleep(twoMinutes);
+    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "answered" });
+  });
+});
