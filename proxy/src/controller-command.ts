@@ -43,6 +43,8 @@ async function run(settings: ControllerSettings): Promise<void> {
     fail("cannot start", taken, exitFailure);
     process.exit();
   }
+  const { statsAddress, readinessAddress } = settings;
+  log.debug({ statsAddress, readinessAddress }, "servers opened");
   log.info({ server: cluster.value.server.href, identity: settings.identity }, "reading the cluster");
   const controller = new Controller({
     ...{ logs, clock: systemClock, random: Math.random, connection: new ClusterConnection(cluster.value) },

@@ -77,5 +77,7 @@ async function serve(settings: ServiceSettings): Promise<void> {
     process.exit();
   }
   running.service = started.value;
+  const { configType, workers } = values;
+  log.debug({ configType, workers, store: settings.store.kind }, "start is complete");
   log.info({ ...started.value.addresses, store: settings.store.kind, workers: values.workers }, "ready");
 }

@@ -55,19 +55,29 @@ export interface ShutdownOptions {
   readonly clock: Clock;
   /** Told of a step that throws; the steps after it run all the same. */
   readonly onError: (step: string, error: unknown) => void;
+  /** Told of the end of each step. */
+  readonly onStep?: (step: string, durationMs: number) => void;
 }
 
 /** A step that goes on after the deadline although it was told to drop everything is left alone after this long. */
 const DROP_MS = 1_000;
 
 /** Runs the steps one after the other. Never rejects; steps after the deadline still run, to drop what they hold. */
-export async function shutDown({ steps, deadlineMs, clock, onError }: ShutdownOptions): Promise<ShutdownOutcome> {
+export async function shutDown({
+  steps,
+  deadlineMs,
+  clock,
+  onError,
+  onStep,
+}: ShutdownOptions): Promise<ShutdownOutcome> {
   const deadline = new AbortController();
   const timer = clock.setTimer(deadlineMs, () => deadline.abort());
   const late: string[] = [];
   for (const { name, run } of steps) {
+    const startMs = clock.monotonicMs();
     const done = (async () => run(deadline.signal))().catch((error: unknown) => onError(name, error));
     await Promise.race([done, droppedBy(deadline.signal, clock)]);
+    onStep?.(name, Math.round(clock.monotonicMs() - startMs));
     if (deadline.signal.aborted) late.push(name);
   }
   timer.cancel();

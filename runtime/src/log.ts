@@ -44,7 +44,7 @@ export class Logs {
     const { clock, bindings } = this.#options;
     const logger = pino(
       {
-        base: { ...bindings, module },
+        base: { module, ...bindings },
         level: pinoLevel(this.#filter, module),
         timestamp: () => `,"time":"${new Date(clock.nowMs()).toISOString()}"`,
         formatters: { level: (label) => ({ level: label }) },

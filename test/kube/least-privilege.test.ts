@@ -128,7 +128,8 @@ describeCluster("least privilege", () => {
       namespace: system,
       args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
     });
-    const told = (text: string) => controller?.log.some(({ msg }) => String(msg).includes(text)) === true;
+    const told = (text: string) =>
+      controller?.log.some(({ msg, problem }) => `${String(msg)} ${String(problem)}`.includes(text)) === true;
     await expect.poll(() => told("cannot read Gateway, which needs the verbs list and watch")).toBe(true);
     await expect.poll(() => told("leading")).toBe(true);
     await setRules(rules);

@@ -59,7 +59,7 @@ describeCluster("a proxy with a cluster of its own", () => {
       const [http, https] = [await freePort(), await freePort()];
       const proxy = await spawnClusterProxy(plane.kubeconfig, "default/web", ["--workers", "1"]);
       // Its cluster does not even know the kinds.
-      await proxy.logged(({ msg }) => String(msg).includes("the API server does not know the kind Gateway"));
+      await proxy.logged(({ problem }) => String(problem).includes("the API server does not know the kind Gateway"));
       expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(503);
       await applyDefinitions(plane.kubeconfig);
       await createCertificate(plane, "first");

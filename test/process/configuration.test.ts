@@ -73,8 +73,8 @@ test("an edit is live within 500 ms", async () => {
 test("a bad edit is told with its place and what is accepted, and the last good version stays in force", async () => {
   const { proxy, url } = await start(limit(5));
   await proxy.write("policy.yaml", limit(5, "Hour"));
-  const { msg } = await proxy.logged(({ level, problem }) => level === "warn" && problem !== undefined);
-  expect(msg).toMatch(
+  const { problem } = await proxy.logged(({ msg }) => msg === "wrong configuration");
+  expect(problem).toMatch(
     /policy\.yaml:\d+:\d+ ProxyPolicy default\/p spec\.traffic\.rateLimit\.local\[0\]\.unit: .*"Hour".*did you mean "?Hours/i,
   );
   expect((await fetch(url)).headers.get("x-ratelimit-limit")).toBe("5");
@@ -94,22 +94,44 @@ test("a limit that is deleted limits no more", async () => {
   expect((await fetch(url)).status).toBe(200);
 });
 
-test("conditions are logged as Kubernetes would show them", async () => {
-  const { proxy } = await start(
-    policyManifest("p", "kind: HTTPRoute, name: missing", ["{ requests: 1, unit: Hours }"]),
-  );
-  const conditions = proxy.log.filter(({ msg }) => msg === "condition");
-  expect(conditions).toContainEqual(
-    expect.objectContaining({ resource: "Gateway default/web", condition: "Programmed", status: "True" }),
-  );
-  expect(conditions).toContainEqual(
+test("a start logs how many objects there are and each that is not fine; later changes are logged by condition", async () => {
+  const lost = (name: string): string =>
+    policyManifest(name, "kind: HTTPRoute, name: missing", ["{ requests: 1, unit: Hours }"]);
+  const { proxy } = await start(lost("p"));
+  expect(proxy.log.filter(({ msg }) => msg === "condition")).toEqual([]);
+  const judged = proxy.log.find(({ msg }) => msg === "objects judged");
+  expect(judged).toMatchObject({ level: "info", notFine: 1, objects: { Gateway: 1, HTTPRoute: 1, ProxyPolicy: 1 } });
+  expect(proxy.log.filter(({ msg }) => msg === "object is not fine")).toEqual([
     expect.objectContaining({
+      level: "warn",
       resource: "ProxyPolicy default/p",
-      condition: "Attached",
-      status: "False",
-      reason: "TargetNotFound",
+      conditions: [expect.stringMatching(/Attached=False TargetNotFound: /)],
     }),
+  ]);
+  await proxy.write("policy.yaml", lost("q"));
+  const changed = await proxy.logged(
+    ({ resource, condition }) => resource === "ProxyPolicy default/q" && condition === "Attached",
   );
+  expect(changed).toMatchObject({ level: "info", msg: "condition", status: "False", reason: "TargetNotFound" });
+});
+
+test("a thousand routes, half of them not fine, are told in a few dozen lines at the start and at a change", async () => {
+  const routes = (parent: string): string =>
+    manifests(
+      ...Array.from({ length: 1_000 }, (_, at) => {
+        const route = routeManifest(`many-${at}`, [`backendRefs: [${backendRef("b")}]`]);
+        return at % 2 === 0 ? route.replace("name: web", `name: ${parent}`) : route;
+      }),
+    );
+  const { proxy } = await start(routes("gone"));
+  const atStart = proxy.log.length;
+  // At most 20 of each: problems, conflicts, objects that are not fine.
+  expect(atStart).toBeLessThan(80);
+  expect(proxy.log.find(({ msg }) => msg === "objects judged")).toMatchObject({ objects: { HTTPRoute: 501 } });
+  await proxy.write("policy.yaml", routes("web"));
+  await proxy.logged(inForce(2));
+  expect(proxy.log.length - atStart).toBeLessThan(80);
+  expect(proxy.log.filter(({ msg }) => String(msg).startsWith("and more"))).not.toEqual([]);
 });
 
 describe("a first start that cannot serve", () => {

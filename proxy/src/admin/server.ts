@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, maxHeaderSize, type Server, type Se
 import type { AddressInfo } from "node:net";
 import type { AdminError } from "@gatewayproxy/admin-api/error";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import {
@@ -73,17 +74,27 @@ async function listen(server: Server, address: AdminServer["address"]): Promise<
 }
 
 async function serve(options: AdminServerOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { log } = options;
   // No endpoint takes a body.
   request.resume();
   const gone = new AbortController();
   response.once("close", () => gone.abort());
   try {
-    await write(response, await answer(options, request, gone.signal), gone.signal);
+    const answered = await answer(options, request, gone.signal);
+    if (log.isLevelEnabled("debug")) logAnswer(log, request, answered);
+    await write(response, answered, gone.signal);
   } catch (error) {
-    options.log.error({ err: error, path: request.url }, "an admin request failed");
+    log.error({ err: error, path: shownPath(request.url ?? "") }, "an admin request failed");
     if (response.headersSent) response.destroy();
     else await write(response, refuse(500, "the answer could not be made", "the log says why"), gone.signal);
   }
+}
+
+function logAnswer(log: Logger, { method = "", url = "", socket, rawHeaders }: IncomingMessage, answered: AdminAnswer) {
+  const about = { source: socket.remoteAddress, method: shownText(method), path: shownPath(url) };
+  log.trace({ ...about, headers: shownHeaders(rawHeaders) }, "request head received");
+  const refusal = answered.kind === "refused" && { error: shownText(answered.error) };
+  log.debug({ ...about, status: answered.kind === "refused" ? answered.status : 200, ...refusal }, "request answered");
 }
 
 async function answer(

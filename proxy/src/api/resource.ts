@@ -97,3 +97,9 @@ export function resourceKey({ kind, metadata }: Resource): ResourceKey {
 export function renderKey(kind: string, namespace: string | undefined, name: string): ResourceKey {
   return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
 }
+
+/** How many objects of each kind there are, of those there are. */
+export function objectCounts(resources: ResourceSet): Readonly<Record<string, number>> {
+  const counts = Object.entries(resources).map(([kind, objects]) => [kind, (objects as readonly unknown[]).length]);
+  return Object.fromEntries(counts.filter(([, count]) => count !== 0)) as Record<string, number>;
+}

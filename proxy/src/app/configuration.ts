@@ -12,12 +12,15 @@ import { inTurns } from "@gatewayproxy/runtime/steps";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
-import { type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
+import { objectCounts, renderKey, type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
+import { fieldsOf } from "../kube/object.ts";
 import { locateProblems } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
-import { changedStatusLines } from "../status/conditions.ts";
+import { changedStatusLines, renderStatuses, type StatusLine } from "../status/conditions.ts";
+import { summaryOf } from "../status/summary.ts";
+import { snapshotChanges } from "./configuration-changes.ts";
 import { withPending } from "../status/pending-policies.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { withUnopened } from "../status/unopened-binds.ts";
@@ -81,11 +84,16 @@ export interface Taken extends Served {
   readonly problems: readonly Problem[];
 }
 
-/** In one set of resources. */
-const maxConflictLines = 20;
+/** Of one kind, for one set of resources; the rest is counted. */
+const maxLines = 20;
 
 function conflictLine({ route, message }: RouteConflicts["found"][number]): string {
   return `${route} ${message}`;
+}
+
+function objectName(object: RejectedResource["object"]): string {
+  const { namespace, name } = fieldsOf(object["metadata"]);
+  return renderKey(String(object["kind"]), typeof namespace === "string" ? namespace : undefined, String(name));
 }
 
 export class Configuration {
@@ -153,11 +161,18 @@ export class Configuration {
       ...(pathRules && { pathRules }),
       before: this.#credentials,
     };
+    const startMs = clock.monotonicMs();
     const { value: translation, culprits } = await inTurns(
       contained(sourced.resources, (resources) => translateInSteps(resources, options)),
     );
-    for (const { object, faults } of culprits) log.error({ object: object["metadata"] }, renderFaults(faults));
+    for (const { object, faults } of culprits.slice(0, maxLines)) {
+      log.error({ object: objectName(object), problem: renderFaults(faults) }, "cannot translate an object");
+    }
     const { binds, backends, problems: found } = translation;
+    if (log.isLevelEnabled("debug")) {
+      const durationMs = Math.round(clock.monotonicMs() - startMs);
+      log.debug({ objects: objectCounts(sourced.resources), durationMs }, "objects translated");
+    }
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
     const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
     const hasNews = this.#tell(problems, sourced.kept);
@@ -170,13 +185,18 @@ export class Configuration {
 
     const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
     if (isChanged) {
-      this.#current = { generation: this.#current.generation + 1, binds, backends };
+      const before = this.#current;
+      this.#current = { generation: before.generation + 1, binds, backends };
+      if (log.isLevelEnabled("debug")) log.debug(snapshotChanges(before, this.#current), "configuration changes");
       this.#backoff.reset();
       await this.#serve();
       this.#servingSinceMs = clock.nowMs();
       log.info({ generation: this.#current.generation, binds: binds.length }, "configuration in force");
       onServed(this.#served());
-    } else this.#tellStatuses();
+    } else {
+      log.debug({ generation: this.#current.generation }, "nothing changes that is served");
+      this.#tellStatuses();
+    }
     if (problems.length > 0) {
       const { generation } = this.#current;
       this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
@@ -219,8 +239,33 @@ export class Configuration {
     if (this.#translated === undefined) return;
     const opened = withUnopened(this.#translated, this.#current.binds, this.#failures);
     const statuses = { ...opened, proxyPolicies: withPending(opened.proxyPolicies, opened) };
-    for (const line of changedStatusLines(statuses, this.#statuses)) this.#options.log.info(line, "condition");
+    if (this.#statuses === undefined) this.#tellSummary(statuses);
+    else this.#tellChanges(changedStatusLines(statuses, this.#statuses));
     this.#statuses = statuses;
+  }
+
+  /** At the start: how many objects there are, and each that is not fine. */
+  #tellSummary(statuses: Statuses): void {
+    const { log } = this.#options;
+    const lines = renderStatuses(statuses);
+    const { objects, faulty } = summaryOf(lines);
+    log.info({ objects, ...(faulty.length > 0 && { notFine: faulty.length }) }, "objects judged");
+    for (const { resource, conditions } of faulty.slice(0, maxLines)) {
+      log.warn({ resource, conditions }, "object is not fine");
+    }
+    this.#tellRest(faulty.length);
+    for (const line of lines) log.debug(line, "condition");
+  }
+
+  #tellChanges(lines: readonly StatusLine[]): void {
+    for (const line of lines.slice(0, maxLines)) this.#options.log.info(line, "condition");
+    this.#tellRest(lines.length);
+    for (const line of lines.slice(maxLines)) this.#options.log.debug(line, "condition");
+  }
+
+  /** @param count of lines of which `maxLines` were written. */
+  #tellRest(count: number): void {
+    if (count > maxLines) this.#options.log.info({ more: count - maxLines }, "and more; /config_dump has them");
   }
 
   /** What has changed since the last attempt. */
@@ -230,7 +275,9 @@ export class Configuration {
       this.#current.binds.some((bind) => bind.address === address && bind.port === port);
     for (const failure of this.#failures) {
       const { address, port, message } = failure;
-      if (!before.some((other) => isDeepStrictEqual(other, failure))) log.error({ address, port }, message);
+      if (!before.some((other) => isDeepStrictEqual(other, failure))) {
+        log.error({ address, port, problem: message }, "cannot listen");
+      }
     }
     for (const { address, port } of before.filter(stillWanted)) {
       const fails = this.#failures.some((other) => other.address === address && other.port === port);
@@ -243,10 +290,10 @@ export class Configuration {
     const { log, repeatsProblems } = this.#options;
     const before = new Set(repeatsProblems ? [] : this.#conflicts.found.map(conflictLine));
     const news = found.filter((conflict) => !before.has(conflictLine(conflict)));
-    for (const { route, rule, isReachable, message } of news.slice(0, maxConflictLines)) {
+    for (const { route, rule, isReachable, message } of news.slice(0, maxLines)) {
       log.warn({ route, rule, isReachable, conflict: message }, "routes conflict");
     }
-    const rest = news.length - maxConflictLines + leftOut;
+    const rest = news.length - maxLines + leftOut;
     if (news.length > 0 && rest > 0) log.warn({ rules: rest }, "more rules conflict; /config_dump has them");
     if (unexaminedHostnames > 0 && unexaminedHostnames !== this.#conflicts.unexaminedHostnames) {
       log.warn(
@@ -261,10 +308,15 @@ export class Configuration {
     const { log, repeatsProblems } = this.#options;
     const told = repeatsProblems ? new Set<string>() : this.#told;
     const news = problems.filter((problem) => !told.has(renderProblem(problem)));
-    for (const problem of news) log.warn({ problem }, renderProblem(problem));
-    for (const resource of kept) {
-      if (!told.has(resource)) log.warn({ resource }, "its last good version stays in force");
+    for (const problem of news.slice(0, maxLines)) {
+      log.warn({ resource: problem.resource, problem: renderProblem(problem) }, "wrong configuration");
     }
+    this.#tellRest(news.length);
+    const newlyKept = kept.filter((resource) => !told.has(resource));
+    for (const resource of newlyKept.slice(0, maxLines)) {
+      log.warn({ resource }, "its last good version stays in force");
+    }
+    this.#tellRest(newlyKept.length);
     this.#told = new Set([...problems.map(renderProblem), ...kept]);
     return news.length > 0;
   }

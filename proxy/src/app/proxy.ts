@@ -173,6 +173,7 @@ export class Proxy {
       steps: [...before, ...this.#undo.toReversed()],
       deadlineMs: settings.drainTimeout,
       clock,
+      onStep: (step, durationMs) => log.debug({ step, durationMs }, "step of the shutdown ended"),
       onError: (step, error) => log.error({ step, err: error }, "a step of the shutdown failed"),
     });
   }
@@ -236,6 +237,8 @@ export class Proxy {
       const server = await open();
       if (!("path" in server.address)) this.#own.push(server.address);
       this.#undo.unshift({ name: `close ${name}`, run: () => server.close() });
+      const { address } = server;
+      this.#options.logs.logger("proxy::lifecycle").debug({ setting, server: name, address }, "server opened");
       return [];
     } catch (error) {
       return [{ path: setting, message: describeListenFault(error) }];

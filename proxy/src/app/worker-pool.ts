@@ -90,13 +90,26 @@ export class WorkerPool {
     const others = new Set(taken.map(bindName));
     const own = { ...snapshot, binds: snapshot.binds.filter((bind) => !others.has(bindName(bind))) };
     this.#snapshot = own;
-    const failures = await Promise.all(Array.from(this.#workers.values(), (worker) => worker.apply(own)));
+    const failures = await Promise.all(
+      Array.from(this.#workers, ([number, worker]) => this.#applyTo(number, worker, own)),
+    );
     const distinct = new Map([...taken, ...failures.flat()].map((failure) => [bindName(failure), failure]));
     return [...distinct.values()];
   }
 
+  async #applyTo(number: number, worker: WorkerThread, snapshot: Snapshot): Promise<readonly BindFailure[]> {
+    const { log, clock } = this.#options;
+    const startMs = clock.monotonicMs();
+    const failures = await worker.apply(snapshot);
+    const durationMs = Math.round(clock.monotonicMs() - startMs);
+    const { generation } = snapshot;
+    log.debug({ worker: number, generation, durationMs, failures: failures.length }, "worker serves a snapshot");
+    return failures;
+  }
+
   /** Asks every worker; without the answer of one that dies meanwhile. In the order of their numbers. */
   async ask<Name extends QueryName>(name: Name, ask: AskOf<Name>): Promise<readonly WorkerAnswer<AnswerOf<Name>>[]> {
+    this.#options.log.trace({ question: name, workers: this.#workers.size }, "workers asked");
     const answers = await Promise.all(
       Array.from(this.#workers, async ([worker, thread]) => ({ worker, answer: await thread.query(name, ask) })),
     );
@@ -164,11 +177,12 @@ export class WorkerPool {
     };
     const thread = new WorkerThread(this.#startOf(number), { onDeath, onTraced });
     this.#workers.set(number, thread);
+    log.debug({ worker: number, generation: this.#snapshot?.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
     // Before it serves, so that none of its requests is missed.
     for (const order of waiting()) void thread.query("watch", order);
     if (this.#snapshot === undefined) return;
-    void thread.apply(this.#snapshot).then((failures) => {
+    void this.#applyTo(number, thread, this.#snapshot).then((failures) => {
       if (failures.length > 0 && !this.#isDraining) onUnopened();
     });
   }

@@ -9,6 +9,7 @@ import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/retry";
 import { inTurns } from "@gatewayproxy/runtime/steps";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
+import { objectCounts } from "../api/resource.ts";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
 import { fieldsOf } from "../kube/object.ts";
@@ -58,6 +59,9 @@ const maxMs = 250;
 
 /** When to try again what could not be written, at the earliest. */
 const retryMs = 2_000;
+
+/** Of one kind, for one set of resources; the rest is counted. */
+const maxLines = 20;
 
 export class Controller {
   readonly #options: ControllerOptions;
@@ -129,6 +133,11 @@ export class Controller {
 
   #take(configuration: KubernetesConfiguration): void {
     this.#configuration = configuration;
+    const { resources, rejected, kept } = configuration;
+    const log = this.#options.logs.logger("controller::config");
+    if (log.isLevelEnabled("debug")) {
+      log.debug({ objects: objectCounts(resources), rejected: rejected.length, kept: kept.length }, "objects taken");
+    }
     this.#tell(configuration.problems);
     this.#changes.poke();
   }
@@ -137,7 +146,9 @@ export class Controller {
   #tell(problems: readonly Problem[]): void {
     const log = this.#options.logs.logger("controller::config");
     const texts = problems.map(renderProblem);
-    for (const text of texts) if (!this.#told.has(text)) log.warn(text);
+    const news = texts.filter((text) => !this.#told.has(text));
+    for (const text of news.slice(0, maxLines)) log.warn({ problem: text }, "wrong configuration");
+    if (news.length > maxLines) log.warn({ more: news.length - maxLines }, "and more; statuses have them");
     this.#told = new Set(texts);
   }
 
@@ -149,7 +160,8 @@ export class Controller {
       const key = `${String(uid)} ${String(generation)}`;
       if (this.#toldCulprits.has(key)) continue;
       this.#toldCulprits.add(key);
-      log.error({ kind: object["kind"], namespace, name }, renderFaults(faults));
+      const problem = renderFaults(faults);
+      log.error({ kind: object["kind"], namespace, name, problem }, "cannot plan for an object");
     }
     if (culprits.length === 0) this.#toldCulprits.clear();
   }
@@ -158,13 +170,22 @@ export class Controller {
     if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
     this.#options.onSynced();
     const { resources, rejected, forbiddenKinds } = this.#configuration;
+    const log = this.#options.logs.logger("controller::reconcile");
+    const startMs = this.#options.clock.monotonicMs();
     // Who knows no Gateway would take everything away from all of them.
-    if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) return;
+    if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) {
+      log.debug({ forbiddenKinds }, "pass left out, since Gateways may not be read");
+      return;
+    }
     const plan = await inTurns(planFor(this.#configuration, this.#options.defaults, this.#credentials));
     // Also while another replica leads: its successor must know which credentials were sound.
     this.#credentials = plan.credentials;
     this.#tellCulprits(plan.culprits);
-    if (!this.#isLeader) return;
+    if (!this.#isLeader) {
+      log.debug({}, "pass left to the leader");
+      return;
+    }
+    log.debug({ gateways: resources.Gateway.length, wanted: plan.provision.wanted.length }, "pass began");
     const isKept = await this.#finalizer.reconcile(resources);
     const faults = await this.#provisioner.reconcile(plan.provision);
     const statuses = clusterStatuses(plan, {
@@ -174,6 +195,11 @@ export class Controller {
     });
     const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
     this.#retry?.cancel();
+    const durationMs = Math.round(this.#options.clock.monotonicMs() - startMs);
+    log.debug(
+      { durationMs, faults: faults.gateways.size, withheld: faults.withheld.size, isWritten, isKept },
+      "pass ended",
+    );
     const isMade = faults.gateways.size === 0 && faults.withheld.size === 0;
     if (!isMade || !isWritten || !isKept) this.#retryLater();
     else this.#backoff.reset();

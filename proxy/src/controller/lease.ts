@@ -99,23 +99,31 @@ export class LeaderElection {
 
   #failed(error: unknown): void {
     // Somebody else was quicker.
-    if (error instanceof ApiFailure && error.status === 409) return;
+    if (error instanceof ApiFailure && error.status === 409) {
+      this.#options.log.debug({ err: error }, "another replica was quicker");
+      return;
+    }
     if (!this.#isFailing) this.#options.log.warn({ err: error }, "cannot renew the lease; it is tried again");
     this.#isFailing = true;
   }
 
   /** Whether the lease is ours now. */
   async #acquire(): Promise<boolean> {
-    const { api, namespace, name, identity } = this.#options;
+    const { api, namespace, name, identity, log } = this.#options;
     const path = resourcePath(leases, namespace, name);
     const standing = await api.get(path);
     if (standing === undefined) {
+      log.debug({ identity }, "lease made");
       await api.create(resourcePath(leases, namespace), this.#lease(undefined, undefined));
       return true;
     }
     const holder = holderOf(standing);
-    if (holder !== identity && holder !== "" && !this.#hasExpired(standing)) return false;
+    if (holder !== identity && holder !== "" && !this.#hasExpired(standing)) {
+      log.debug({ holder, identity }, "lease held by another replica");
+      return false;
+    }
     await api.replace(path, this.#lease(standing, holder));
+    log.debug({ holder, identity }, holder === identity ? "lease renewed" : "lease taken");
     return true;
   }
 

@@ -184,6 +184,12 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   #enter(state: WatchState): void {
+    if (this.state.kind !== state.kind) {
+      this.#options.log.debug(
+        { path: this.#currentPath(), before: this.state.kind, state: state.kind },
+        "watch changed",
+      );
+    }
     this.state = state;
     if (!this.#ended.signal.aborted) this.#options.onChange();
   }
@@ -209,6 +215,7 @@ class Reflector<T> implements ObjectWatch<T> {
     for (const key of gone) this.#remove(key);
     this.#version = version;
     this.#timesMissing = 0;
+    this.#options.log.debug({ path, objects: listed.size, gone: gone.length, version }, "listed");
     const isNews = this.state.kind !== "synced" || this.#hasNews || gone.length > 0;
     this.#hasNews = false;
     if (isNews) this.#enter({ kind: "synced" });
@@ -234,7 +241,9 @@ class Reflector<T> implements ObjectWatch<T> {
       throw error;
     });
     if (status !== 200) throw failureOf(status, headers, parseJson(await readText(body)));
+    this.#options.log.debug({ path, version: this.#version, seconds }, "watch began");
     for await (const event of readJsonLines(body)) this.#take(event);
+    this.#options.log.debug({ path, version: this.#version }, "watch ended; it begins anew");
   }
 
   /**
@@ -255,6 +264,10 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#backoff.reset();
     const version = versionOf(object);
     if (version !== undefined) this.#version = version;
+    const { log } = this.#options;
+    if (log.isLevelEnabled("trace")) {
+      log.trace({ path: this.#currentPath(), event: type, object: objectKey(object), version }, "watch event");
+    }
     if (type === "BOOKMARK") return;
     if (type === "DELETED") this.#remove(objectKey(object));
     else this.#put(object);

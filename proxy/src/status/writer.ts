@@ -90,6 +90,11 @@ export class StatusWriter {
     const ordered = [false, true].flatMap((isFailing) =>
       byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
     );
+    const { log } = this.#options;
+    log.debug(
+      { due: tasks.length, failing: this.#failing.size },
+      tasks.length === 0 ? "no status is due" : "statuses are due",
+    );
     const outcomes = await runParallel(ordered, () => isLeader() && clock.monotonicMs() < endMs);
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();
     return isLeader() && outcomes.every(Boolean);
@@ -150,6 +155,7 @@ export class StatusWriter {
     this.#withdrawn.delete(key);
     return this.#contained(key, () => {
       const desired = desiredOwnStatus(status, this.#written.standing(key, resource), ownedTypes[kind], this.#now());
+      this.#options.log.trace({ resource: key, isAsWanted: desired === undefined }, "status compared");
       if (desired === undefined) return [];
       return [this.#task(key, resource, status, () => this.#apply(kind, object, desired))];
     });
@@ -160,7 +166,7 @@ export class StatusWriter {
     try {
       return make();
     } catch (error) {
-      this.#fail(key, "cannot read the status that stands; it is tried again", error);
+      this.#fail(key, "unread", error);
       return [{ key, namespace: "", run: () => Promise.resolve(false) }];
     }
   }
@@ -230,6 +236,7 @@ export class StatusWriter {
         return (await this.#options.api.merge(`${path}/status`, body))["status"];
       } catch (error) {
         if (!(error instanceof ApiFailure) || error.status !== 409 || attempt === attempts) throw error;
+        this.#options.log.debug({ path, attempt }, "status written again, since another writer was quicker");
       }
     }
   }
@@ -255,18 +262,22 @@ export class StatusWriter {
     const { onWritten } = this.#options;
     const run = async () => {
       if (!this.#written.mayWrite(key, object, own)) {
-        this.#fail(key, "the status is changed by somebody else as often as it is put right");
+        this.#fail(key, "contested");
         return false;
       }
       try {
         this.#written.add(key, object, own, await write());
+        this.#options.log.debug({ resource: key }, "status written");
         this.#failing.delete(key);
         onWritten?.("written");
         return true;
       } catch (error) {
         // The object is gone, and its status with it.
-        if (error instanceof ApiFailure && error.status === 404) return true;
-        this.#fail(key, "cannot write the status; it is tried again", error);
+        if (error instanceof ApiFailure && error.status === 404) {
+          this.#options.log.debug({ resource: key }, "status not written, since the object is gone");
+          return true;
+        }
+        this.#fail(key, "unwritten", error);
         onWritten?.("failed");
         return false;
       }
@@ -275,9 +286,10 @@ export class StatusWriter {
   }
 
   /** Tells it once until it succeeds. */
-  #fail(key: string, message: string, error?: unknown): void {
+  #fail(key: string, failure: keyof typeof failurePhrases, error?: unknown): void {
     if (!this.#failing.has(key)) {
-      this.#options.log.warn({ resource: key, ...(error !== undefined && { err: error }) }, message);
+      const fields = { resource: key, ...(error !== undefined && { err: error }) };
+      this.#options.log.warn(fields, failurePhrases[failure]);
     }
     this.#failing.add(key);
   }
@@ -287,6 +299,12 @@ export class StatusWriter {
     return new Date(this.#options.clock.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
   }
 }
+
+const failurePhrases = {
+  unread: "cannot read the status that stands; it is tried again",
+  unwritten: "cannot write the status; it is tried again",
+  contested: "the status is changed by somebody else as often as it is put right",
+} as const;
 
 /** A write that is due. */
 interface Task {

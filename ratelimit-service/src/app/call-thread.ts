@@ -25,6 +25,7 @@ import { reflectionMethods } from "../transport/grpc/reflection-service.ts";
 import { ServerTls } from "../transport/grpc/server-tls.ts";
 import { timedMethod } from "../transport/grpc/timed-method.ts";
 import { ServingStatus } from "../transport/serving-status.ts";
+import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 
 export interface CallThreadOptions {
@@ -62,6 +63,7 @@ export class CallThread {
   #grpc: GrpcServer | undefined;
   #tls: ServerTls | undefined;
   #healthTimer: Timer | undefined;
+  #wasStoreHealthy: boolean | undefined;
 
   /** Begins to connect to the store. Throws when a certificate for it cannot be read. */
   constructor(options: CallThreadOptions) {
@@ -78,13 +80,14 @@ export class CallThread {
     const opened = this.#openStore(logs);
     this.#store = opened.store;
     this.connected = opened.connected;
-    this.service = createRateLimitService({
+    const service = createRateLimitService({
       limiter: this.#createLimiter(opened.store),
       config: this.#config,
       stats: this.#stats,
       clock,
       failsOpen: settings.store.kind === "redis" && settings.store.failureMode === "open",
     });
+    this.service = loggedService(service, this.#log, clock);
     this.#watchHealth();
   }
 
@@ -95,6 +98,8 @@ export class CallThread {
 
   takeConfig(update: ConfigUpdate): void {
     this.#config.take(update);
+    const log = this.#options.logs.logger("ratelimit::config");
+    log.debug({ domains: update.config?.domains.size, files: update.parts.length }, "configuration taken by a thread");
     this.#updateHealth();
   }
 
@@ -137,7 +142,9 @@ export class CallThread {
       ...(this.#tls === undefined ? {} : { tls: this.#tls }),
       ...(ageMs === 0 ? {} : { maxConnectionAgeMs: ageMs, maxConnectionAgeGraceMs: graceMs }),
     });
-    return this.#grpc.listen(address);
+    const opened = await this.#grpc.listen(address);
+    this.#log.debug({ address: opened, tls: this.#tls !== undefined }, "grpc server opened");
+    return opened;
   }
 
   /** Health turns to not serving, for good; calls are still answered. */
@@ -166,6 +173,7 @@ export class CallThread {
       random,
       onError: (error) => log.warn({ err: error }, "redis connection failed"),
       onDegraded: () => {
+        log.debug({}, "call counted in memory, since Redis is away");
         this.#stats.service.degraded++;
       },
       signal: this.#closing.signal,
@@ -230,7 +238,13 @@ export class CallThread {
     const needsDomains = this.#options.settings.values.healthyWithAtLeastOneConfigLoaded;
     const { store } = this.#options.settings;
     const answersWithoutStore = store.kind === "redis" && store.failureMode !== "error";
-    const isReady = (answersWithoutStore || this.#store.isHealthy()) && (!needsDomains || this.#config.hasDomains);
+    const isStoreHealthy = this.#store.isHealthy();
+    if (isStoreHealthy !== this.#wasStoreHealthy) {
+      const log = this.#options.logs.logger("ratelimit::store");
+      log.debug({ store: store.kind }, isStoreHealthy ? "store answers" : "store does not answer");
+    }
+    this.#wasStoreHealthy = isStoreHealthy;
+    const isReady = (answersWithoutStore || isStoreHealthy) && (!needsDomains || this.#config.hasDomains);
     this.status.set(isReady && !this.#closing.signal.aborted);
   }
 }

@@ -31,6 +31,7 @@ export function createConfigSource(
     },
     clock,
     random,
+    onEvent: (event, version) => log.debug({ event, version }, "xDS event"),
     onFault: (fault) => log.warn({ fault }, "no configuration from the xDS server"),
   });
 }

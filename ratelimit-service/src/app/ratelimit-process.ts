@@ -2,13 +2,15 @@
  * The whole service put together: configuration, the threads that answer calls, the HTTP and debug ports, what tells
  * metrics, and the way down. Everything that knows everything is here.
  */
+import type { IncomingMessage } from "node:http";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
-import type { Logs } from "@gatewayproxy/runtime/log";
-import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import type { Logger, Logs } from "@gatewayproxy/runtime/log";
+import { type Problem, renderProblem, type Result } from "@gatewayproxy/runtime/problem";
+import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -89,7 +91,7 @@ export class RateLimitProcess {
       return { ok: true, value: service };
     } catch (error) {
       for (const service of started) await service.stop();
-      return { ok: false, problems: error instanceof StartError ? [error.problem] : [{ message: String(error) }] };
+      return { ok: false, problems: error instanceof StartError ? error.problems : [{ message: String(error) }] };
     }
   }
 
@@ -105,6 +107,7 @@ export class RateLimitProcess {
       steps: this.#undo,
       deadlineMs: settings.values.shutdownDrainDelay + closeGraceMs + 5_000,
       clock,
+      onStep: (step, durationMs) => log.debug({ step, durationMs }, "step of the shutdown ended"),
       onError: (step, error) => log.error({ step, err: error }, "a step of the shutdown failed"),
     });
   }
@@ -112,11 +115,13 @@ export class RateLimitProcess {
   async #startAll(): Promise<void> {
     this.#undo.push({ name: "close calls", run: () => this.#closeCalls() });
     await this.#startConfig();
-    const grpc = await this.#listen();
     const { values, bounds } = this.#options.settings;
     const routes = serviceRoutes(this.#calls.service, this.#calls.status, bounds);
-    const http = await this.#openHttp("PORT", values.host, values.port, routes);
-    const debug = await this.#startTelling();
+    const problems: Problem[] = [];
+    const grpc = await attempt(this.#listen(), problems);
+    const http = await attempt(this.#openHttp("PORT", values.host, values.port, routes), problems);
+    const debug = await attempt(this.#startTelling(), problems);
+    if (grpc === undefined || http === undefined || debug === undefined) throw new StartError(problems);
     this.#addresses = { grpc, http, debug };
     this.#undo.unshift({ name: "turn not serving", run: (signal) => this.#drain(signal) });
   }
@@ -140,7 +145,7 @@ export class RateLimitProcess {
   async #listen(): Promise<number | string> {
     const { grpcUds: path, grpcHost: host, grpcPort: port, workers } = this.#options.settings.values;
     if (path !== undefined && workers > 1) {
-      throw new StartError("GRPC_UDS", "a unix socket has one listener; set WORKERS=1 with it");
+      throw startError("GRPC_UDS", "a unix socket has one listener; set WORKERS=1 with it");
     }
     try {
       if (this.#pool !== undefined) return await this.#pool.listen();
@@ -148,7 +153,7 @@ export class RateLimitProcess {
       await removeStaleSocket(path);
       return await this.#calls.listen({ kind: "unix", path });
     } catch (error) {
-      throw new StartError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", describeListenFault(error));
+      throw startError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", describeListenFault(error));
     }
   }
 
@@ -177,9 +182,12 @@ export class RateLimitProcess {
     });
     const hosts = (values.debugAllowedHosts ?? "").split(",").map((host) => host.trim().toLowerCase());
     const guard = debugGuard(hosts.filter((host) => host !== ""));
-    const debug = await this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes, guard);
+    const problems: Problem[] = [];
+    const open = this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes, guard);
+    const debug = await attempt(open, problems);
+    if (!values.disableStats && values.usePrometheus) await attempt(this.#openPrometheus(text), problems);
+    if (debug === undefined || problems.length > 0) throw new StartError(problems);
     if (values.disableStats) return debug;
-    if (values.usePrometheus) await this.#openPrometheus(text);
     if (values.useStatsd ?? values.statsdHost !== undefined) this.#openStatsd();
     return debug;
   }
@@ -187,7 +195,7 @@ export class RateLimitProcess {
   async #openPrometheus(text: MetricsText): Promise<void> {
     const { prometheusAddr, prometheusPath } = this.#options.settings.values;
     const address = socketAddress.parse(prometheusAddr);
-    if (address === undefined) throw new StartError("PROMETHEUS_ADDR", `${prometheusAddr} is not HOST:PORT or :PORT`);
+    if (address === undefined) throw startError("PROMETHEUS_ADDR", `${prometheusAddr} is not HOST:PORT or :PORT`);
     const route: HttpRoute = async () => metricsAnswer(await text.prometheus());
     await this.#openHttp("PROMETHEUS_ADDR", address.host, address.port, [[prometheusPath, route]]);
   }
@@ -205,6 +213,10 @@ export class RateLimitProcess {
       clock,
       collect: async () => mergeStats(await this.#collect()),
       onFault: (error) => log.warn({ err: error }, "statsd cannot be reached"),
+      onSent(lines) {
+        log.debug({ lines: lines.length }, "metrics sent");
+        log.trace({ lines: lines.slice(0, maxTracedLines) }, "lines sent");
+      },
     });
     this.#undo.unshift({ name: "send the last metrics", run: () => sink.close() });
   }
@@ -225,13 +237,15 @@ export class RateLimitProcess {
       maxConnections: this.#options.settings.values.maxConnections,
       ...(guard && { guard }),
       onFault: (error) => log.error({ err: error }, "a request failed inside the service"),
+      onAnswered: log.isLevelEnabled("debug") ? (request, status) => logAnswer(log, request, status) : undefined,
     });
     try {
       const opened = await server.listen(host, port);
+      log.debug({ setting, host, port: opened }, "http server opened");
       this.#undo.push({ name: `close ${setting}`, run: () => server.close(closeGraceMs) });
       return opened;
     } catch (error) {
-      throw new StartError(setting, describeListenFault(error));
+      throw startError(setting, describeListenFault(error));
     }
   }
 
@@ -258,13 +272,37 @@ export class RateLimitProcess {
 /** Of the main thread as CallThread numbers owners, for the locks of the dead. */
 const mainOwner = 1;
 
-/** The service cannot start because of one setting. */
+/** The service cannot start because of these settings. */
 class StartError extends Error {
-  readonly problem: Problem;
+  readonly problems: readonly Problem[];
 
-  constructor(setting: string, message: string) {
-    super(message);
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(renderProblem).join("; "));
     this.name = "StartError";
-    this.problem = { path: setting, message };
+    this.problems = problems;
   }
+}
+
+function startError(setting: string, message: string): StartError {
+  return new StartError([{ path: setting, message }]);
+}
+
+/** Notes what is wrong with a setting, so that the others are tried too; gives undefined then. */
+async function attempt<T>(opening: Promise<T>, problems: Problem[]): Promise<T | undefined> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    problems.push(...error.problems);
+    return undefined;
+  }
+}
+
+/** Of a lot; there may be thousands. */
+const maxTracedLines = 100;
+
+function logAnswer(log: Logger, { method = "", url = "", rawHeaders, socket }: IncomingMessage, status: number): void {
+  const about = { source: socket.remoteAddress, method: shownText(method), path: shownPath(url) };
+  log.trace({ ...about, headers: shownHeaders(rawHeaders) }, "request head received");
+  log.debug({ ...about, status }, "request answered");
 }

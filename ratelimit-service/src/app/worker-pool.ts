@@ -58,6 +58,7 @@ export class WorkerPool {
 
   takeConfig(update: ConfigUpdate): void {
     this.#update = forWorkers(update);
+    this.#options.log.debug({ workers: this.#workers.size }, "configuration handed to the workers");
     for (const worker of this.#workers.values()) worker.tell({ kind: "config", update: this.#update });
   }
 
@@ -122,7 +123,10 @@ export class WorkerPool {
     if (this.#update !== undefined) worker.tell({ kind: "config", update: this.#update });
     const address = { kind: "tcp", host, port: this.#port, reusePort: true } as const;
     const answer = await worker.ask((request) => ({ kind: "listen", request, address }));
-    if (answer?.kind === "listening") return Number(answer.address);
+    if (answer?.kind === "listening") {
+      log.debug({ worker: number, port: answer.address }, "worker listens");
+      return Number(answer.address);
+    }
     throw new Error(answer?.kind === "failed" ? answer.message : "the worker died");
   }
 }

@@ -20,6 +20,8 @@ export interface StatsdSinkOptions {
   readonly collect: () => Promise<StatsSnapshot>;
   /** A server that could not be reached; the next attempt is an interval away. */
   readonly onFault: (error: unknown) => void;
+  /** Told of the lines of each lot that was sent. */
+  readonly onSent?: (lines: readonly string[]) => void;
 }
 
 /** Largest datagram that crosses an Ethernet in one piece. */
@@ -39,12 +41,14 @@ export class StatsdSink {
 
   /** Sends what has been counted since the last time. Never rejects. */
   async flush(): Promise<void> {
-    const { collect, extraTags, onFault } = this.#options;
+    const { collect, extraTags, onFault, onSent } = this.#options;
     try {
       const stats = await collect();
       const counters = statsdCounters(stats, extraTags);
-      await this.#send(statsdLines(stats, counters, this.#sent, extraTags));
+      const lines = statsdLines(stats, counters, this.#sent, extraTags);
+      await this.#send(lines);
       this.#sent = counters;
+      onSent?.(lines);
     } catch (error) {
       onFault(error);
     }

@@ -74,8 +74,8 @@ test("no spelling of a backend leads to the admin server, to the metrics or to t
     }
   }
   expect((await askAdmin(`http://127.0.0.1:${admin}/logging`)).status).toBe(200);
-  const told = proxy.log.filter(({ msg }) =>
-    String(msg).includes("is an address at which the proxy serves its operator"),
+  const told = proxy.log.filter(({ problem }) =>
+    String(problem).includes("is an address at which the proxy serves its operator"),
   );
   expect(told.length).toBeGreaterThan(0);
 });

@@ -127,6 +127,11 @@ export class Provisioner {
       )),
     ];
     await this.#removeUnclaimed((object) => !isRight(object), owners, { present, frozen });
+    const { log } = this.#options;
+    log.debug(
+      { wanted: all.length, frozen: frozen.size, faults: faults.length, isBehind: this.#isBehind },
+      "provisioned",
+    );
     this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
     if (this.#takeBehind()) this.#options.onChange();
     const [foreign, own] = [true, false].map((isForeign) =>
@@ -176,6 +181,7 @@ export class Provisioner {
     for (const object of objects) {
       if (this.#isAsWanted(object)) this.#told.delete(ownedKey(object));
       else unlike.push(object);
+      this.#options.log.trace({ object: ownedKey(object), isAsWanted: unlike.at(-1) !== object }, "object compared");
       yield;
     }
     return unlike;
@@ -238,6 +244,7 @@ export class Provisioner {
     if (!this.#options.isLeader()) return undefined;
     try {
       const fault = await act();
+      if (fault !== undefined) this.#options.log.debug({ object: ownedKey(object), fault }, "object left as it is");
       this.#told.delete(ownedKey(object));
       return fault;
     } catch (error) {

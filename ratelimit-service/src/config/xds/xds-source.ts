@@ -25,7 +25,11 @@ export interface XdsSourceOptions {
   readonly random: () => number;
   /** Told when the server cannot be reached and when a stream ends, with the pause until the next attempt. */
   readonly onFault: (fault: string) => void;
+  /** Told when a stream opens, and of each response and what it was answered with. */
+  readonly onEvent?: (event: XdsEvent, version: string) => void;
 }
+
+export type XdsEvent = "stream opened" | "response received" | "response acknowledged" | "response refused";
 
 /** Who this service is to the server. */
 export interface XdsNode {
@@ -81,7 +85,10 @@ export class XdsSource implements ConfigSource {
   #connect(): void {
     if (this.#onUpdate === undefined) return;
     const connection = openAdsConnection(this.#options.server, {
-      onOpen: () => connection.send({ ...this.#request(""), node: nodeMessage(this.#options.node) }),
+      onOpen: () => {
+        this.#options.onEvent?.("stream opened", this.#version);
+        connection.send({ ...this.#request(""), node: nodeMessage(this.#options.node) });
+      },
       onResponse: (response) => this.#await(connection, response),
       onEnd: (reason, wasReached) => this.#retry(reason, wasReached),
     });
@@ -126,10 +133,12 @@ export class XdsSource implements ConfigSource {
   async #take(response: DiscoveryResponse): Promise<DiscoveryRequest> {
     const { mergesDomains, maxDescriptors = defaultMaxDescriptors, clock } = this.#options;
     const { resources, resourceCount } = response;
+    this.#options.onEvent?.("response received", response.versionInfo);
     const xds = { resources, mergesDomains, maxDescriptors };
     const isTooMany = resourceCount > maxResources;
     const read = isTooMany ? tooManyResources(resourceCount) : await inTurns(readXdsConfig(xds), clock);
     const { config, parts, problems } = read;
+    this.#options.onEvent?.(config === undefined ? "response refused" : "response acknowledged", response.versionInfo);
     if (config === undefined) {
       this.#onUpdate?.({ ...this.#last, problems });
       const reasons = problems.slice(0, maxReasons).map(renderConfigProblem).join("\n");

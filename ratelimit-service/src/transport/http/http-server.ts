@@ -41,6 +41,8 @@ export interface HttpServerOptions {
   readonly guard?: (headers: IncomingHttpHeaders) => HttpAnswer | undefined;
   /** An error that a route should not throw. */
   readonly onFault: (error: unknown) => void;
+  /** Told of each request and the status that it is answered with; absent: nobody is. */
+  readonly onAnswered?: ((request: IncomingMessage, status: number) => void) | undefined;
   /** Longest body taken; the default is 256 KiB. A longer one is 413. */
   readonly maxBodyBytes?: number;
   /** Memory of the bodies that are being received, of all clients together; the default is 32 MiB. Beyond it 503. */
@@ -105,7 +107,9 @@ export class HttpServer {
 
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
-      write(res, await this.#answer(req, res), req.method === "HEAD");
+      const answer = await this.#answer(req, res);
+      this.#options.onAnswered?.(req, answer.status);
+      write(res, answer, req.method === "HEAD");
     } catch (error) {
       this.#options.onFault(error);
       if (!res.headersSent) write(res, textAnswer(500, "internal error\n"), false);

@@ -1,0 +1,44 @@
+/** What is new in a configuration, in numbers and names, for the log. */
+import { isDeepStrictEqual } from "node:util";
+import type { Snapshot } from "../ir/snapshot.ts";
+import { bindName } from "../server/data-plane.ts";
+
+/** Names that one field lists. */
+const maxNames = 10;
+
+/** By kind of what is served: what came, went and changed. */
+export function snapshotChanges(before: Snapshot, after: Snapshot): object {
+  return {
+    generation: after.generation,
+    listeners: changes(listenersOf(before), listenersOf(after)),
+    routes: changes(routesOf(before), routesOf(after)),
+    backends: changes(new Map(Object.entries(before.backends)), new Map(Object.entries(after.backends))),
+  };
+}
+
+function listenersOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
+  return new Map(
+    binds.flatMap((bind) =>
+      bind.listeners.map(({ key, ...listener }) => [key, { ...listener, routes: [], bind: bindName(bind) }] as const),
+    ),
+  );
+}
+
+/** At the first of their listeners. */
+function routesOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
+  const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
+  return new Map(routes.toReversed().map((route) => [route.key, route]));
+}
+
+function changes(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): object | undefined {
+  const added = [...after.keys()].filter((key) => !before.has(key));
+  const removed = [...before.keys()].filter((key) => !after.has(key));
+  const changed = [...after].filter(([key, value]) => before.has(key) && !isDeepStrictEqual(before.get(key), value));
+  const found = { added, removed, changed: changed.map(([key]) => key) };
+  const told = Object.entries(found).filter(([, names]) => names.length > 0);
+  return told.length === 0 ? undefined : Object.fromEntries(told.map(([what, names]) => [what, namesOf(names)]));
+}
+
+function namesOf(names: readonly string[]): readonly string[] {
+  return names.length <= maxNames ? names : [...names.slice(0, maxNames), `and ${names.length - maxNames} more`];
+}
