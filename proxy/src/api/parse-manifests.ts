@@ -6,6 +6,7 @@
  * name), any resource that the same file gave before and does not give now may be the one: they all stay.
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
+import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import { type ManifestEntry, readManifest } from "./read-manifest.ts";
 import { type Resource, type ResourceKey, type ResourceSet, resourceSet } from "./resource.ts";
 import type { Locate, ManifestFile, UnreadableFile } from "./yaml-text.ts";
@@ -52,8 +53,17 @@ export function parseManifests(
   files: readonly (ManifestFile | UnreadableFile)[],
   before?: ParsedManifests,
 ): ParsedManifests {
+  return atOnce(parseManifestsInSteps(files, before));
+}
+
+/** The same, in steps of one object each: a folder may hold thousands of them. */
+export function* parseManifestsInSteps(
+  files: readonly (ManifestFile | UnreadableFile)[],
+  before?: ParsedManifests,
+): Steps<ParsedManifests> {
   const byPath = [...files].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
-  const read = byPath.map((file) => readFile(file, before?.files.get(file.path)));
+  const read: ReadFile[] = [];
+  for (const file of byPath) read.push(yield* readFile(file, before?.files.get(file.path)));
   const gathered = new GatheredEntries();
   for (const file of read) gathered.add(file);
   const kept = gathered.keep(before?.inForce ?? new Map());
@@ -62,13 +72,13 @@ export function parseManifests(
   return { resources, problems, kept, inForce, files: new Map(read.map((file) => [file.path, file])) };
 }
 
-function readFile(file: ManifestFile | UnreadableFile, before: ReadFile | undefined): ReadFile {
+function* readFile(file: ManifestFile | UnreadableFile, before: ReadFile | undefined): Steps<ReadFile> {
   const { path } = file;
   if ("fault" in file) {
     const problem = { message: `cannot read ${JSON.stringify(path)}: ${file.fault}` };
     return { path, text: undefined, entries: [{ kind: "obscure", problems: [problem] }] };
   }
-  return before?.text === file.text ? before : { path, text: file.text, entries: readManifest(file) };
+  return before?.text === file.text ? before : { path, text: file.text, entries: yield* readManifest(file) };
 }
 
 /** Takes files in their order; `keep` comes last. */

@@ -3,10 +3,11 @@
  * so that the outcome holds for as long as the text stays.
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { type FieldPath, renderPath } from "./issue.ts";
 import { parseResource } from "./parse-resource.ts";
 import { type Resource, type ResourceKey, resourceKey } from "./resource.ts";
-import { type Locate, type ManifestFile, readYaml } from "./yaml-text.ts";
+import { type Locate, type ManifestFile, readYamlInSteps } from "./yaml-text.ts";
 
 export type ManifestEntry =
   | {
@@ -31,15 +32,24 @@ export type ManifestEntry =
   /** Text of which the faults hide whose it is: broken YAML, a missing name, a misspelt kind. */
   | { readonly kind: "obscure"; readonly problems: readonly Problem[] };
 
-/** All entries in the order of the text, those of a List one by one; kinds that do not concern us are none. Never throws. */
-export function readManifest(file: ManifestFile): readonly ManifestEntry[] {
-  return readYaml(file).flatMap((document): readonly ManifestEntry[] => {
-    if (document.kind === "unreadable") return [{ kind: "obscure", problems: document.faults }];
-    const { value, locate } = document;
-    const items = listItems(value);
-    if (items === undefined) return readEntry(value, locate);
-    return items.flatMap((item, index) => readEntry(item, below(locate, ["items", index])));
-  });
+/**
+ * All entries in the order of the text, those of a List one by one; kinds that do not concern us are none. In steps of one
+ * object. Never throws.
+ */
+export function* readManifest(file: ManifestFile): Steps<readonly ManifestEntry[]> {
+  const entries: ManifestEntry[] = [];
+  for (const document of readYamlInSteps(file)) {
+    if (document?.kind === "unreadable") entries.push({ kind: "obscure", problems: document.faults });
+    else if (document !== undefined) {
+      const { value, locate } = document;
+      for (const { item, place } of itemsOf(value, locate)) {
+        for (const entry of readEntry(item, place)) entries.push(entry);
+        yield;
+      }
+    }
+    yield;
+  }
+  return entries;
 }
 
 function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
@@ -67,6 +77,12 @@ function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
 
 function below(locate: Locate, base: FieldPath): Locate {
   return (path, pointsAtName) => locate([...base, ...path], pointsAtName);
+}
+
+function* itemsOf(value: unknown, locate: Locate): Generator<{ readonly item: unknown; readonly place: Locate }> {
+  const items = listItems(value);
+  if (items === undefined) yield { item: value, place: locate };
+  else for (const [index, item] of items.entries()) yield { item, place: below(locate, ["items", index]) };
 }
 
 /** Items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */

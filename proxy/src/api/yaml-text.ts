@@ -3,20 +3,13 @@
  * does not hide the others of its file.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import {
-  type Alias,
-  type Document,
-  isAlias,
-  isMap,
-  isNode,
-  isScalar,
-  isSeq,
-  Lexer,
-  LineCounter,
-  type Pair,
-  parseAllDocuments,
-} from "yaml";
-import type { FieldPath } from "./issue.ts";
+import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { Composer, type CST, isScalar, Lexer, Parser } from "yaml";
+import { type DocumentText, type Locate, locateIn, TextLines, yamlOptions, type YamlTree } from "./yaml-locations.ts";
+import { refusalByTokens } from "./yaml-tokens.ts";
+import { maxDepth, tooDeep, UnusableNode, ValueReader } from "./yaml-values.ts";
+
+export type { Locate };
 
 /** A file of manifests. */
 export interface ManifestFile {
@@ -41,15 +34,6 @@ export interface YamlFault {
   readonly message: string;
 }
 
-/**
- * Where a field stands; the place of the nearest field around it when it is absent. Points at a scalar's value, and at
- * the name of a field that holds more, or whenever `pointsAtName`.
- */
-export type Locate = (path: FieldPath, pointsAtName?: boolean) => SourceLocation;
-
-/** Nesting that a document may have; far more than any resource has. */
-const maxDepth = 64;
-
 /** Values that the aliases of a document may stand for together, so that a short text does not describe a huge tree. */
 const maxAliased = 100_000;
 
@@ -60,247 +44,114 @@ const maxAliased = 100_000;
  *
  * @param maxTokens words and signs that the text may have, counted before anything else is done with it.
  */
-export function readYaml({ path: file, text }: ManifestFile, maxTokens = Infinity): readonly YamlDocument[] {
-  const lines = new LineCounter();
-  const at = (offset: number): SourceLocation => {
-    const { line, col } = lines.linePos(offset);
-    return { file, line: Math.max(1, line), column: Math.max(1, col) };
-  };
+export function readYaml(file: ManifestFile, maxTokens = Infinity): readonly YamlDocument[] {
+  return [...atOnce(collect(readYamlInSteps(file, maxTokens)))];
+}
+
+function* collect(documents: Generator<YamlDocument | undefined>): Steps<readonly YamlDocument[]> {
+  const all: YamlDocument[] = [];
+  for (const document of documents) {
+    if (document === undefined) yield;
+    else all.push(document);
+  }
+  return all;
+}
+
+/**
+ * The same, one document after the other: the syntax tree of one is dropped before the next one is read.
+ *
+ * @yields undefined where the reading may be interrupted.
+ */
+export function* readYamlInSteps(
+  { path: file, text }: ManifestFile,
+  maxTokens = Infinity,
+): Generator<YamlDocument | undefined, void, undefined> {
+  const lines = new TextLines(text);
+  const at = (offset: number): SourceLocation => ({ file, ...lines.at(offset) });
   try {
-    const refusal = refusalByTokens(text, maxTokens);
-    if (refusal !== undefined) return [unreadable(at(0), refusal)];
-    // Pretty errors quote the text around the fault, which may be a secret.
-    const options = { lineCounter: lines, merge: true, prettyErrors: false, uniqueKeys: false } as const;
-    return parseAllDocuments(text, options).flatMap((document) => {
-      return readDocument(document, at, Math.min(maxAliased, maxTokens)) ?? [];
-    });
+    const refusal = yield* refusalByTokens(text, maxTokens);
+    if (refusal !== undefined) {
+      yield unreadable(at(0), refusal);
+      return;
+    }
+    const maxAliasedValues = Math.min(maxAliased, maxTokens);
+    for (const found of treesOf(text)) {
+      if (found === undefined) yield;
+      else {
+        const { tree, from, to } = found;
+        yield readDocument(tree, { file, text, from, to, location: at(from) }, at, maxAliasedValues);
+      }
+    }
   } catch (error) {
     // The parser recurses into nested collections.
     const fault = error instanceof RangeError ? tooDeep : "invalid YAML: cannot be read";
-    return [unreadable(at(0), fault)];
+    yield unreadable(at(0), fault);
   }
 }
 
-const tooDeep = `text is nested deeper than ${maxDepth} levels`;
+interface FoundTree extends Pick<DocumentText, "from" | "to"> {
+  readonly tree: YamlTree;
+}
 
-type YamlSource = Document.Parsed | Document;
+/** The syntax trees of a text, with the pieces that they were made of; undefined between pieces of the work. */
+function* treesOf(text: string): Generator<FoundTree | undefined, void, undefined> {
+  const composer = new Composer(yamlOptions);
+  /** Where the next document begins, with its directives; and where those begin whose trees are not made yet. */
+  let next: number | undefined;
+  const begun: number[] = [];
+  const found = (tree: YamlTree): FoundTree => ({ tree, from: begun.shift() ?? 0, to: begun[0] ?? text.length });
+  for (const token of tokensOf(text)) {
+    if (token === undefined) {
+      yield;
+      continue;
+    }
+    // The mark of a document's end belongs to none.
+    if (token.type !== "doc-end") next ??= "offset" in token ? token.offset : undefined;
+    if (token.type === "document") {
+      begun.push(next ?? token.offset);
+      next = undefined;
+    }
+    for (const tree of composer.next(token)) yield found(tree);
+    yield;
+  }
+  for (const tree of composer.end()) yield found(tree);
+}
+
+/** Reading so many takes well below a millisecond. */
+const lexemesPerStep = 500;
+
+/** What `Parser.parse` gives; undefined between pieces of the work. */
+function* tokensOf(text: string): Generator<CST.Token | undefined, void, undefined> {
+  const parser = new Parser();
+  let count = 0;
+  for (const lexeme of new Lexer().lex(text)) {
+    yield* parser.next(lexeme);
+    if (++count % lexemesPerStep === 0) yield;
+  }
+  yield* parser.end();
+}
 
 function readDocument(
-  document: YamlSource,
+  tree: YamlTree,
+  document: DocumentText,
   at: (offset: number) => SourceLocation,
   maxAliasedValues: number,
 ): YamlDocument | undefined {
   // What the parser makes of the text behind its first fault is mostly faults that are none.
-  const [fault] = document.errors;
+  const [fault] = tree.errors;
   if (fault !== undefined) return unreadable(at(fault.pos[0]), `invalid YAML: ${fault.message}`);
-  const { contents } = document;
+  const { contents } = tree;
   if (contents === null || (isScalar(contents) && contents.value === null)) return undefined;
   const start = contents.range?.[0] ?? 0;
   try {
-    const value = new ValueReader(maxAliasedValues).read(contents, maxDepth).value;
-    const locate: Locate = (path, pointsAtName = false) => at(offsetOf(document, path, pointsAtName) ?? start);
-    return { kind: "read", value, locate };
+    const { value } = new ValueReader(maxAliasedValues).read(contents, maxDepth);
+    return { kind: "read", value, locate: locateIn(document, { tree, at }) };
   } catch (error) {
     if (!(error instanceof UnusableNode)) throw error;
     return unreadable(at(error.offset ?? start), error.message);
   }
 }
 
-class UnusableNode extends Error {
-  readonly offset: number | undefined;
-
-  constructor(message: string, node: unknown) {
-    super(message);
-    this.offset = isNode(node) ? node.range?.[0] : undefined;
-  }
-}
-
-interface ReadValue {
-  readonly value: unknown;
-  /** Values in it, itself included, those of aliases as often as they are used. */
-  readonly count: number;
-  /** Levels of collections in it. */
-  readonly depth: number;
-  /** Of a map. */
-  readonly fields?: ReadonlyMap<string, ReadValue>;
-  /** Of a list. */
-  readonly items?: readonly ReadValue[];
-}
-
-/** Makes plain values of the nodes of one document. An alias gives the very value of its anchor. */
-class ValueReader {
-  /** By anchor; undefined while the value is being read. */
-  readonly #anchored = new Map<string, ReadValue | undefined>();
-  readonly #maxAliasedValues: number;
-  #aliased = 0;
-
-  constructor(maxAliasedValues: number) {
-    this.#maxAliasedValues = maxAliasedValues;
-  }
-
-  /** @throws UnusableNode */
-  read(node: unknown, levels: number): ReadValue {
-    if (isAlias(node)) return this.#readAlias(node, levels);
-    if (isScalar(node)) return this.#anchor(node.anchor, { value: node.value, count: 1, depth: 0 });
-    if (!isMap(node) && !isSeq(node)) return { value: null, count: 1, depth: 0 };
-    if (levels === 0) throw new UnusableNode(tooDeep, node);
-    this.#anchor(node.anchor, undefined);
-    const read = isMap(node) ? this.#readMap(node.items, levels - 1) : this.#readList(node.items, levels - 1);
-    return this.#anchor(node.anchor, read);
-  }
-
-  #anchor<T extends ReadValue | undefined>(anchor: string | undefined, read: T): T {
-    if (anchor !== undefined && anchor !== "") this.#anchored.set(anchor, read);
-    return read;
-  }
-
-  #readAlias(alias: Alias, levels: number): ReadValue {
-    if (!this.#anchored.has(alias.source)) {
-      const message = `invalid YAML: Unresolved alias (the anchor must be set before the alias): ${alias.source}`;
-      throw new UnusableNode(message, alias);
-    }
-    const read = this.#anchored.get(alias.source);
-    // The value of an alias to a node around itself has no end.
-    if (read === undefined || read.depth > levels) throw new UnusableNode(tooDeep, alias);
-    this.#spend(read.count, alias);
-    return read;
-  }
-
-  #spend(values: number, node: unknown): void {
-    this.#aliased += values;
-    if (this.#aliased <= this.#maxAliasedValues) return;
-    throw new UnusableNode(`invalid YAML: aliases stand for more than ${this.#maxAliasedValues} values`, node);
-  }
-
-  #readList(items: readonly unknown[], levels: number): ReadValue {
-    const read = items.map((item) => this.read(item, levels));
-    return { value: read.map(({ value }) => value), items: read, ...measureOf(read) };
-  }
-
-  #readMap(items: readonly Pair[], levels: number): ReadValue {
-    const fields = new Map<string, ReadValue>();
-    const own = new Set<string>();
-    for (const { key, value: node } of items) {
-      if (isMergeKey(key)) {
-        // Fields of the map itself win, then those of the map that is merged first.
-        for (const [name, field] of this.#mergedFields(node, levels)) if (!fields.has(name)) fields.set(name, field);
-        continue;
-      }
-      const { value: name } = this.read(key, levels);
-      if (typeof name === "object" && name !== null) {
-        throw new UnusableNode("invalid YAML: a key must be a text, not a collection", key);
-      }
-      const text = name === null ? "" : `${name as string | number | boolean}`;
-      if (own.has(text)) throw new UnusableNode("invalid YAML: Map keys must be unique", key);
-      own.add(text);
-      fields.set(text, this.read(node, levels));
-    }
-    const value: unknown = Object.fromEntries(Array.from(fields, ([name, field]) => [name, field.value]));
-    return { value, fields, ...measureOf([...fields.values()]) };
-  }
-
-  /** Of the map, or of several, that a merge key names. */
-  #mergedFields(node: unknown, levels: number): readonly (readonly [string, ReadValue])[] {
-    const read = this.read(node, levels);
-    return (read.items ?? [read]).flatMap(({ fields }) => {
-      if (fields === undefined) throw new UnusableNode("invalid YAML: Merge sources must be maps or map aliases", node);
-      this.#spend(fields.size, node);
-      return [...fields];
-    });
-  }
-}
-
-function measureOf(read: readonly ReadValue[]): Pick<ReadValue, "count" | "depth"> {
-  return read.reduce((sum, { count, depth }) => ({ count: sum.count + count, depth: Math.max(sum.depth, depth + 1) }), {
-    count: 1,
-    depth: 1,
-  });
-}
-
-function isMergeKey(key: unknown): boolean {
-  if (!isScalar(key)) return false;
-  const { type = "PLAIN", value } = key;
-  return type === "PLAIN" && (value === "<<" || (typeof value === "symbol" && value.description === "<<"));
-}
-
-/** Twice the depth, since not every sign that may open a collection does. */
-const maxOpenTokens = 2 * maxDepth;
-
-/**
- * Why a text is not parsed: it has too many tokens, or may be nested so deeply that parsing it takes exponential time.
- * What passes nests at most `maxOpenTokens` levels; whatever nests up to `maxDepth` levels passes.
- */
-function refusalByTokens(text: string, maxTokens: number): string | undefined {
-  /** Columns of the lines around the current one, ascending. */
-  const columns: number[] = [];
-  let column = 0;
-  let isLineStart = true;
-  /** Indicators that may open a collection on the line, or since the last item of a flow collection. */
-  let indicators = 0;
-  let flow = 0;
-  let isContent = false;
-  let count = 0;
-  for (const token of new Lexer().lex(text)) {
-    if (++count > maxTokens) return `text has more than ${maxTokens} words and signs`;
-    if (isContent) {
-      isContent = false;
-      continue;
-    }
-    const first = token[0] ?? "";
-    if (first === "\n" || first === "\r") {
-      column = 0;
-      isLineStart = true;
-      if (flow === 0) indicators = 0;
-      continue;
-    }
-    if (first === " " || first === "\t") {
-      if (isLineStart) column = token.length;
-      continue;
-    }
-    if (isLineStart && flow === 0 && first !== "#") {
-      while (columns.length > 0 && (columns.at(-1) ?? 0) >= column) columns.pop();
-      columns.push(column);
-    }
-    isLineStart = false;
-    if (first === "[" || first === "{") flow++;
-    else if (first === "]" || first === "}") flow = Math.max(0, flow - 1);
-    else if (token === "-" || token === "?" || token === ":") indicators++;
-    else if (first === "," && flow > 0) indicators = 0;
-    // What follows is a text, whatever it looks like.
-    else if (first === "\u001f") isContent = true;
-    if (columns.length + indicators + flow > maxOpenTokens) return tooDeep;
-  }
-  return undefined;
-}
-
 function unreadable(location: SourceLocation, message: string): YamlDocument {
   return { kind: "unreadable", faults: [{ location, message }] };
-}
-
-/** Offset of the deepest field on the path that exists. */
-function offsetOf(document: YamlSource, path: FieldPath, pointsAtName: boolean): number | undefined {
-  let node: unknown = document.contents;
-  let offset: number | undefined;
-  for (const [depth, part] of path.entries()) {
-    if (isAlias(node)) node = node.resolve(document);
-    const isLast = depth === path.length - 1;
-    if (isMap(node)) {
-      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(part));
-      if (pair === undefined) return offset;
-      offset = offsetOfPair(pair, isLast && pointsAtName) ?? offset;
-      node = pair.value;
-    } else if (isSeq(node) && typeof part === "number") {
-      node = node.items[part];
-      if (isNode(node)) offset = node.range?.[0] ?? offset;
-    } else {
-      return offset;
-    }
-  }
-  return offset;
-}
-
-function offsetOfPair({ key, value }: Pair, pointsAtName: boolean): number | undefined {
-  const isPlainValue = isScalar(value) && value.value !== null;
-  const target = isPlainValue && !pointsAtName ? value : key;
-  return isNode(target) ? target.range?.[0] : undefined;
 }

@@ -5,7 +5,8 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Result } from "@gatewayproxy/runtime/problem";
-import { type ParsedManifests, parseManifests } from "../api/parse-manifests.ts";
+import { inTurns } from "@gatewayproxy/runtime/steps";
+import { type ParsedManifests, parseManifestsInSteps } from "../api/parse-manifests.ts";
 import { coalesce, type Coalescer } from "./coalesce.ts";
 import { type FolderWatch, watchFolders } from "./folder-watch.ts";
 import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
@@ -47,7 +48,7 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
     const message = `cannot read the configuration folder ${JSON.stringify(directory)}: ${unreadable.fault}`;
     return { ok: false, problems: [{ message }] };
   }
-  source.take(entries);
+  await source.take(entries);
   return { ok: true, value: source };
 }
 
@@ -57,8 +58,9 @@ class WatchedDirectory implements DirectorySource {
   readonly #watcher: FolderWatch;
   #rescan: Timer;
   #current: ParsedManifests | undefined;
-  /** What the current configuration was made of. */
-  #texts: string | undefined;
+  /** What the current configuration was made of; undefined at first. */
+  #entries: ReadonlyMap<string, FolderEntry> | undefined;
+  #turn: Promise<void> = Promise.resolve();
   /** Files that have held something. */
   #written: ReadonlySet<string> = new Set();
   #isClosed = false;
@@ -83,16 +85,28 @@ class WatchedDirectory implements DirectorySource {
   }
 
   /** Publishes what the files say, if that is another thing than before. */
-  take(found: readonly FolderEntry[]): void {
+  take(found: readonly FolderEntry[]): Promise<void> {
+    // The first one may not have ended when something changes.
+    const taken = this.#turn.then(() => this.#take(found));
+    this.#turn = taken.catch(() => undefined);
+    return taken;
+  }
+
+  async #take(found: readonly FolderEntry[]): Promise<void> {
     const entries = found.map((entry) =>
       isEmptied(entry, this.#written) ? { path: entry.path, fault: emptied } : entry,
     );
     this.#written = new Set(entries.filter((entry) => "fault" in entry || entry.text !== "").map(({ path }) => path));
-    const texts = JSON.stringify([...entries].sort((a, b) => (a.path < b.path ? -1 : 1)));
-    if (this.#isClosed || texts === this.#texts) return;
-    this.#texts = texts;
-    this.#current = withEmptinessTold(parseManifests(entries, this.#current), entries, this.#options.directory);
+    if (this.#isClosed || (this.#entries !== undefined && areSame(entries, this.#entries))) return;
+    this.#entries = new Map(entries.map((entry) => [entry.path, entry]));
+    const parsed = await inTurns(parseManifestsInSteps(entries, this.#current));
+    if (this.#hasEnded()) return;
+    this.#current = withEmptinessTold(parsed, entries, this.#options.directory);
     this.#options.publish(this.#current);
+  }
+
+  #hasEnded(): boolean {
+    return this.#isClosed;
   }
 
   async close(): Promise<void> {
@@ -108,6 +122,15 @@ class WatchedDirectory implements DirectorySource {
       this.#changes.poke();
     });
   }
+}
+
+function areSame(entries: readonly FolderEntry[], before: ReadonlyMap<string, FolderEntry>): boolean {
+  return entries.length === before.size && entries.every((entry) => isSame(entry, before.get(entry.path)));
+}
+
+function isSame(a: FolderEntry, b: FolderEntry | undefined): boolean {
+  if (b === undefined) return false;
+  return "fault" in a ? "fault" in b && a.fault === b.fault : "text" in b && a.text === b.text;
 }
 
 const emptied = "it is empty; what it held stays until it is written or deleted";
