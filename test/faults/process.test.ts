@@ -6,7 +6,7 @@ import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { policyManifest, onLoopback } from "../support/gateway.ts";
 import { freePort, type ProxyProcess } from "../support/proxy-process.ts";
-import { startWorkerPool } from "../support/worker-pool.ts";
+import { packed, startWorkerPool } from "../support/worker-pool.ts";
 import { figuresOf, others, under } from "./support/fault.ts";
 import { startLoad } from "./support/load.ts";
 import { rate } from "./support/rate.ts";
@@ -84,7 +84,7 @@ test("a worker thread that dies", async ({ task }) => {
   ]);
   // In this process, where one can be ended.
   const pool = startWorkerPool(2, systemClock);
-  await pool.apply({ generation: 1, ...translate(resources, onLoopback) });
+  await pool.apply(packed(1, translate(resources, onLoopback)));
   const seen = await under({
     port: () => port,
     async inject() {

@@ -18,7 +18,7 @@ import {
   onLoopback,
 } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
-import { startWorkerPool } from "../support/worker-pool.ts";
+import { packed, startWorkerPool } from "../support/worker-pool.ts";
 
 // Threads start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
@@ -41,7 +41,7 @@ test("a worker in the place of one that died knows who waits for a request", asy
   const clock = new FakeClock();
   const watches = new TraceWatches();
   const pool = startPool(clock, watches);
-  await pool.apply({ generation: 1, ...translate(resources, onLoopback) });
+  await pool.apply(packed(1, translate(resources, onLoopback)));
   const events: TraceEvent[] = [];
   const ended = Promise.withResolvers<undefined>();
   const condition = 'request.path == "/chosen"';
@@ -55,7 +55,7 @@ test("a worker in the place of one that died knows who waits for a request", asy
   expect(pool.deaths).toEqual([{ worker: 1, count: 1, lastMs, lastCause: "it ended by itself" }]);
   clock.advance(1_000);
   // Its answer comes when it serves.
-  await pool.apply({ generation: 2, ...translate(resources, onLoopback) });
+  await pool.apply(packed(2, translate(resources, onLoopback)));
   for (const path of ["/other", "/chosen"]) await (await fetch(`http://127.0.0.1:${port}${path}`)).text();
   await ended.promise;
   expect(events.map(({ message }) => message)).toContainEqual(
@@ -72,7 +72,7 @@ test("what a worker had counted outlives it, and what was open in it does not", 
   const { resources } = parseManifests([{ path: "all.yaml", text }]);
   const clock = new FakeClock();
   const pool = startPool(clock);
-  await pool.apply({ generation: 1, ...translate(resources, onLoopback) });
+  await pool.apply(packed(1, translate(resources, onLoopback)));
   const told = async (name: string): Promise<number> => {
     const families = (await pool.metrics()).flat().filter((family) => family.name === name);
     return families.flatMap(({ series }) => series).reduce((sum, { data: [value = 0] }) => sum + value, 0);
@@ -87,7 +87,7 @@ test("what a worker had counted outlives it, and what was open in it does not", 
   expect(await told("gateway_proxy_http_requests_total")).toBe(1);
   expect(await told("gateway_proxy_downstream_connections_active")).toBe(0);
   clock.advance(1_000);
-  await pool.apply({ generation: 2, ...translate(resources, onLoopback) });
+  await pool.apply(packed(2, translate(resources, onLoopback)));
   await ask();
   expect(await told("gateway_proxy_http_requests_total")).toBe(2);
 });
@@ -98,7 +98,7 @@ test("a worker in the place of one that died tells when it cannot open an addres
   const clock = new FakeClock();
   const onUnopened = vi.fn();
   const pool = startPool(clock, undefined, onUnopened);
-  const snapshot = { generation: 1, ...translate(resources, onLoopback) };
+  const snapshot = packed(1, translate(resources, onLoopback));
   expect(await pool.apply(snapshot)).toEqual([]);
 
   await pool.threads[0]?.terminate();
@@ -120,11 +120,11 @@ test("a worker in the place of one that died tells when it cannot open an addres
 test("a port that another process of ours serves is not shared with it, and is taken when that has ended", async () => {
   const port = await freePort();
   const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);
-  const snapshot = { generation: 1, ...translate(resources, onLoopback) };
+  const snapshot = packed(1, translate(resources, onLoopback));
   const first = startWorkerPool(2, new FakeClock());
   expect(await first.apply(snapshot)).toEqual([]);
   // Its own workers share the port, also with those that come later.
-  expect(await first.apply({ ...snapshot, generation: 2 })).toEqual([]);
+  expect(await first.apply(packed(2, translate(resources, onLoopback)))).toEqual([]);
 
   const second = startWorkerPool(2, new FakeClock());
   const message = expect.stringContaining("EADDRINUSE") as string;

@@ -1,10 +1,13 @@
 /** Worker threads in the process of a test, where they can be looked at and ended. They are stopped when the test ends. */
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { onTestFinished } from "vitest";
+import { type PackedSnapshot, packSnapshot } from "../../proxy/src/app/snapshot-parts.ts";
 import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
+import type { Snapshot } from "../../proxy/src/ir/snapshot.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
 import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/server/client-connections.ts";
@@ -51,4 +54,9 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
   pool.open(unrestricted);
   onTestFinished(() => pool.drain(AbortSignal.abort()));
   return pool;
+}
+
+/** A snapshot as the workers of a pool get it. */
+export function packed(generation: number, { binds, backends }: Omit<Snapshot, "generation">): PackedSnapshot {
+  return atOnce(packSnapshot({ generation, binds, backends }));
 }

@@ -1,5 +1,6 @@
 /** Problems that are found in parsed resources: the finder knows the field, only the text's reader knows the place. */
 import type { Problem } from "@gatewayproxy/runtime/problem";
+import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import { type FieldPath, renderPath } from "./issue.ts";
 import type { InForceByKey } from "./parse-manifests.ts";
 import type { ResourceKey } from "./resource.ts";
@@ -17,8 +18,19 @@ export function resourceProblem(resource: ResourceKey, fieldPath: FieldPath, mes
 
 /** Adds to each problem where its field stands, as far as its resource came from a file. */
 export function locateProblems(problems: readonly ResourceProblem[], inForce: InForceByKey): readonly Problem[] {
-  return problems.map(({ fieldPath, ...problem }) => {
+  return atOnce(locateProblemsInSteps(problems, inForce));
+}
+
+/** The same, in steps of one problem each: a text may have to be parsed again to tell where its fields stand. */
+export function* locateProblemsInSteps(
+  problems: readonly ResourceProblem[],
+  inForce: InForceByKey,
+): Steps<readonly Problem[]> {
+  const located: Problem[] = [];
+  for (const { fieldPath, ...problem } of problems) {
     const location = inForce.get(problem.resource)?.locate(fieldPath);
-    return location === undefined ? problem : { ...problem, location };
-  });
+    located.push(location === undefined ? problem : { ...problem, location });
+    yield;
+  }
+  return located;
 }

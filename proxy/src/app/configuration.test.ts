@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { resourceSet } from "../api/resource.ts";
 import type { BindFailure } from "../server/data-plane.ts";
+import type { PackedSnapshot } from "./snapshot-parts.ts";
 import { Configuration } from "./configuration.ts";
 
 const group = "gateway.networking.k8s.io";
@@ -47,8 +48,8 @@ function configuring(...ports: readonly number[]) {
     ...{ error: note("error"), warn: note("warn"), info: note("info"), debug: vi.fn(), trace: vi.fn() },
     isLevelEnabled: () => false,
   };
-  const serve = vi.fn((snapshot: { readonly binds: readonly { readonly port: number }[] }) =>
-    Promise.resolve(snapshot.binds.filter(({ port }) => occupied.has(port)).map(({ port }) => taken(port))),
+  const serve = vi.fn(({ frame }: PackedSnapshot) =>
+    Promise.resolve(frame.binds.filter(({ port }) => occupied.has(port)).map(({ port }) => taken(port))),
   );
   const onServed = vi.fn();
   const onTaken = vi.fn();

@@ -14,7 +14,7 @@ import type { InForceByKey } from "../api/parse-manifests.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import { objectCounts, renderKey, type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { fieldsOf } from "../kube/object.ts";
-import { locateProblems } from "../api/resource-problem.ts";
+import { locateProblemsInSteps } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
@@ -29,6 +29,7 @@ import { noCredentials, type SoundCredentials } from "../translate/credentials.t
 import { hostEnvironment } from "../translate/environment.ts";
 import type { RouteConflicts } from "../translate/route-conflicts.ts";
 import { translate, translateInSteps, type TranslateOptions } from "../translate/translate.ts";
+import { isSameFrame, type PackedSnapshot, packSnapshot } from "./snapshot-parts.ts";
 
 /** A set of resources as a source gives it. */
 export interface SourcedResources {
@@ -59,7 +60,7 @@ export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPol
   /** The IP address at which Gateways listen that name none; absent: every address of the machine. */
   readonly listenAddress?: string | undefined;
   /** Serves a snapshot; resolves with the binds that could not be opened. */
-  readonly serve: (snapshot: Snapshot) => Promise<readonly BindFailure[]>;
+  readonly serve: (snapshot: PackedSnapshot) => Promise<readonly BindFailure[]>;
   /** Called when an attempt to open what is to be served is over. */
   readonly onServed: (served: Served) => void;
   /** Called with each set of resources that was taken, whether or not it changed what is served. */
@@ -109,6 +110,8 @@ export class Configuration {
   #servingSinceMs: number | undefined;
   #lastRejected: RejectedConfiguration | undefined;
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
+  /** The same, as workers get it. */
+  #packed: PackedSnapshot = { frame: { generation: 0, binds: [], backends: [] }, parts: new Map() };
   #failures: readonly BindFailure[] = [];
   #told: ReadonlySet<string> = new Set();
   readonly #backoff: Backoff;
@@ -174,7 +177,8 @@ export class Configuration {
       log.debug({ objects: objectCounts(sourced.resources), durationMs }, "objects translated");
     }
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
-    const problems = [...sourced.problems, ...locateProblems(found, sourced.inForce)];
+    const located = await inTurns(locateProblemsInSteps(found, sourced.inForce));
+    const problems = [...sourced.problems, ...located];
     const hasNews = this.#tell(problems, sourced.kept);
     this.#tellConflicts(translation.conflicts);
     this.#translated = statuses;
@@ -183,11 +187,12 @@ export class Configuration {
     this.#problems = problems;
     this.#conflicts = translation.conflicts;
 
-    const isChanged = !isDeepStrictEqual([binds, backends], [this.#current.binds, this.#current.backends]);
-    if (isChanged) {
-      const before = this.#current;
-      this.#current = { generation: before.generation + 1, binds, backends };
-      if (log.isLevelEnabled("debug")) log.debug(snapshotChanges(before, this.#current), "configuration changes");
+    const next = { generation: this.#current.generation + 1, binds, backends };
+    const packed = await inTurns(packSnapshot(next));
+    if (!isSameFrame(packed.frame, this.#packed.frame)) {
+      if (log.isLevelEnabled("debug")) log.debug(snapshotChanges(this.#current, next), "configuration changes");
+      this.#current = next;
+      this.#packed = packed;
       this.#backoff.reset();
       await this.#serve();
       this.#servingSinceMs = clock.nowMs();
@@ -210,7 +215,7 @@ export class Configuration {
     const { clock, serve } = this.#options;
     this.#retry?.cancel();
     const before = this.#failures;
-    this.#failures = await serve(this.#current);
+    this.#failures = await serve(this.#packed);
     this.#tellFailures(before);
     this.#tellStatuses();
     if (this.#failures.length === 0) this.#backoff.reset();

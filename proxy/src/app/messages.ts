@@ -6,7 +6,6 @@ import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { AddressRules } from "@gatewayproxy/runtime/address-rules";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts";
-import type { Snapshot } from "../ir/snapshot.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
 import type { ClientMemory } from "../server/client-connections.ts";
@@ -15,6 +14,7 @@ import type { RequestRules } from "../server/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
 import type { EndpointState } from "../upstream/endpoint-state.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
+import type { PartBatch, PartKey, SnapshotFrame } from "./snapshot-parts.ts";
 
 /** Given to a worker at its start. */
 export interface WorkerStart {
@@ -100,7 +100,16 @@ export function answerQuery<Name extends QueryName>(
 }
 
 export type ToWorker =
-  | { readonly kind: "apply"; readonly id: number; readonly snapshot: Snapshot }
+  /** Parts of the snapshot that comes next. */
+  | { readonly kind: "parts"; readonly parts: PartBatch }
+  /** Serve a snapshot of which all parts have come. */
+  | {
+      readonly kind: "apply";
+      readonly id: number;
+      readonly frame: SnapshotFrame;
+      /** Parts that it does not name any more. */
+      readonly gone: readonly PartKey[];
+    }
   | QueryMessage
   /** Ask clients to leave, and go on serving. */
   | { readonly kind: "leave" }

@@ -7,12 +7,14 @@ import { createServer } from "node:net";
 import type { Bind } from "../ir/snapshot.ts";
 import { type BindFailure, bindFailure, bindName } from "../server/data-plane.ts";
 
+type BindAddress = Pick<Bind, "address" | "port">;
+
 export class PortClaims {
   /** Names of the binds that workers listen on, or are about to. */
   #ours: ReadonlySet<string> = new Set();
 
   /** Takes the ports of `binds` and gives up all others. @returns those that another process listens on. */
-  async take(binds: readonly Bind[]): Promise<readonly BindFailure[]> {
+  async take(binds: readonly BindAddress[]): Promise<readonly BindFailure[]> {
     const failures = await Promise.all(
       binds.filter((bind) => !this.#ours.has(bindName(bind))).map((bind) => this.#findFailure(bind)),
     );
@@ -23,7 +25,7 @@ export class PortClaims {
   }
 
   /** Listens for a moment, without sharing. */
-  async #findFailure(bind: Bind): Promise<BindFailure | undefined> {
+  async #findFailure(bind: BindAddress): Promise<BindFailure | undefined> {
     const { address: host, port } = bind;
     const server = createServer((socket) => socket.destroy());
     try {

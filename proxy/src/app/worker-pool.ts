@@ -3,6 +3,7 @@
  * and puts a new one in the place of one that dies. A worker that dies takes its connections along, nothing else: the
  * counters are in shared memory, and the locks that it may have held are freed here.
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
@@ -10,7 +11,6 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy/runtime/metrics";
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
-import type { Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BodyBudget } from "../server/body-budget.ts";
 import { type BindFailure, bindName } from "../server/data-plane.ts";
@@ -26,6 +26,7 @@ import type {
   WorkerStart,
 } from "./messages.ts";
 import { PortClaims } from "./port-claims.ts";
+import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
 export interface WorkerPoolOptions {
   /** At least 1. */
@@ -66,7 +67,7 @@ export class WorkerPool {
   readonly #deaths = new Map<number, WorkerDeaths>();
   readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), metricTable));
   readonly #ports: PortClaims;
-  #snapshot: Snapshot | undefined;
+  #snapshot: PackedSnapshot | undefined;
   #isLeaving = false;
   #isDraining = false;
   #logFilter: string;
@@ -85,10 +86,11 @@ export class WorkerPool {
   }
 
   /** Resolves when every worker serves `snapshot`, with the binds that some worker could not open, each once. */
-  async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    const taken = await this.#ports.take(snapshot.binds);
+  async apply({ frame, parts }: PackedSnapshot): Promise<readonly BindFailure[]> {
+    const taken = await this.#ports.take(frame.binds);
     const others = new Set(taken.map(bindName));
-    const own = { ...snapshot, binds: snapshot.binds.filter((bind) => !others.has(bindName(bind))) };
+    const binds = frame.binds.filter((bind) => !others.has(bindName(bind)));
+    const own = { frame: { ...frame, binds }, parts };
     this.#snapshot = own;
     const failures = await Promise.all(
       Array.from(this.#workers, ([number, worker]) => this.#applyTo(number, worker, own)),
@@ -214,6 +216,9 @@ class WorkerThread {
   readonly thread: Worker;
   readonly #awaited = new Map<string, (message: FromWorker) => void>();
   readonly #onTraced: ThreadEvents["onTraced"];
+  /** Of the last snapshot that was sent. */
+  #parts: ReadonlySet<PartKey> = new Set();
+  #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
   #isGone = false;
 
@@ -236,10 +241,24 @@ class WorkerThread {
     });
   }
 
-  async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    const id = this.#requests++;
-    const message = await this.#ask(`applied ${id}`, { kind: "apply", id, snapshot });
+  async apply(snapshot: PackedSnapshot): Promise<readonly BindFailure[]> {
+    // One after the other: what the worker has depends on what was sent before.
+    const sent = this.#sent.then(() => this.#send(snapshot));
+    this.#sent = sent;
+    const message = await (await sent).answer;
     return message.kind === "applied" ? message.failures : [];
+  }
+
+  async #send(snapshot: PackedSnapshot): Promise<{ readonly answer: Promise<FromWorker> }> {
+    const known = this.#parts;
+    this.#parts = new Set(snapshot.parts.keys());
+    for (const parts of batchesOf(snapshot, known)) {
+      this.#post({ kind: "parts", parts });
+      await nextTurn();
+    }
+    const gone = [...known].filter((key) => !snapshot.parts.has(key));
+    const id = this.#requests++;
+    return { answer: this.#ask(`applied ${id}`, { kind: "apply", id, frame: snapshot.frame, gone }) };
   }
 
   async query<Name extends QueryName>(name: Name, ask: AskOf<Name>): Promise<AnswerOf<Name> | typeof gone> {

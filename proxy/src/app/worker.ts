@@ -1,5 +1,6 @@
 /** Entry of a worker thread: one data plane on its own event loop, driven by messages of the main thread. */
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
@@ -11,6 +12,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { inTurns } from "@gatewayproxy/runtime/steps";
 import { nameLearned } from "../admin/live-limits.ts";
 import { parseExpression } from "../cel/expression.ts";
 import { DecisionRing } from "../admin/decision-ring.ts";
@@ -27,6 +29,7 @@ import { RequestLog } from "../telemetry/request-log.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceWatch } from "../telemetry/trace/tracer.ts";
 import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { ReceivedParts } from "./snapshot-parts.ts";
 
 startHeapSampling();
 
@@ -137,6 +140,7 @@ servicesBack.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as 
 surviveRejections(process, (error) => faulted(error, "task"));
 
 let generation = 0;
+const parts = new ReceivedParts();
 
 const answers: QueryAnswers = {
   metrics: () => [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
@@ -187,9 +191,15 @@ type Order = Exclude<ToWorker, { kind: "query" }>;
 
 async function carryOut(order: Order): Promise<void> {
   switch (order.kind) {
+    case "parts":
+      // Several batches may arrive at once; each is read in a turn of its own.
+      await nextTurn();
+      parts.take(order.parts);
+      return;
     case "apply": {
-      const failures = await dataPlane.apply(order.snapshot);
-      generation = order.snapshot.generation;
+      parts.forget(order.gone);
+      const failures = await dataPlane.apply(await inTurns(parts.assemble(order.frame)));
+      generation = order.frame.generation;
       say({ kind: "applied", id: order.id, failures });
       return;
     }

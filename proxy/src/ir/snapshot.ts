@@ -1,7 +1,7 @@
 /**
  * The one thing that crosses from configuration to the data path: an immutable, plain-data picture of what to serve.
  *
- * `translate` makes it, the main thread posts it to every worker (so it holds nothing that structured clone refuses),
+ * `translate` makes it, the main thread sends it to every worker as JSON (so it holds nothing that JSON does not keep),
  * and each worker compiles it and swaps it in whole; a request keeps the snapshot it started with. It holds no counter,
  * no connection and no health: that state lives beside it, keyed by the identities below, so an edit elsewhere never
  * resets a budget (docs/adr/0002).

@@ -522,6 +522,6 @@ export function bindName({ address, port }: { readonly address?: string | undefi
   return renderSocketAddress({ host: address ?? "*", port });
 }
 
-export function bindFailure({ address, port }: Bind, error: unknown): BindFailure {
+export function bindFailure({ address, port }: Pick<Bind, "address" | "port">, error: unknown): BindFailure {
   return { address, port, message: error instanceof Error ? error.message : String(error) };
 }
