@@ -13,10 +13,16 @@ export class AdminFailure extends Error {
   }
 }
 
+export interface JsonAnswer<Answer> {
+  readonly answer: Answer;
+  /** Characters of its text. */
+  readonly length: number;
+}
+
 /** Asks for an answer in JSON. Rejects with AdminFailure. */
-export async function getJson<Answer>(path: string, signal: AbortSignal): Promise<Answer> {
-  const response = await ask(path, { signal });
-  return (await response.json()) as Answer; // the server and this page are built from the same types
+export async function getJson<Answer>(path: string, signal: AbortSignal): Promise<JsonAnswer<Answer>> {
+  const text = await (await ask(path, { signal })).text();
+  return { answer: JSON.parse(text) as Answer, length: text.length }; // the server and this page are built from the same types
 }
 
 /** Asks for an answer in text. Rejects with AdminFailure. */

@@ -13,29 +13,40 @@ export interface Polled<Answer> {
 /** An answer that takes longer is none. */
 const patienceMs = 10_000;
 
+/** An answer that is longer is asked for that many times more rarely: a dump of thousands of routes is work to make. */
+const easyLength = 1_000_000;
+
 /** Whether the reader has paused all updates. */
 export const Paused = createContext(false);
 
-/** Asks at once and then every `everyMs`, each time after the answer before. Rests while the page is hidden or paused. */
+/**
+ * Asks at once and then every `everyMs`, more rarely where the answer is very long, each time after the answer before.
+ * Rests while the page is hidden or paused.
+ */
 export function usePolled<Answer>(path: string, everyMs: number): Polled<Answer> {
   const isPaused = useContext(Paused);
   const [state, setState] = useState<Polled<Answer>>({ answer: undefined, failure: undefined });
   useEffect(() => {
     if (isPaused) return undefined;
-    return poll(everyMs, async (signal) => {
+    return poll(async (signal) => {
       try {
-        const answer = await getJson<Answer>(path, AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]));
+        const { answer, length } = await getJson<Answer>(
+          path,
+          AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+        );
         if (!signal.aborted) setState({ answer, failure: undefined });
+        return everyMs * Math.max(1, length / easyLength);
       } catch (error) {
         if (!signal.aborted) setState(({ answer }) => ({ answer, failure: toFailure(error) }));
+        return everyMs;
       }
     });
   }, [path, everyMs, isPaused]);
   return state;
 }
 
-/** Calls `ask` until the returned function is called; it must not reject. */
-function poll(everyMs: number, ask: (signal: AbortSignal) => Promise<void>): () => void {
+/** Calls `ask` until the returned function is called. It gives the milliseconds to wait for, and must not reject. */
+function poll(ask: (signal: AbortSignal) => Promise<number>): () => void {
   const stopped = new AbortController();
   let timer = 0;
   let isAsking = false;
@@ -43,9 +54,9 @@ function poll(everyMs: number, ask: (signal: AbortSignal) => Promise<void>): () 
     clearTimeout(timer);
     if (document.hidden || isAsking) return;
     isAsking = true;
-    await ask(stopped.signal);
+    const waitMs = await ask(stopped.signal);
     isAsking = false;
-    if (!stopped.signal.aborted) timer = window.setTimeout(() => void next(), everyMs);
+    if (!stopped.signal.aborted) timer = window.setTimeout(() => void next(), waitMs);
   };
   document.addEventListener("visibilitychange", () => void next(), { signal: stopped.signal });
   void next();

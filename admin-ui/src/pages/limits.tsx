@@ -1,7 +1,7 @@
 /** Every limit with what it stands at, those nearest to their end first, and how the rate limit services are. */
 import type { ConfigDump, DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { LearnedLimit, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
-import type { Traffic } from "@gatewayproxy/admin-api/traffic";
+import type { Denial, Traffic } from "@gatewayproxy/admin-api/traffic";
 import { counted, formatCount, formatSeconds } from "../format.ts";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { Empty } from "../parts/empty.tsx";
@@ -25,7 +25,7 @@ export function LimitsPage({ dump, traffic }: { dump: ConfigDump; traffic: Traff
       ) : (
         <>
           <Counters limits={answer} policies={dump.policies} traffic={traffic} />
-          <GlobalLimits policies={dump.policies} />
+          <GlobalLimits policies={dump.policies} denials={traffic?.denials ?? []} />
           <Services services={answer.services} at={answer.at} />
           <Learned limits={answer.learned} />
         </>
@@ -101,8 +101,22 @@ const globalColumns: readonly Column<GlobalRow>[] = [
   },
 ];
 
+/** Of the policy's global limit as a whole: which descriptor decided is the service's to know. */
+function globalDenied(denials: readonly Denial[]): Column<GlobalRow> {
+  return {
+    head: "Denied here since start",
+    isNumber: true,
+    cell(row) {
+      const found = denials.find(
+        ({ policy, target, entry }) => policy === row.policy && target === row.target && entry === undefined,
+      );
+      return formatCount(found?.denied ?? 0);
+    },
+  };
+}
+
 /** The figures of global limits are the service's; here is what is asked of it. */
-function GlobalLimits({ policies }: { policies: readonly DumpedPolicy[] }) {
+function GlobalLimits({ policies, denials }: { policies: readonly DumpedPolicy[]; denials: readonly Denial[] }) {
   const rows = policies.flatMap(({ namespace, name, targets, global }) =>
     global === undefined
       ? []
@@ -114,7 +128,7 @@ function GlobalLimits({ policies }: { policies: readonly DumpedPolicy[] }) {
   return (
     <DataTable
       caption="Global limits, which a rate limit service counts for all replicas"
-      columns={globalColumns}
+      columns={[...globalColumns, globalDenied(denials)]}
       rows={rows}
       keyOf={({ policy, target }) => `${policy} ${target}`}
     />

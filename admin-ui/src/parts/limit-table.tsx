@@ -112,12 +112,12 @@ function Used({ row: { counter, limit } }: { row: LimitRow }) {
   const capacity = counter?.limit ?? amount + burst;
   const used = counter?.used ?? 0;
   return (
-    <>
+    <div class="used">
       <Gauge share={used / capacity} tone={counter === undefined ? "good" : (rowTone(counter) ?? "good")} />{" "}
       <span class="whole">
         {formatCount(used)} of {describeUnits(capacity, counts)}
       </span>
-    </>
+    </div>
   );
 }
 

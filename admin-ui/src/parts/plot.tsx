@@ -51,6 +51,9 @@ export function Plot({ title, headline, note, times, series, form, formatValue }
         <p class="note">{note}</p>
       </figcaption>
       <div class="drawing">
+        <p class="scale" aria-hidden="true">
+          {most === 0 ? "nothing yet" : `at most ${formatValue(most)}`}
+        </p>
         <svg
           viewBox={`0 0 ${width} ${height}`}
           preserveAspectRatio="none"
@@ -73,7 +76,6 @@ export function Plot({ title, headline, note, times, series, form, formatValue }
         </svg>
         <p class="scale" aria-hidden="true">
           <span>{formatSeconds(span)} ago</span>
-          <span>{most === 0 ? "nothing yet" : `at most ${formatValue(most)}`}</span>
           <span>now</span>
         </p>
       </div>
