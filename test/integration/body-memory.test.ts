@@ -18,10 +18,15 @@ import { openFrom } from "../support/proxied-client.ts";
 const mib = 1024 * 1024;
 
 /** A gateway whose bodies have 4 MiB, with an LLM backend for `/v1` and another one for all else. */
-async function start() {
+async function start(rule = "") {
+  const held = { bytes: 0 };
   const backend = await startBackend((request, response) => {
     let bytes = 0;
-    if (request.url === "/begins") response.writeHead(200).write("begun");
+    if (request.url === "/begins" || request.headers["x-begins"] !== undefined) response.writeHead(200).write("begun");
+    if (request.headers["x-never"] !== undefined) {
+      request.on("data", (chunk: Buffer) => (held.bytes += chunk.length));
+      return;
+    }
     request.on("data", (chunk: Buffer) => (bytes += chunk.length)).on("end", () => response.end(String(bytes)));
   });
   const llm = `
@@ -31,7 +36,7 @@ metadata: { name: llm, namespace: default }
 spec: { ai: { provider: { openai: { model: m } }, host: 127.0.0.1, port: ${backend.port} } }
 `;
   const rules = [
-    `{ matches: [{ path: { type: PathPrefix, value: /v1 } }], backendRefs: [${backendRef("llm")}] }`,
+    `{ matches: [{ path: { type: PathPrefix, value: /v1 } }], ${rule} backendRefs: [${backendRef("llm")}] }`,
     `{ backendRefs: [${backendRef("b")}] }`,
   ];
   const all = manifests(gatewayManifest(), llm, backendManifest("b", backend.port), routeManifest("r", rules));
@@ -42,7 +47,7 @@ spec: { ai: { provider: { openai: { model: m } }, host: 127.0.0.1, port: ${backe
     streamIdleTimeoutMs: 300_000,
     contendedStreamIdleTimeoutMs: 3_000,
   });
-  return { gateway, bodies, backend };
+  return { gateway, bodies, backend, held };
 }
 
 /** Sends a completion of `mebibytes` without its last byte. */
@@ -151,6 +156,31 @@ test("nothing is kept for another call once an answer has begun", async () => {
   socket.write("POST /begins HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
   await once(socket, "data");
   expect(gateway.dataPlane.endpoints().map(({ pending }) => pending)).toContain(1);
+  expect(bodies.heldBytes).toBe(0);
+});
+
+const completion = (fields: string): string => {
+  const body = JSON.stringify({ messages: [], pad: "x".repeat(mib) });
+  return `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n${fields}\r\n${body}`;
+};
+
+test("nothing of an edited body is kept once the backend has it and no other call can follow", async () => {
+  const { gateway, bodies, held } = await start();
+  openFrom(gateway, "10.0.0.1", completion("x-never: yes\r\n"));
+  await expect.poll(() => held.bytes).toBeGreaterThan(mib);
+  await expect.poll(() => bodies.heldBytes).toBe(0);
+  expect(gateway.dataPlane.endpoints().map(({ pending }) => pending)).toContain(1);
+});
+
+test("an edited body is kept while a retry may follow, until the answer begins", async () => {
+  const { gateway, bodies, held } = await start("retry: { codes: [503], attempts: 1 },");
+  const client = openFrom(gateway, "10.0.0.1", completion("x-never: yes\r\n"));
+  await expect.poll(() => held.bytes).toBeGreaterThan(mib);
+  expect(bodies.heldBytes).toBeGreaterThan(mib);
+  client.socket.destroy();
+  await expect.poll(() => bodies.heldBytes).toBe(0);
+  const begun = openFrom(gateway, "10.0.0.1", completion("x-never: yes\r\nx-begins: yes\r\n"));
+  await expect.poll(begun.text).toContain("begun");
   expect(bodies.heldBytes).toBe(0);
 });
 

@@ -1,8 +1,6 @@
 /** Whatever hosts, addresses, headers and paths configuration and backends have: a request may fail, nothing else does. */
-import { createServer, type Socket } from "node:net";
-import type { AddressInfo } from "node:net";
 import fc from "fast-check";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -10,8 +8,10 @@ import {
   gatewayManifest,
   manifests,
   routeManifest,
+  serviceManifest,
   startGateway,
 } from "../support/gateway.ts";
+import { startRawServer } from "../support/raw-backend.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
 const numRuns = 60;
@@ -161,17 +161,9 @@ const answer = fc
 
 test("answers of backends", async () => {
   let next = "";
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => undefined).on("data", () => socket.end(Buffer.from(next, "latin1")));
+  const port = await startRawServer((socket) => {
+    socket.on("data", () => socket.end(Buffer.from(next, "latin1")));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
   const { port: soundPort } = await startBackend();
   const rules = [
     `{ matches: [{ path: { value: /sound } }], backendRefs: [${backendRef("sound")}] }`,
@@ -204,4 +196,87 @@ test("answers of backends", async () => {
     }),
     { numRuns },
   );
+});
+
+/** What no HTTP server sends. */
+const noAnswer = fc.oneof(
+  fc.constantFrom(
+    ...[
+      "\u0000\u0001\u0002",
+      "HTTP/1.1",
+      "HTTP/9.9 200 OK\r\n\r\n",
+      "220 mail.example ESMTP\r\n",
+      "\r\n".repeat(1_000),
+    ],
+    `HTTP/1.1 200 ${"x".repeat(200_000)}\r\n\r\n`,
+    `HTTP/1.1 200 OK\r\nX-Y: ${"x".repeat(200_000)}\r\n\r\n`,
+    `HTTP/1.1 200 OK\r\n${"X-Y: x\r\n".repeat(20_000)}\r\n`,
+    "HTTP/1.1 100 Continue\r\n\r\n".repeat(20_000),
+    // HTTP/2: SETTINGS, and then GOAWAY, a RST_STREAM of an unknown stream, a field section that is none, or a huge frame.
+    "\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x02",
+    "\0\0\0\x04\0\0\0\0\0\0\0\x04\x03\0\0\0\0\x63\0\0\0\x01",
+    "\0\0\0\x04\0\0\0\0\0\0\0\x04\x01\x05\0\0\0\x01\xff\xff\xff\xff",
+    "\0\0\0\x04\0\0\0\0\0\xff\xff\xff\0\0\0\0\0\x01",
+  ),
+  fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes).toString("latin1")),
+);
+
+test("answers of backends to health checks", async () => {
+  const next = { text: "", end: "close" };
+  const asked = [0, 0];
+  const start = (which: number): Promise<number> =>
+    startRawServer((socket) => {
+      asked[which] = (asked[which] ?? 0) + 1;
+      socket.once("data", () => {
+        socket.write(Buffer.from(next.text, "latin1"));
+        if (next.end === "close") socket.end();
+        else if (next.end === "reset") socket.resetAndDestroy();
+      });
+    });
+  const [http1, http2] = [await start(0), await start(1)];
+  const sound = await startBackend();
+  const healthChecks = { intervalMs: 5_000, timeoutMs: 1_000, path: "/" };
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      serviceManifest("http1", [http1]),
+      serviceManifest("http2", [http2], "appProtocol: kubernetes.io/h2c"),
+      backendManifest("sound", sound.port),
+      routeManifest("r", [
+        "{ matches: [{ path: { value: /http1 } }], backendRefs: [{ name: http1, port: 80 }] }",
+        "{ matches: [{ path: { value: /http2 } }], backendRefs: [{ name: http2, port: 80 }] }",
+        `{ backendRefs: [${backendRef("sound")}] }`,
+      ]),
+    ),
+    { upstream: { ...{ maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 }, healthChecks } },
+  );
+  const failing = (): readonly boolean[] =>
+    gateway.dataPlane
+      .endpoints()
+      .filter(({ address }) => !address.endsWith(`:${sound.port}`))
+      .map(({ failsChecks }) => failsChecks);
+  const ends = fc.constantFrom("close", "reset", "never");
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(answer, noAnswer, fc.constant("")), ends, async (text, end) => {
+      Object.assign(next, { text, end });
+      // Each check has ended before the next one of its endpoint begins.
+      const before = asked.map((count) => count + 2);
+      await expect
+        .poll(
+          () => {
+            gateway.clock.advance(1_000);
+            return asked.every((count, which) => count >= (before[which] ?? 0));
+          },
+          { interval: 5 },
+        )
+        .toBe(true);
+      expect((await fetch(gateway.url())).status).toBe(200);
+      expect(gateway.faults).toEqual([]);
+    }),
+    { numRuns: numRuns / 3 },
+  );
+  Object.assign(next, { text: "", end: "never" });
+  await expect.poll(() => (gateway.clock.advance(1_000), failing()), { interval: 5 }).toEqual([true, true]);
+  // One timer for each endpoint: of its next check, or of the one under way.
+  expect(gateway.clock.pendingTimers).toBe(3);
 });

@@ -25,7 +25,6 @@ import type { BackendTarget } from "./compiled-rule.ts";
 import type { Downstream } from "./downstream.ts";
 import { backendOverloaded, failureAnswer, noReadyEndpoint, type OwnAnswer, requestTimeout } from "./own-answers.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
-import { RequestBody } from "./request-body.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { severityOfStatus } from "./trace-messages.ts";
 
@@ -179,7 +178,7 @@ export class Forwarding implements RelayOwner {
     if (call === undefined || call.isOver || call.connection === undefined || this.#relay?.isUnderWay !== true)
       return false;
     const body = this.#request?.body;
-    return !(body instanceof RequestBody) || body.waitsFor === undefined;
+    return body?.waitsFor === undefined;
   }
 
   /** Reads an answer on whose client has left. @returns false where that may not be done, or is of no use. */
@@ -207,8 +206,7 @@ export class Forwarding implements RelayOwner {
       this.#callMs,
     );
     if (this.#options.retry?.codes.includes(status) !== true || !this.#tryAgain(`status ${status}`)) {
-      const body = this.#request?.body;
-      if (body instanceof RequestBody) body.keepNoMore();
+      this.#request?.body?.keepNoMore();
       return true;
     }
     this.#earlier = "BackendError";
@@ -262,7 +260,7 @@ export class Forwarding implements RelayOwner {
     const call = pool.send(
       {
         ...head,
-        body: body instanceof RequestBody ? body.open() : body,
+        body: body?.open(request.headers, this.#isLastCall(pool)),
         client,
         ...(this.#idleTimeoutMs !== undefined && { idleTimeoutMs: this.#idleTimeoutMs }),
       },
@@ -340,6 +338,14 @@ export class Forwarding implements RelayOwner {
     return failure.kind === "reset" && isSafe(this.#request?.method);
   }
 
+  /** Whether no other call can follow once the one to `pool` has the whole body. */
+  #isLastCall({ target }: EndpointPool): boolean {
+    const { retry, record } = this.#options;
+    if (retry !== undefined) return record.calls > retry.attempts;
+    // What HTTP/2 endpoints have not looked at is sent again; a safe request whatever became of it.
+    return target.protocol !== "h2" && !isSafe(this.#request?.method);
+  }
+
   /** By the rule's policy. @param cause why. @returns whether another call will be made, after a wait. */
   #tryAgain(cause: string): boolean {
     const { retry, record, target, clock, random } = this.#options;
@@ -372,7 +378,7 @@ export class Forwarding implements RelayOwner {
 
   #mayReplayBody(): boolean {
     const body = this.#request?.body;
-    return !(body instanceof RequestBody) || body.isReplayable;
+    return body?.isReplayable !== false;
   }
 
   /** Until the request times out. */

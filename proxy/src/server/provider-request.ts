@@ -52,7 +52,7 @@ export interface OutgoingRequest {
   readonly path: string;
   /** Flat, without hop-by-hop fields. */
   readonly headers: readonly string[];
-  readonly body: Buffer | RequestBody | undefined;
+  readonly body: RequestBody | undefined;
   /** The protocol that the client asks to go on with. */
   readonly upgrade: string | undefined;
 }
@@ -71,15 +71,13 @@ export interface ModelBackend {
   readonly usageChunk: UsageChunk;
 }
 
-type Request = OutgoingRequest & { readonly body: RequestBody | undefined };
-
 /**
  * @param request as another backend would get it.
  * @param done called once, perhaps at once; never when the client leaves meanwhile.
  */
 export function prepareProviderRequest(
   backend: ModelBackend,
-  request: Request,
+  request: OutgoingRequest,
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { ai } = backend;
@@ -99,7 +97,7 @@ export function prepareProviderRequest(
   else prepareBody(backend, rules, { ...addressed, body }, done);
 }
 
-type RequestWithBody = Request & { readonly body: RequestBody };
+type RequestWithBody = OutgoingRequest & { readonly body: RequestBody };
 type Done = (prepared: ProviderRequest) => void;
 
 function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: RequestWithBody, done: Done): void {
@@ -114,7 +112,7 @@ function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: Requ
 }
 
 /** Calls of gRPC wait for answers before they send more, and have no JSON. */
-function passesUnread({ ai }: ModelBackend, { headers }: Request): boolean {
+function passesUnread({ ai }: ModelBackend, { headers }: OutgoingRequest): boolean {
   return (
     ai === undefined && someField(headers, (name, value) => isContentType(name) && /^application\/grpc/i.test(value))
   );
@@ -140,7 +138,7 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
     if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
     // Nothing is said of a model where nothing is said, as when a batch is cancelled.
     else if (whole.length === 0 && !mayBeCompletions(path)) {
-      done({ kind: "ready", request: { ...request, body: whole }, usageEdit: undefined });
+      done({ kind: "ready", request, usageEdit: undefined });
     } else
       readBody(body, whole, aiRequestNames, (reading) => {
         if (reading.kind === "notObject" && !mustBeRead) done({ kind: "ready", request, usageEdit: undefined });
@@ -149,7 +147,7 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
   });
 }
 
-function refusalOf(ai: AiBackend, countsTokens: boolean, request: Request): OwnAnswer | undefined {
+function refusalOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequest): OwnAnswer | undefined {
   const { upgrade, path, headers } = request;
   if (upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
   if (!mayGenerate(request) || isDeletion(request)) return undefined;
@@ -176,7 +174,7 @@ function choosesOther(model: string): (name: string, value: string) => boolean {
   return (name, value) => isModelField(name) && value !== model;
 }
 
-function addressedTo(ai: AiBackend, request: Request): Request {
+function addressedTo(ai: AiBackend, request: OutgoingRequest): OutgoingRequest {
   return { ...request, path: `${ai.pathPrefix ?? ""}${request.path}`, headers: withCredentials(ai, request.headers) };
 }
 
@@ -186,7 +184,7 @@ function rulesOfProvider(ai: AiBackend, countsTokens: boolean): AiRequestRules {
 }
 
 /** Of a backend that may be no provider: its background work, and protocols, are refused on paths of models alone. */
-function rulesOfAnyServer({ path }: Request): AiRequestRules {
+function rulesOfAnyServer({ path }: OutgoingRequest): AiRequestRules {
   return { refusesDeferred: mayBeOfModels(path), judgesBody: true };
 }
 
@@ -211,7 +209,7 @@ function mayGenerate({ method, body, upgrade }: OutgoingRequest): boolean {
 
 function withPreparedBody(
   { ai, usageChunk }: ModelBackend,
-  request: OutgoingRequest & { readonly body: RequestBody },
+  request: RequestWithBody,
   whole: Buffer,
   prepared: AiRequest | Unedited,
 ): ProviderRequest {
@@ -225,7 +223,7 @@ function withPreparedBody(
   if (!isLabelledJson(headers)) headers.push("content-type", "application/json");
   // A compressed stream could not be edited.
   if (usageEdit !== undefined) headers.push("accept-encoding", "identity");
-  return { kind: "ready", request: { ...request, headers, body }, usageEdit };
+  return { kind: "ready", request: { ...request, headers }, usageEdit };
 }
 
 function replacedFields(headers: readonly string[], usageEdit: UsageEdit | undefined): ReadonlySet<string> {

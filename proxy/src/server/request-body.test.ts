@@ -30,7 +30,7 @@ async function sent(opened: Buffer | Readable): Promise<string> {
 describe("open", () => {
   test("gives the body as it comes", async () => {
     const { client, body, record } = upload();
-    const opened = body.open();
+    const opened = body.open([], false);
     client.write("one ");
     client.end("two");
     expect(await sent(opened)).toBe("one two");
@@ -39,22 +39,22 @@ describe("open", () => {
 
   test("gives it again from its first byte, in the middle of the upload and after it", async () => {
     const { client, body, record } = upload();
-    const first = body.open();
+    const first = body.open([], false);
     client.write("one ");
     await turn();
     // The call failed: the transport destroys what it was given.
     if (!Buffer.isBuffer(first)) first.destroy();
-    const second = body.open();
+    const second = body.open([], false);
     client.end("two");
     expect(await sent(second)).toBe("one two");
     expect(body.isReplayable).toBe(true);
-    expect(await sent(body.open())).toBe("one two");
+    expect(await sent(body.open([], false))).toBe("one two");
     expect(record.requestBytes).toBe(7);
   });
 
   test("gives a body that is longer than what is kept whole, and once", async () => {
     const { client, body } = upload();
-    const opened = body.open();
+    const opened = body.open([], false);
     const long = "x".repeat(100_000);
     client.end(long);
     expect(await sent(opened)).toBe(long);
@@ -63,7 +63,7 @@ describe("open", () => {
 
   test("holds the client back while nobody reads", async () => {
     const { client, body, record } = upload();
-    body.open();
+    body.open([], false);
     for (let n = 0; n < 64; n++) client.write(Buffer.alloc(16 * 1024));
     for (let n = 0; n < 10; n++) await turn();
     expect(record.requestBytes).toBeLessThan(256 * 1024);
@@ -72,7 +72,7 @@ describe("open", () => {
 
   test("lets the client finish when the call is over before its upload", async () => {
     const { client, body } = upload();
-    const opened = body.open();
+    const opened = body.open([], false);
     for (let n = 0; n < 64; n++) client.write(Buffer.alloc(16 * 1024));
     client.end();
     if (!Buffer.isBuffer(opened)) opened.destroy();
@@ -82,7 +82,7 @@ describe("open", () => {
 
   test("fails the call when the client breaks off", async () => {
     const { client, body } = upload();
-    const opened = body.open();
+    const opened = body.open([], false);
     client.write("one ");
     client.destroy();
     await expect(sent(opened)).rejects.toThrow("the client broke its upload off");
@@ -95,7 +95,7 @@ describe("collect", () => {
     const { client, body } = upload();
     const whole = Promise.withResolvers<Buffer | undefined>();
     body.collect(whole.resolve);
-    const opened = body.open();
+    const opened = body.open([], false);
     client.write("one ");
     client.end("two");
     expect(await sent(opened)).toBe("one two");
@@ -129,7 +129,7 @@ test("a small body of known length is whole before the call, any other goes as i
   expect(isReady).toBe(false);
   small.client.end("e");
   await new Promise((resolve) => small.client.on("end", resolve));
-  expect([isReady, small.body.open()]).toEqual([true, Buffer.from("one")]);
+  expect([isReady, small.body.open([], false)]).toEqual([true, Buffer.from("one")]);
 
   for (const headers of [[], ["content-length", "70000"]]) {
     let isAtOnce = false;
@@ -156,7 +156,7 @@ describe("replaceBy", () => {
     client.end("small");
     await new Promise((resolve) => body.collect(resolve));
     expect(body.replaceBy(Buffer.alloc(100_000, "x"))).toBe(true);
-    expect(await sent(body.open())).toBe("x".repeat(100_000));
+    expect(await sent(body.open([], false))).toBe("x".repeat(100_000));
     expect(body.isOutOfMemory).toBe(false);
     expect(body.replaceBy(Buffer.alloc(130_000))).toBe(false);
     expect(body.isOutOfMemory).toBe(true);

@@ -138,11 +138,19 @@ export class RequestBody {
   }
 
   /**
-   * The body from its first byte, for one call: whole if it has come whole, else a stream of its own. The transport
-   * destroys the stream it was given when a call ends early; the client's stays, for it still waits for an answer.
+   * The body from its first byte, for one call: whole if it has come whole and is small, else a stream of its own. The
+   * transport destroys the stream it was given when a call ends early; the client's stays, for it still waits for an answer.
+   *
+   * @param headers of the call.
+   * @param isLast no call follows: what is held of a whole body is let go when the transport has taken it.
    */
-  open(): Buffer | Readable {
-    if (this.#state === "ended" && this.#kept !== undefined) return this.#kept.join();
+  open(headers: readonly string[], isLast: boolean): Buffer | Readable {
+    if (this.#state === "ended" && this.#kept !== undefined) {
+      const whole = this.#kept.join();
+      // A stream that says no length would be sent in chunks, which not every server takes.
+      const isSmall = whole.length <= smallBodyBytes || contentLengthOf(headers) === undefined;
+      return isSmall ? whole : this.#streamOf(whole, isLast);
+    }
     const reader = new Readable({
       // What is read ahead is held in few pieces by `#ahead`.
       highWaterMark: 0,
@@ -162,6 +170,22 @@ export class RequestBody {
     this.#reader = reader;
     if (this.#state === "broken") reader.destroy(brokenOff());
     else this.#begin();
+    return reader;
+  }
+
+  /** undici holds a buffer until the answer has ended, and of a stream what it has not sent. */
+  #streamOf(whole: Buffer, isLast: boolean): Readable {
+    let left: Buffer | undefined = whole;
+    const reader = new Readable({
+      highWaterMark: 0,
+      read: () => {
+        const bytes = left;
+        left = undefined;
+        reader.push(bytes ?? null);
+        if (bytes === undefined && isLast) this.keepNoMore();
+      },
+    });
+    reader.on("error", ignore);
     return reader;
   }
 

@@ -1,0 +1,99 @@
+/**
+ * Bytes of clients, odd ones and many of them, against a proxy as a process: no event loop is held for 100 ms, so that what
+ * one client sends delays no other. Time is the CPU time of the proxy's own threads, to which a busy machine adds nothing.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, onTestFinished } from "vitest";
+import { answering, startBackend } from "../../support/backend.ts";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
+import { freePort } from "../../support/proxy-process.ts";
+import { mutated } from "../support/arbitraries.ts";
+import { fuzz } from "../support/fuzz.ts";
+import { clientRequests, http1Tokens } from "../support/http1-seeds.ts";
+import { clientFrames, frameText, http2Tokens } from "../support/http2-seeds.ts";
+import { perTest } from "../support/per-test.ts";
+import { slowness } from "../support/relative-cost.ts";
+import { startWatched } from "../support/watched-process.ts";
+
+const main = join(import.meta.dirname, "../../../proxy/src/main.ts");
+const mostHeldMs = 100;
+/** What is slow once may be slow by accident. */
+const confirmations = 3;
+/** Connections that send the same bytes at once. */
+const connections = 4;
+/** What each of them sends at most. */
+const sentBytes = 512 * 1024;
+/** Nothing comes any more for so long: the proxy has done what there was to do. */
+const quietMs = 50;
+
+const hello = `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${frameText(4, 0, 0)}`;
+
+/** Sends, and resolves when the proxy closes or is silent. */
+function send(port: number, text: string): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(text, "latin1"));
+    socket.setTimeout(quietMs, () => void socket.destroy());
+    socket.on("error", () => undefined);
+    socket.on("close", () => resolve());
+    socket.resume();
+  });
+}
+
+const world = perTest(async () => {
+  const backend = await startBackend(answering(200, "ok"));
+  const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), "client-turns-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const all = manifests(gatewayManifest(port), backendManifest("b", backend.port), route);
+  await writeFile(join(folder, "all.yaml"), all);
+  const proxy = await startWatched({
+    main,
+    args: ["--config-dir", folder, "--workers", "1", "--admin-address", `127.0.0.1:${await freePort()}`],
+    env: {},
+    threads: 2,
+  });
+  const isServing = (): Promise<boolean> =>
+    fetch(`http://127.0.0.1:${port}/`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  await expect.poll(isServing, { timeout: 30_000 }).toBe(true);
+  // Code is compiled by then.
+  for (const text of [...clientRequests, ...clientFrames.map((frames) => hello + frames)]) await send(port, text);
+  // A start takes long: the watch works.
+  expect(await proxy.longestHeldMs()).toBeGreaterThan(0);
+  return { port, proxy, isServing, heldMs: mostHeldMs * slowness() };
+});
+
+const bytes = fc.record({
+  isHttp2: fc.boolean(),
+  http1: mutated(clientRequests, http1Tokens),
+  http2: mutated(clientFrames, http2Tokens),
+  /** Most find something in what they send once, and some by sending much of it. */
+  times: fc.oneof({ weight: 3, arbitrary: fc.constantFrom(1, 100) }, fc.constant(100_000)),
+});
+
+fuzz("client-turns", {
+  prepare: world,
+  arbitrary: bytes,
+  async check({ isHttp2, http1, http2, times }) {
+    const { port, proxy, isServing, heldMs } = await world();
+    const once = isHttp2 ? http2 : http1;
+    const text = (isHttp2 ? hello : "") + once.repeat(Math.min(times, Math.ceil(sentBytes / Math.max(1, once.length))));
+    const longestHeld = async (): Promise<number> => {
+      await Promise.all(Array.from({ length: connections }, () => send(port, text)));
+      expect(proxy.hasEnded(), `the proxy has ended:\n${proxy.output()}`).toBe(false);
+      expect(await isServing()).toBe(true);
+      return proxy.longestHeldMs();
+    };
+    let heldAtMost = await longestHeld();
+    for (let again = 1; again < confirmations && heldAtMost >= heldMs; again++) heldAtMost = await longestHeld();
+    expect(heldAtMost).toBeLessThan(heldMs);
+  },
+  quickRuns: 8,
+});
