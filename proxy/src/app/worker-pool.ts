@@ -99,12 +99,12 @@ export class WorkerPool {
     return [...distinct.values()];
   }
 
-  async #applyTo(number: number, worker: WorkerThread, snapshot: Snapshot): Promise<readonly BindFailure[]> {
+  async #applyTo(number: number, worker: WorkerThread, snapshot: PackedSnapshot): Promise<readonly BindFailure[]> {
     const { log, clock } = this.#options;
     const startMs = clock.monotonicMs();
     const failures = await worker.apply(snapshot);
     const durationMs = Math.round(clock.monotonicMs() - startMs);
-    const { generation } = snapshot;
+    const { generation } = snapshot.frame;
     log.debug({ worker: number, generation, durationMs, failures: failures.length }, "worker serves a snapshot");
     return failures;
   }
@@ -179,7 +179,7 @@ export class WorkerPool {
     };
     const thread = new WorkerThread(this.#startOf(number), { onDeath, onTraced });
     this.#workers.set(number, thread);
-    log.debug({ worker: number, generation: this.#snapshot?.generation }, "worker started");
+    log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
     // Before it serves, so that none of its requests is missed.
     for (const order of waiting()) void thread.query("watch", order);
