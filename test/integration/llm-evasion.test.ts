@@ -273,12 +273,52 @@ describe("the prescribed model is sent, or nothing", () => {
       '"providerOptions":{"gateway":{"models":["gpt-dear"]}}',
       '"user_config":{"model_list":[]}',
       '"tools":[{"type":"advisor","model":"gpt-dear"}]',
+      '"tools":[{"retrieval":{"ranker":{"model_name":"gpt-dear"}}}]',
+      '"route":"fallback"',
+      '"requests":[{"model":"models/gpt-dear"}]',
     ].map((member): [string, string, string, string[]] => [member, chat, `{${member}}`, []]),
   ])("by %s", async (_how, path, body, headers, method) => {
     const { provider, send } = await start("provider: { openai: { model: gpt-cheap } }");
     const { status } = await send(path, body, headers, method);
     expect([200, 400, 415]).toContain(status);
     expect(provider.served.map((served) => served.model)).toEqual(status === 200 ? ["gpt-cheap"] : []);
+  });
+});
+
+describe("a path that names another model is not sent, also where it looks like one that generates nothing", () => {
+  const dear = [
+    "/v1/inference/gpt-dear/files",
+    "/v1/gpt-dear/files",
+    "/v1/inference/gpt-dear/tokenize",
+    "/v1beta/models/gpt-dear:countTokens",
+    "/v1beta/models/gpt-cheap/gpt-dear:countTokens",
+    "/v1beta/models/gpt-dear:embedContent",
+    "/v1beta/models/gpt-dear:batchEmbedContents",
+    "/v1beta/models/gpt-dear:batchGenerateContent",
+    "/v1beta/tunedModels/gpt-dear:countTokens",
+    "/model/gpt-dear/count-tokens",
+    "/v1/inference/gpt-dear/jobs/x/cancel",
+  ];
+  const cheap = [
+    "/v1/messages/count_tokens",
+    "/v1beta/models/gpt-cheap:countTokens",
+    "/v1beta/models/gpt-cheap:embedContent",
+    "/v1beta/models/gpt-cheap:batchEmbedContents",
+    "/model/gpt-cheap/count-tokens",
+    "/v1/inference/gpt-cheap/tokenize",
+    "/v1/responses/resp_1/cancel",
+    "/v1/threads/t/runs/r/cancel",
+  ];
+  test.each(["", ", deferredWork: Allow", ", otherEndpoints: Allow"])("%s", async (more) => {
+    const backend = await startBackend(answering(200, "{}"));
+    const gateway = await startGateway(llmManifests(backend.port, `provider: { openai: { model: gpt-cheap } }${more}`));
+    const statusOf = async (path: string) =>
+      (await fetch(`${gateway.url()}${path}`, { method: "POST", body: "{}" })).status;
+    // Where other endpoints are served, a segment that nothing tells to be a name may be anything.
+    const refused = more.includes("otherEndpoints") ? dear.filter((path) => path !== "/v1/gpt-dear/files") : dear;
+    for (const path of refused) expect([path, await statusOf(path)]).toEqual([path, 400]);
+    expect(backend.requests).toHaveLength(0);
+    for (const path of cheap) expect([path, await statusOf(path)]).toEqual([path, 200]);
   });
 });
 

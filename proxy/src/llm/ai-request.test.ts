@@ -138,7 +138,7 @@ describe("prepareAiRequest", () => {
     ["in its place", '{"a":1, "model" : "ü" ,"b":2}', '{"a":1, "model" : "gpt-mock-1" ,"b":2}'],
     ["as often as it is given", '{"model":"a","model":{"b":1}}', '{"model":"gpt-mock-1","model":"gpt-mock-1"}'],
     ["in every case", '{"Model":"a","model":"b"}', '{"Model":"gpt-mock-1","model":"gpt-mock-1"}'],
-    ["where there was none", '{"a":[{"model":"x"}]}', '{"a":[{"model":"x"}],"model":"gpt-mock-1"}'],
+    ["where there was none", '{"input":[{"model":"x"}]}', '{"input":[{"model":"x"}],"model":"gpt-mock-1"}'],
     ["in an empty object", "{}", '{"model":"gpt-mock-1"}'],
   ])("puts the prescribed model %s", (_name, body, expected) => {
     expect(prepared(body, withModel, "/v1/embeddings")).toEqual({ body: expected, asksUsage: false });
@@ -229,6 +229,24 @@ describe("at a path that leaves it open", () => {
   });
 });
 
+describe("a name of a model that chooses none", () => {
+  test.each([
+    '"messages":[{"content":[{"type":"tool_use","input":{"model":"x"}}]}]',
+    '"tools":[{"type":"function","function":{"parameters":{"type":"object","properties":{"model":{"type":"string"}}}}}]',
+    '"tools":[{"input_schema":{"$defs":{"model":{}}}}]',
+    '"toolConfig":{"tools":[{"toolSpec":{"inputSchema":{"json":{"model":1}}}}]}',
+    '"response_format":{"json_schema":{"schema":{"properties":{"car_model":{}}}}}',
+    '"contents":[{"parts":[{"functionCall":{"args":{"model":"x"}}}]}]',
+    '"input":[{"type":"message","model":"x"}]',
+    '"metadata":{"model":"x"}',
+    '"requests":[{"model":"models/gpt-mock-1","content":{"model":"x"}},{"model":"gpt-mock-1"}]',
+    '"provider":{"allow_fallbacks":true}',
+  ])("%s", (member) => {
+    const rules: AiRequestRules = { ...withModel, judgesBody: true };
+    expect(prepared(`{"model":"m",${member}}`, rules)).toMatchObject({ body: `{"model":"gpt-mock-1",${member}}` });
+  });
+});
+
 describe("a member that chooses another model than the prescribed one", () => {
   test.each([
     '"context_window_fallbacks":[]',
@@ -244,6 +262,16 @@ describe("a member that chooses another model than the prescribed one", () => {
     '"tools":[{"type":"a"},{"type":"advisor","model":"x"}]',
     '"plugins":[{"id":"fusion","models":["x"]}]',
     '"tools":{"model":"x"}',
+    '"route":"fallback"',
+    '"lora":"x"',
+    '"tools":[{"retrieval":{"vertexRagStore":{"ranking":{"llmRanker":{"modelName":"x"}}}}}]',
+    '"generationConfig":{"routingConfig":{"manualMode":{"ModelName":"x"}}}',
+    '"compound_custom":{"models":{"answering_model":"x"}}',
+    '"parameters":{"adapter_id":"x"}',
+    '"anything":[[{"a":{"m\\u006fdel":"x"}}]]',
+    '"requests":[{"model":"models/gpt-mock-1"},{"model":"models/x"}]',
+    '"generateContentRequest":{"model":"models/x"}',
+    '"input":{"model":"x"}',
   ])("%s", (member) => {
     const rules: AiRequestRules = { ...withModel, judgesBody: true };
     expect(prepared(`{"model":"m",${member}}`, rules)).toBe("alternatives");

@@ -15,7 +15,7 @@ import { generatesNothing } from "./charging.ts";
 import { deferringMembers, takesDeferringMembers } from "./deferred-work.ts";
 import { isNeverAsked } from "./model-endpoints.ts";
 import { mayBeCompletions } from "./provider-path.ts";
-import type { JsonMember, JsonObject, JsonReading, WantedNames } from "./request-json.ts";
+import type { Found, JsonMember, JsonObject, JsonReading, WantedNames } from "./request-json.ts";
 
 /** The largest body that is held to be edited, 32 MiB, as much as Anthropic accepts. A longer one is answered 413. */
 export const maxAiRequestBytes = 32 * 1024 * 1024;
@@ -86,10 +86,11 @@ export function prepareAiRequest(
   reading: JsonReading,
 ): AiRequest | Unedited {
   if (reading.kind !== "object") return reading.kind;
-  const { body, object } = reading;
+  const { body, object, everywhere = [] } = reading;
   const isOpen = !isNeverAsked(path);
   if (refusesDeferred && (isOpen || takesDeferringMembers(path)) && asksForDeferred(body, object)) return "deferred";
-  if (model !== undefined && namesAlternatives(object)) return "alternatives";
+  if (model !== undefined && (namesAlternatives(object) || nestsOtherModel(body, everywhere, model)))
+    return "alternatives";
   const modelEdits = model === undefined ? [] : replaceModel(object, model);
   const mayComplete = mayBeCompletions(path) || (judgesBody && isOpen && hasPrompt(object));
   const usageEdits = mayComplete ? askForUsage(body, object) : [];
@@ -104,11 +105,26 @@ export function prepareAiRequest(
 const alternativeNames = [
   ...["*model*", "*fallback*", "*lora*", "*adapter*", "*deployment*", "assistant_id", "extra_body", "user_config"],
   ...["provideroptions", "router_settings_override", "preset", "agent", "agent_id", "engine", "*bot_id*", "api_base"],
-  ...["base_url", "custom_llm_provider"],
+  ...["base_url", "custom_llm_provider", "route"],
 ] as const;
 
-/** Arrays of objects that may name a model of their own: tools of OpenAI and Anthropic, plugins of OpenRouter. */
-const helperNames = ["tools", "plugins"] as const;
+/** Names inside values that name a model, an adapter or a deployment, in tools, plugins, settings, or requests of a batch. */
+const nestedNames = ["*model*", "*lora*", "*adapter*", "*deployment*"] as const;
+
+/**
+ * Members in whose values no model is chosen: what the model reads, JSON Schemas, and values that the client makes up. There the
+ * names are the client's own.
+ */
+const dataNames = [
+  ...["messages", "message", "prompt", "prompts", "input[]", "inputs", "contents", "content", "parts", "system"],
+  ...["system_instruction", "systeminstruction", "instructions", "documents", "texts", "text_input", "turns"],
+  ...["chat_history", "tool_results", "tool_calls", "input_examples", "args", "arguments", "logit_bias"],
+  ...["schema", "json_schema", "response_schema", "responseschema", "responsejsonschema", "response_json_schema"],
+  ...["input_schema", "inputschema", "output_schema", "outputschema", "parametersjsonschema", "parameter_definitions"],
+  ...["properties", "patternproperties", "dependentschemas", "$defs", "definitions", "default", "examples", "enum"],
+  ...["guided_json", "structured_outputs", "metadata", "labels", "requestmetadata", "promptvariables", "variables"],
+  ...["chat_template_kwargs", "mm_processor_kwargs", "additionalmodelrequestfields"],
+] as const;
 
 /** Of Bedrock: settings of the model. */
 const harmlessNames = ["additionalmodelrequestfields", "additionalmodelresponsefieldpaths"] as const;
@@ -124,8 +140,9 @@ export const aiRequestNames: WantedNames = {
   ...Object.fromEntries(
     [...alternativeNames, ...harmlessNames, ...deferringMembers, ...promptNames].map((name) => [name, []]),
   ),
-  ...Object.fromEntries(helperNames.map((name) => [name, ["*model*"]])),
   extra_body: deferringMembers,
+  "**": nestedNames,
+  "!**": dataNames,
 };
 
 /** Puts `text` in the place of the bytes from `start` to `end`. */
@@ -136,14 +153,13 @@ interface Edit {
 }
 
 function namesAlternatives(request: JsonObject): boolean {
-  return (
-    alternativeNames.some((name) => membersOf(request, name).length > 0) ||
-    helperNames.some((name) => membersOf(request, name).some(namesOwnModel))
-  );
+  return alternativeNames.some((name) => membersOf(request, name).length > 0);
 }
 
-function namesOwnModel({ object, elements }: JsonMember): boolean {
-  return elements.length > 0 || (object !== undefined && object.members.length > 0);
+/** Whether a model other than `model` is named inside a value. Gemini's requests in a batch repeat that of the path. */
+function nestsOtherModel(body: Buffer, found: readonly Found[], model: string): boolean {
+  const names = [model, `models/${model}`].map((name) => JSON.stringify(name));
+  return found.some((member) => !names.some((name) => isValue(body, member, name)));
 }
 
 function hasPrompt(request: JsonObject): boolean {
@@ -195,8 +211,8 @@ function membersOf({ members }: JsonObject, name: string): readonly JsonMember[]
   return members.filter((member) => member.name === name);
 }
 
-function isValue(body: Buffer, { start, end }: JsonMember, literal: string): boolean {
-  return end - start === literal.length && body.toString("latin1", start, end) === literal;
+function isValue(body: Buffer, { start, end }: Found, literal: string): boolean {
+  return end - start === Buffer.byteLength(literal) && body.toString("utf8", start, end) === literal;
 }
 
 function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {

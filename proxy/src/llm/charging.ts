@@ -48,9 +48,15 @@ const storedAnswer = /\/(?:responses|chat\/completions)\/[\w-]+$/;
 
 /** Whether the endpoint generates nothing, whatever it is sent. */
 export function generatesNothing(path: string): boolean {
+  return frontOfFree(path) !== undefined;
+}
+
+/** What stands in front of an endpoint that generates nothing; undefined where the path is of no such endpoint. */
+export function frontOfFree(path: string): string | undefined {
   const plain = plainPathOf(path);
   const endpoint = plain === undefined ? null : freeEndpoint.exec(plain);
-  return endpoint !== null && !generates.test(endpoint.input.slice(0, endpoint.index));
+  const front = endpoint?.input.slice(0, endpoint.index);
+  return front === undefined || generates.test(front) ? undefined : front;
 }
 
 /** Whether the answer is the copy of an earlier one. @param requestBytes of the request's body. */

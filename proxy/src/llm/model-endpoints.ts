@@ -231,12 +231,25 @@ export function takesModel(path: string, model: string): boolean {
   });
 }
 
+/**
+ * Whether what stands in front of an endpoint that generates nothing names no model but `model`. A path of tokens that are
+ * counted, or of a file, may be of a server that routes all that begins like it to a model.
+ */
+export function isFrontOf(front: string, model: string): boolean {
+  return freeFront.test(withMark(front, model));
+}
+
 const naming = "models?|deployments|engines|endpoints|serving-endpoints|tunedModels|inference|run";
 
 /** Versions and names of APIs, and places of the prescribed model: `/openai/v1`, `/openai/deployments/NAME`. */
-const namelessFront = new RegExp(
-  String.raw`^(?:/(?:v\d+(?:(?:alpha|beta)\d*)?|api|openai|anthropic|beta|inference|compat|compatible-mode|compatibility|paas` +
-    String.raw`|ml|serving-endpoints|models|engines(?=/v\d)|publishers/[\w-]+|(?:${naming})/${nameMark}))*$`,
+const namelessSegments =
+  String.raw`v\d+(?:(?:alpha|beta)\d*)?|api|openai|anthropic|beta|inference|compat|compatible-mode|compatibility|paas` +
+  String.raw`|ml|serving-endpoints|models|engines(?=/v\d)|publishers/[\w-]+|(?:${naming})/${nameMark}`;
+const namelessFront = new RegExp(`^(?:/(?:${namelessSegments}))*$`);
+
+/** Runs, jobs and batches, which are cancelled, have further ones in front. */
+const freeFront = new RegExp(
+  String.raw`^(?:/(?:${namelessSegments}|threads/[\w-]+|fine_tuning|batch|projects/[\w-]+/locations/[\w-]+))*$`,
 );
 
 /** Puts the mark in the place of `model` where the segment in front of it says that a name follows. */

@@ -71,7 +71,7 @@ const modelField =
 
 /** A segment behind which a name follows. */
 const modelSegment =
-  /[/\\](?:models?|deployments?|engines?(?![/\\]v\d)|tunedModels|endpoints|serving-endpoints|run)(?:;[^/\\]*)?[/\\]+(?=[^/\\])/i;
+  /[/\\](?:models?|deployments?|engines?(?![/\\]v\d)|tunedModels|endpoints|serving-endpoints|inference(?![/\\]v\d)|run)(?:;[^/\\]*)?[/\\]+(?=[^/\\])/i;
 const modelSegments = new RegExp(modelSegment, "gi");
 
 function inQuery(query: string, model: string): boolean {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { asciiFolds, maxJsonDepth, readJson, RequestJsonReader, type WantedNames } from "./request-json.ts";
+import { asciiFolds } from "./json-names.ts";
+import { maxJsonDepth, readJson, RequestJsonReader, type WantedNames } from "./request-json.ts";
 
 const names: WantedNames = { stream: [], stream_options: ["include_usage"] };
 
@@ -184,5 +185,37 @@ describe("blanks", () => {
 
   test.each(["", "  ", "\ufeff  ", "  []", '  "x"', "  1"])("without an object: %j", (text) => {
     expect(readJson(Buffer.from(text), { model: [] }).kind).toBe("notObject");
+  });
+});
+
+describe("what is looked for inside values", () => {
+  const wanted: WantedNames = { model: [], tools: ["name"], "**": ["*model*"], "!**": ["schema", "input[]"] };
+  const found = (body: string): readonly string[] => {
+    for (const size of [1, 3, Infinity]) {
+      const reader = new RequestJsonReader(Buffer.from(body), wanted);
+      let reading = reader.read(size);
+      while (reading === undefined) reading = reader.read(size);
+      if (reading.kind !== "object") return [reading.kind];
+      const values = reading.everywhere?.map(({ start, end }) => body.slice(start, end)) ?? [];
+      if (size === Infinity) return values;
+    }
+    return [];
+  };
+
+  test.each([
+    ["of the object itself", '{"model":1,"xmodel":2}', []],
+    ["at any depth", '{"a":{"model":1,"b":[[{"MODEL_x":"2"}]]}}', ["1", '"2"']],
+    ["in each other", '{"a":{"model":{"b":{"model":[1]}}}}', ["[1]", '{"b":{"model":[1]}}']],
+    ["behind other values", '{"a":{"b":{"c":1},"model":{"d":2},"e":3,"model":4}}', ['{"d":2}', "4"]],
+    ["not in values that are closed", '{"schema":{"model":1},"a":{"schema":[{"model":2}],"model":3}}', ["3"]],
+    ["not in arrays that are closed", '{"input":[{"model":1}],"a":{"input":{"model":2}}}', ["2"]],
+    ["behind a closed value that is no object", '{"schema":1,"a":{"schema":"x","b":{"model":1}}}', ["1"]],
+    ["below what is watched", '{"tools":[{"name":1,"x":{"model":2}}]}', ["2"]],
+  ])("%s", (_where, body, values) => {
+    expect(found(body)).toEqual(values);
+  });
+
+  test("is bounded", () => {
+    expect(found(`{"a":[${'{"model":1},'.repeat(5_000)}1]}`)).toEqual(["repeated"]);
   });
 });

@@ -14,6 +14,7 @@
  * asked for, nothing is allocated.
  */
 import { isUtf8 } from "node:buffer";
+import { hexDigits, isExactly, NameMatcher } from "./json-names.ts";
 
 /** Deepest nesting that is accepted. Readers limit it themselves: Python at about 1,000, .NET at 64. */
 export const maxJsonDepth = 512;
@@ -27,8 +28,49 @@ const maxNumberLength = 1024;
 /**
  * Names to report, in lower case, each with the names to report of its value: of an object, or of the objects of an array.
  * `*model*` stands for all names that have `model` in them and are not asked for otherwise.
+ *
+ * Under `**`: names to report in any object inside a value, but not inside the values of the names under `!**`, at
+ * whatever depth these come. `input[]` stands for `input` where its value is an array.
  */
 export type WantedNames = Readonly<Record<string, readonly string[]>>;
+
+/** The most members that are reported from inside values. */
+const maxEverywhere = 4096;
+
+/** `WantedNames`, compiled. */
+interface Matchers {
+  readonly names: NameMatcher;
+  readonly isWanted: ReadonlySet<string>;
+  /** By the name of the member in whose value they are looked for. */
+  readonly inside: ReadonlyMap<string, NameMatcher>;
+  /** What is looked for in any value; undefined: nothing. */
+  readonly everywhere: NameMatcher | undefined;
+  /** Names of members whose values are not looked into, and those of which only arrays are not. */
+  readonly closed: ReadonlySet<string>;
+  readonly closedArrays: ReadonlySet<string>;
+}
+
+const compiled = new WeakMap<WantedNames, Matchers>();
+
+function matchersOf(wanted: WantedNames): Matchers {
+  const known = compiled.get(wanted);
+  if (known !== undefined) return known;
+  const { "**": anywhere, "!**": notIn = [], ...own } = wanted;
+  const closed = notIn.filter((name) => !name.endsWith("[]"));
+  const closedArrays = notIn.filter((name) => name.endsWith("[]")).map((name) => name.slice(0, -2));
+  const isWanted = new Set(Object.keys(own));
+  const inside = Object.entries(own).filter(([, names]) => names.length > 0);
+  const made: Matchers = {
+    names: new NameMatcher(new Set([...isWanted, ...closed, ...closedArrays])),
+    isWanted,
+    inside: new Map(inside.map(([name, names]) => [name, new NameMatcher(names)])),
+    everywhere: anywhere && new NameMatcher([...anywhere, ...closed, ...closedArrays]),
+    closed: new Set(closed),
+    closedArrays: new Set(closedArrays),
+  };
+  compiled.set(wanted, made);
+  return made;
+}
 
 /** An object of the body. Offsets are those of the body. */
 export interface JsonObject {
@@ -55,9 +97,25 @@ export interface JsonMember {
   readonly elements: readonly JsonObject[];
 }
 
+/** A member that was looked for inside values. */
+export interface Found {
+  /** As it was asked for. */
+  readonly name: string;
+  /** Of the value, without the white space around it. */
+  readonly start: number;
+  /** Behind the value. */
+  readonly end: number;
+}
+
 /** What became of the reading of a body. */
 export type JsonReading =
-  | { readonly kind: "object"; readonly body: Buffer; readonly object: JsonObject }
+  | {
+      readonly kind: "object";
+      readonly body: Buffer;
+      readonly object: JsonObject;
+      /** What was looked for inside values, where something was. */
+      readonly everywhere?: readonly Found[];
+    }
   /** It is not one JSON object in UTF-8. */
   | { readonly kind: "notObject" }
   /** A name comes more than `maxRepeats` times. */
@@ -88,11 +146,6 @@ const isPlain = tableOf((byte) => byte >= 0x20 && byte !== quote && byte !== bac
 const isBlank = tableOf((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
 const isDigit = tableOf((byte) => byte >= zero && byte <= 0x39);
 const isEscaped = tableOf((byte) => '"\\/bfnrt'.includes(String.fromCharCode(byte)));
-/** The value of a hexadecimal digit plus 1. */
-const hexDigits = Uint8Array.from({ length: 256 }, (_, byte) =>
-  /[\da-f]/i.test(String.fromCharCode(byte)) ? Number.parseInt(String.fromCharCode(byte), 16) + 1 : 0,
-);
-
 function tableOf(test: (byte: number) => boolean): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (test(byte) ? 1 : 0));
 }
@@ -101,31 +154,30 @@ const literals = new Map([
   ...["true", "false", "null"].map((text) => [text.charCodeAt(0), Buffer.from(text)] as const),
 ]);
 
-/** What the grammar takes next; `rest…` of a string that a slice has cut. */
-type Next =
-  | "value"
-  | "valueOrEnd"
-  | "name"
-  | "nameOrEnd"
-  | "colon"
-  | "separator"
-  | "restOfName"
-  | "restOfString"
-  | "nothing";
+/** What the grammar takes next; `restOf…` of a string that a slice has cut. Numbers, as they are compared for every token. */
+const nextValue = 0;
+const nextValueOrEnd = 1;
+const nextName = 2;
+const nextNameOrEnd = 3;
+const nextColon = 4;
+const nextSeparator = 5;
+const nextRestOfName = 6;
+const nextRestOfString = 7;
+const nextNothing = 8;
 
 /** Index of a byte that cannot be read. */
 const invalid = -1;
 
 /** An object whose members are reported, while it is read. */
 interface OpenObject {
-  readonly names: readonly string[];
-  readonly members: JsonMember[];
+  readonly names: NameMatcher;
+  members: JsonMember[];
   isEmpty: boolean;
   /** The member whose value is being read, where it was asked for. */
   open: OpenMember | undefined;
-  /** In the place of an object: an array, with the names to report of its objects. */
-  readonly elementNames?: readonly string[];
-  readonly elements: JsonObject[];
+  /** In the place of an object: an array, of whose objects members are reported. */
+  readonly isArray: boolean;
+  elements: JsonObject[];
 }
 
 interface OpenMember {
@@ -136,15 +188,22 @@ interface OpenMember {
   elements: readonly JsonObject[];
 }
 
-const noElements: readonly JsonObject[] = [];
+/** A member inside a value whose own value is being read, which ends at this depth. */
+interface OpenFound {
+  readonly name: string;
+  readonly depth: number;
+  start: number;
+}
+
+const noMembers: JsonMember[] = [];
+const noElements: JsonObject[] = [];
 
 /** Reads one body in slices. */
 export class RequestJsonReader {
   readonly #body: Buffer;
-  readonly #wanted: WantedNames;
-  readonly #names: readonly string[];
+  readonly #matchers: Matchers;
   #at = 0;
-  #next: Next = "value";
+  #next: number = nextValue;
   #depth = 0;
   /** The closing bracket of each open array and object. */
   readonly #closers = new Uint8Array(maxJsonDepth);
@@ -153,13 +212,21 @@ export class RequestJsonReader {
   /** The body's object, and one inside it whose members are reported. The last is watched while it is the innermost. */
   readonly #objects: OpenObject[] = [];
   #root: JsonObject | undefined;
+  readonly #everywhere: Found[] = [];
+  /** Members inside values that were looked for, of which the last is innermost. */
+  readonly #found: OpenFound[] = [];
+  /** Of the last of them. */
+  #foundDepth = -1;
+  /** The value that begins next is not looked into: whatever it is, or where it is an array. */
+  #closes: "none" | "any" | "array" = "none";
+  /** Nothing is looked for from this depth on. */
+  #closedDepth = Infinity;
   readonly #repeats = new Map<string, number>();
   #repeated: string | undefined;
 
   constructor(body: Buffer, wanted: WantedNames) {
     this.#body = body;
-    this.#wanted = wanted;
-    this.#names = Object.keys(wanted);
+    this.#matchers = matchersOf(wanted);
   }
 
   /**
@@ -174,8 +241,9 @@ export class RequestJsonReader {
     if (this.#repeated !== undefined) return { kind: "repeated", name: this.#repeated };
     if (this.#at === invalid) return notObject;
     if (this.#at < this.#body.length) return undefined;
-    if (this.#next !== "nothing" || this.#root === undefined) return notObject;
-    return { kind: "object", body: this.#body, object: this.#root };
+    if (this.#next !== nextNothing || this.#root === undefined) return notObject;
+    const found = this.#matchers.everywhere === undefined ? undefined : { everywhere: this.#everywhere };
+    return { kind: "object", body: this.#body, object: this.#root, ...found };
   }
 
   #begin(): boolean {
@@ -191,38 +259,38 @@ export class RequestJsonReader {
     let at = this.#at;
     while (at < limit) {
       const byte = body[at] ?? 0;
-      if (isBlank[byte] === 1 && this.#next !== "restOfName" && this.#next !== "restOfString") {
+      if (isBlank[byte] === 1 && this.#next !== nextRestOfName && this.#next !== nextRestOfString) {
         at++;
         continue;
       }
       switch (this.#next) {
-        case "separator":
+        case nextSeparator:
           if (byte === comma) {
-            this.#next = this.#closers[this.#depth - 1] === closeBrace ? "name" : "value";
+            this.#next = this.#closers[this.#depth - 1] === closeBrace ? nextName : nextValue;
             at++;
           } else at = this.#close(byte, at);
           break;
-        case "valueOrEnd":
+        case nextValueOrEnd:
           at = byte === closeBracket ? this.#close(byte, at) : this.#readValue(byte, at, limit);
           break;
-        case "value":
+        case nextValue:
           if (this.#depth === 0 && byte !== openBrace) return invalid;
           at = this.#readValue(byte, at, limit);
           break;
-        case "nameOrEnd":
-        case "name":
-          if (byte === quote) at = this.#readString("restOfName", at + 1, at + 1, limit);
-          else at = this.#next === "nameOrEnd" ? this.#close(byte, at) : invalid;
+        case nextNameOrEnd:
+        case nextName:
+          if (byte === quote) at = this.#readString(nextRestOfName, at + 1, at + 1, limit);
+          else at = this.#next === nextNameOrEnd ? this.#close(byte, at) : invalid;
           break;
-        case "colon":
-          this.#next = "value";
+        case nextColon:
+          this.#next = nextValue;
           at = byte === colon ? at + 1 : invalid;
           break;
-        case "restOfName":
-        case "restOfString":
+        case nextRestOfName:
+        case nextRestOfString:
           at = this.#readString(this.#next, this.#stringStart, at, limit);
           break;
-        case "nothing":
+        case nextNothing:
           return invalid;
       }
       if (at === invalid) return invalid;
@@ -233,7 +301,8 @@ export class RequestJsonReader {
   #readValue(byte: number, at: number, limit: number): number {
     const watched = this.#watched();
     if (watched?.open !== undefined) watched.open.start = at;
-    if (byte === quote) return this.#readString("restOfString", at + 1, at + 1, limit);
+    if (this.#foundDepth === this.#depth) this.#startFound(at);
+    if (byte === quote) return this.#readString(nextRestOfString, at + 1, at + 1, limit);
     if (byte === openBrace || byte === openBracket) return this.#open(byte, at, watched);
     const end = isDigit[byte] === 1 || byte === minus ? skipNumber(this.#body, at) : skipLiteral(this.#body, at);
     if (end !== invalid) this.#endValue(end);
@@ -244,53 +313,71 @@ export class RequestJsonReader {
     if (this.#depth === maxJsonDepth) return invalid;
     const isObject = byte === openBrace;
     this.#closers[this.#depth++] = isObject ? closeBrace : closeBracket;
-    this.#next = isObject ? "nameOrEnd" : "valueOrEnd";
+    this.#next = isObject ? nextNameOrEnd : nextValueOrEnd;
+    if (this.#closes === "any" || (this.#closes === "array" && !isObject)) {
+      this.#closedDepth = Math.min(this.#closedDepth, this.#depth);
+    }
+    this.#closes = "none";
     const names = this.#namesIn(watched);
-    if (names.length === 0) return at + 1;
-    const opened = { members: [], isEmpty: true, open: undefined, elements: [] };
-    if (isObject) this.#objects.push({ ...opened, names });
-    else if (watched?.elementNames === undefined) this.#objects.push({ ...opened, names: [], elementNames: names });
+    if (names === undefined || (!isObject && watched?.isArray === true)) return at + 1;
+    this.#objects.push({
+      names,
+      members: noMembers,
+      isEmpty: true,
+      open: undefined,
+      isArray: !isObject,
+      elements: noElements,
+    });
     return at + 1;
   }
 
   /** What to report of the value that begins in `watched`, which is undefined for the body. */
-  #namesIn(watched: OpenObject | undefined): readonly string[] {
-    if (this.#depth === 1) return this.#names;
-    if (watched?.elementNames !== undefined) return watched.elementNames;
-    return (this.#depth === 2 && this.#wanted[watched?.open?.name ?? ""]) || [];
+  #namesIn(watched: OpenObject | undefined): NameMatcher | undefined {
+    if (this.#depth === 1) return this.#matchers.names;
+    if (watched === undefined) return undefined;
+    if (watched.isArray) return watched.names;
+    return this.#depth === 2 && watched.open !== undefined ? this.#matchers.inside.get(watched.open.name) : undefined;
   }
 
   #close(byte: number, at: number): number {
     if (byte !== this.#closers[this.#depth - 1]) return invalid;
     const watched = this.#watched();
+    if (this.#depth === this.#closedDepth) this.#closedDepth = Infinity;
     this.#depth--;
-    if (watched !== undefined) {
-      this.#objects.pop();
-      const parent = this.#objects.at(-1);
-      const object = { members: watched.members, end: at, isEmpty: watched.isEmpty };
-      if (parent === undefined) this.#root = object;
-      else if (parent.elementNames !== undefined) {
-        if (object.members.length > 0) parent.elements.push(object);
-      } else if (parent.open !== undefined) {
-        if (watched.elementNames === undefined) parent.open.object = object;
-        else parent.open.elements = watched.elements;
-      }
-    }
+    if (watched !== undefined) this.#closeWatched(watched, at);
     this.#endValue(at + 1);
     return at + 1;
   }
 
+  #closeWatched(watched: OpenObject, at: number): void {
+    this.#objects.pop();
+    const parent = this.#objects.at(-1);
+    if (parent?.isArray === true && watched.members.length === 0) return;
+    const object = { members: watched.members, end: at, isEmpty: watched.isEmpty };
+    if (parent === undefined) this.#root = object;
+    else if (parent.isArray) {
+      if (parent.elements === noElements) parent.elements = [];
+      parent.elements.push(object);
+    } else if (parent.open !== undefined) {
+      if (watched.isArray) parent.open.elements = watched.elements;
+      else parent.open.object = object;
+    }
+  }
+
   /** @param end behind the value. */
   #endValue(end: number): void {
-    this.#next = this.#depth === 0 ? "nothing" : "separator";
+    this.#next = this.#depth === 0 ? nextNothing : nextSeparator;
+    this.#closes = "none";
+    if (this.#foundDepth === this.#depth) this.#endFound(end);
     const watched = this.#watched();
     if (watched?.open === undefined) return;
+    if (watched.members === noMembers) watched.members = [];
     watched.members.push({ ...watched.open, end });
     watched.open = undefined;
   }
 
   /** Reads on in a string that began at `start`, behind its quote. */
-  #readString(what: "restOfName" | "restOfString", start: number, from: number, limit: number): number {
+  #readString(what: number, start: number, from: number, limit: number): number {
     const end = skipString(this.#body, from, limit);
     if (end === invalid) return invalid;
     if (this.#body[end] !== quote) {
@@ -298,25 +385,58 @@ export class RequestJsonReader {
       this.#next = what;
       return end;
     }
-    if (what === "restOfString") this.#endValue(end + 1);
+    if (what === nextRestOfString) this.#endValue(end + 1);
     else if (!this.#endName(start, end)) return invalid;
     return end + 1;
   }
 
   /** @returns false where the name comes too often. */
   #endName(start: number, end: number): boolean {
-    this.#next = "colon";
+    this.#next = nextColon;
     const watched = this.#watched();
-    if (watched === undefined) return true;
+    if (watched === undefined) return this.#depth >= this.#closedDepth || this.#findEverywhere(start, end);
     watched.isEmpty = false;
-    const name = findName(this.#body, start, end, watched.names);
+    const name = watched.names.find(this.#body, start, end);
     if (name === undefined) return true;
+    if (this.#depth === 1) {
+      this.#setClosed(name);
+      if (!this.#matchers.isWanted.has(name)) return true;
+    }
     const repeats = (this.#repeats.get(name) ?? 0) + 1;
     this.#repeats.set(name, repeats);
     if (repeats > maxRepeats) this.#repeated = name;
     const isExact = isExactly(this.#body, start, end, name);
     watched.open = { name, isExact, start: 0, object: undefined, elements: noElements };
     return repeats <= maxRepeats;
+  }
+
+  #findEverywhere(start: number, end: number): boolean {
+    const { everywhere } = this.#matchers;
+    const name = everywhere?.find(this.#body, start, end);
+    if (name === undefined) return true;
+    this.#setClosed(name);
+    if (this.#matchers.closed.has(name) || this.#matchers.closedArrays.has(name)) return true;
+    this.#foundDepth = this.#depth;
+    this.#found.push({ name, depth: this.#depth, start: 0 });
+    if (this.#everywhere.length + this.#found.length > maxEverywhere) this.#repeated = name;
+    return this.#repeated === undefined;
+  }
+
+  #startFound(at: number): void {
+    const found = this.#found.at(-1);
+    if (found?.start === 0) found.start = at;
+  }
+
+  #endFound(end: number): void {
+    const found = this.#found.pop();
+    this.#foundDepth = this.#found.at(-1)?.depth ?? -1;
+    if (found !== undefined) this.#everywhere.push({ name: found.name, start: found.start, end });
+  }
+
+  /** @param name of the member whose value follows. */
+  #setClosed(name: string): void {
+    if (this.#matchers.closed.has(name)) this.#closes = "any";
+    else if (this.#matchers.closedArrays.has(name)) this.#closes = "array";
   }
 
   /** The object whose members are reported, where it is the innermost that is open. */
@@ -384,99 +504,4 @@ function skipLiteral(text: Buffer, from: number): number {
   if (literal === undefined) return invalid;
   const end = from + literal.length;
   return end <= text.length && literal.compare(text, from, end) === 0 ? end : invalid;
-}
-
-/** Folded names that are compared; longer than any that is documented for what is asked for. */
-const folded = new Uint8Array(64);
-
-/** What characters beyond ASCII come to in lower case, by way of upper case, where that is ASCII. */
-export const asciiFolds: ReadonlyMap<number, string> = new Map([
-  [0xdf, "ss"],
-  [0x131, "i"],
-  [0x17f, "s"],
-  [0x212a, "k"],
-  [0xfb00, "ff"],
-  [0xfb01, "fi"],
-  [0xfb02, "fl"],
-  [0xfb03, "ffi"],
-  [0xfb04, "ffl"],
-  [0xfb05, "st"],
-  [0xfb06, "st"],
-]);
-
-/**
- * The one of `names` that the name from `start` to `end` is to some server: it differs in case only, which some compare by
- * way of upper case (`\u017ftream` is `STREAM`), or behind a NUL.
- */
-function findName(text: Buffer, start: number, end: number, names: readonly string[]): string | undefined {
-  // No spelling is shorter.
-  if (end - start < shortestName) return undefined;
-  const length = fold(text, start, end);
-  if (length === undefined) return undefined;
-  for (const name of names) if (name.length === length && isFoldedAt(name, 0)) return name;
-  return names.find((name) => name.startsWith("*") && isInFolded(name.slice(1, -1), length));
-}
-
-function isInFolded(part: string, length: number): boolean {
-  for (let at = 0; at + part.length <= length; at++) if (isFoldedAt(part, at)) return true;
-  return false;
-}
-
-/** Of the names that anybody asks for. */
-const shortestName = 5;
-
-function isFoldedAt(name: string, from: number): boolean {
-  for (let at = 0; at < name.length; at++) if (folded[from + at] !== name.charCodeAt(at)) return false;
-  return true;
-}
-
-/** Writes a name to `folded`. @returns its length; undefined where it is none that could be asked for. */
-function fold(text: Buffer, start: number, end: number): number | undefined {
-  let length = 0;
-  for (let at = start; at < end; at += lengthAt(text, at)) {
-    const code = codeAt(text, at);
-    if (code === 0) return length;
-    const piece = code < 0x80 ? undefined : asciiFolds.get(code);
-    if ((code >= 0x80 && piece === undefined) || length + 3 > folded.length) return undefined;
-    if (piece === undefined) folded[length++] = code >= 0x41 && code <= 0x5a ? code + 0x20 : code;
-    else for (let i = 0; i < piece.length; i++) folded[length++] = piece.charCodeAt(i);
-  }
-  return length;
-}
-
-function isExactly(text: Buffer, start: number, end: number, name: string): boolean {
-  let at = start;
-  for (let i = 0; i < name.length; i++) {
-    if (at >= end || codeAt(text, at) !== name.charCodeAt(i)) return false;
-    at += lengthAt(text, at);
-  }
-  return at === end;
-}
-
-/** In the place of characters that no name has which is asked for. */
-const otherCharacter = 0xffff;
-
-/** The UTF-16 code of the character, or of the escape, that begins at `at` in a sound string. */
-function codeAt(text: Buffer, at: number): number {
-  const byte = text[at] ?? 0;
-  if (byte === backslash) return text[at + 1] === lowerU ? hexAt(text, at + 2) : otherCharacter;
-  if (byte < 0x80) return byte;
-  const second = (text[at + 1] ?? 0) & 0x3f;
-  if (byte < 0xe0) return ((byte & 0x1f) << 6) | second;
-  return byte < 0xf0 ? ((byte & 0x0f) << 12) | (second << 6) | ((text[at + 2] ?? 0) & 0x3f) : otherCharacter;
-}
-
-function hexAt(text: Buffer, from: number): number {
-  let code = 0;
-  for (let at = from; at < from + 4; at++) code = code * 16 + (hexDigits[text[at] ?? 0] ?? 0) - 1;
-  return code;
-}
-
-/** Bytes of the character, or of the escape, that begins at `at`. */
-function lengthAt(text: Buffer, at: number): number {
-  const byte = text[at] ?? 0;
-  if (byte === backslash) return text[at + 1] === lowerU ? 6 : 2;
-  if (byte < 0x80) return 1;
-  if (byte < 0xe0) return 2;
-  return byte < 0xf0 ? 3 : 4;
 }

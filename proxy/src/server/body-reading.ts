@@ -4,8 +4,8 @@
  */
 import { type JsonReading, RequestJsonReader, type WantedNames } from "../llm/request-json.ts";
 
-/** What is read in one turn of the event loop: 1 to 5 ms of work. */
-const sliceBytes = 256 * 1024;
+/** What is read in one turn of the event loop: 0.5 to 3 ms of work. */
+const sliceBytes = 128 * 1024;
 
 /** A body that is let go when its request has ended. */
 interface Releasable {

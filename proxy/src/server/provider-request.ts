@@ -20,9 +20,9 @@ import {
   prepareAiRequest,
   type Unedited,
 } from "../llm/ai-request.ts";
-import { generatesNothing } from "../llm/charging.ts";
+import { frontOfFree, generatesNothing } from "../llm/charging.ts";
 import { isDeferringField, mayDeferWork } from "../llm/deferred-work.ts";
-import { isListed, takesModel } from "../llm/model-endpoints.ts";
+import { isFrontOf, isListed, takesModel } from "../llm/model-endpoints.ts";
 import {
   isModelField,
   mayBeCompletions,
@@ -155,14 +155,17 @@ function refusalOf(ai: AiBackend, countsTokens: boolean, request: OutgoingReques
   if (model !== undefined && (queryNamesOtherModel(path, model) || someField(headers, choosesOther(model))))
     return otherModel;
   const sent = `${ai.pathPrefix ?? ""}${path}`;
-  const isFree = generatesNothing(sent);
-  const passesList = ai.allowsOtherEndpoints === true || upgrade !== undefined || isFree || isAllowedDeferral(ai, sent);
-  if (passesList) return model !== undefined && pathNamesOtherModel(path, model) ? otherModel : undefined;
+  if (model !== undefined && takesModel(path, model)) return undefined;
+  if (ai.allowsOtherEndpoints === true || upgrade !== undefined || isAllowedDeferral(ai, sent)) {
+    return model !== undefined && pathNamesOtherModel(path, model) ? otherModel : undefined;
+  }
   if (model !== undefined) {
-    if (takesModel(path, model)) return undefined;
+    const front = frontOfFree(path);
+    if (front !== undefined && isFrontOf(front, model)) return undefined;
     return pathNamesOtherModel(path, model) ? otherModel : endpointNotListed;
   }
-  return countsTokens && !isListed(sent) && !mayDeferWork(sent) ? endpointNotListed : undefined;
+  const isServed = isListed(sent) || generatesNothing(sent) || mayDeferWork(sent);
+  return countsTokens && !isServed ? endpointNotListed : undefined;
 }
 
 /** Deferred work has a list of its own. */
