@@ -29,18 +29,14 @@ if (settings !== undefined) await run(settings);
 
 async function run(settings: ControllerSettings): Promise<void> {
   const cluster = await findCluster({ env: process.env });
-  if (!cluster.ok) {
-    fail("cannot start", cluster.problems, exitFailure);
-    return;
-  }
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
   const log = logs.logger("controller::lifecycle");
   surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
   const readiness = new Readiness(["resources"]);
   const metrics = new ControllerMetrics();
   const taken = await openPages(settings, readiness, metrics);
-  if (taken.length > 0) {
-    fail("cannot start", taken, exitFailure);
+  if (!cluster.ok || taken.length > 0) {
+    fail("cannot start", [...(cluster.ok ? [] : cluster.problems), ...taken], exitFailure);
     process.exit();
   }
   const { statsAddress, readinessAddress } = settings;

@@ -1,5 +1,6 @@
-/** Secrets of routes, requests and answers appear in nothing that an operator is shown: dump, trace, access log, refusals. */
+/** Secrets of routes, requests and answers appear in nothing that an operator is shown: dump, trace, logs, refusals. */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
+import { Logs } from "@gatewayproxy/runtime/log";
 import { isSecretName } from "@gatewayproxy/runtime/redaction";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
@@ -8,6 +9,7 @@ import { DecisionRing } from "../../proxy/src/admin/decision-ring.ts";
 import { renderConfigDump } from "../../proxy/src/admin/dump/config-dump.ts";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
+import { RequestLog } from "../../proxy/src/telemetry/request-log.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -49,7 +51,8 @@ test("whatever has a secret's name is shown nowhere", async () => {
   let answer: Record<string, string> = {};
   const backend = await startBackend((_request, response) => response.writeHead(200, answer).end("ok"));
   const base = manifests(gatewayManifest(), backendManifest("b", backend.port));
-  const gateway = await startGateway(base);
+  const detail = detailedLog();
+  const gateway = await startGateway(base, detail);
   await fc.assert(
     fc.asyncProperty(scenario, async ({ name, other, parameter, urlHeader }) => {
       expect(isSecretName(name)).toBe(true);
@@ -86,12 +89,36 @@ test("whatever has a secret's name is shown nowhere", async () => {
       const [counter] = record.decisions;
       expect(counter?.limit.key).toContain(name);
       ring.add({ record, denial: denialOf(counter?.limit), atMs: 0, monotonicMs: 0 });
-      shown.push(events, logged(record), ring.find({ id: undefined }));
+      const lines = detail.takeLines();
+      for (const head of ["request head received", "request head sent", "response head sent", "counter read"]) {
+        expect(lines).toContain(head);
+      }
+      shown.push(events, logged(record), ring.find({ id: undefined }), lines);
       expect(JSON.stringify(shown)).not.toContain(marker);
     }),
     { numRuns: 40 },
   );
 });
+
+/** The log of single requests at trace. */
+function detailedLog() {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const logs = new Logs({ filter: { level: "trace", modules: new Map() }, clock: new FakeClock(), destination });
+  const requestLog = new RequestLog({
+    access: logs.logger("proxy::access"),
+    routing: logs.logger("proxy::routing"),
+    ratelimit: logs.logger("proxy::ratelimit"),
+    upstream: logs.logger("proxy::upstream"),
+    server: logs.logger("proxy::server"),
+  });
+  return {
+    requestLog,
+    upstreamLog: logs.logger("proxy::upstream"),
+    /** What has been written since the last call. */
+    takeLines: (): string => lines.splice(0).join(""),
+  };
+}
 
 /** Credentials by their form, wherever a client writes them. */
 const credentials = fc
@@ -111,7 +138,8 @@ const place = fc.constantFrom(
 test("a credential in what is shown of every request is shown nowhere", async () => {
   const backend = await startBackend();
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
-  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route));
+  const detail = detailedLog();
+  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route), detail);
   await fc.assert(
     fc.asyncProperty(credentials, place, fc.constantFrom("200", "400"), async (credential, where, outcome) => {
       const events: TraceEvent[] = [];
@@ -137,7 +165,9 @@ test("a credential in what is shown of every request is shown nowhere", async ()
       const ring = new DecisionRing(1);
       const limit = { policy: "p", target: "t", entry: 0, counts: "requests", unit: "Minutes", amount: 1 } as Limit;
       ring.add({ record, denial: denialOf(limit, "k"), atMs: 0, monotonicMs: 0 });
-      const shown = [logged(record), events, ring.find({ id: undefined }), gateway.dataPlane.tasks(), answered];
+      const lines = detail.takeLines();
+      expect(lines).toContain("request ended");
+      const shown = [lines, logged(record), events, ring.find({ id: undefined }), gateway.dataPlane.tasks(), answered];
       expect(JSON.stringify(shown)).not.toContain(marker);
     }),
     { numRuns: 80 },

@@ -106,6 +106,34 @@ describeCluster("replicas of the controller", (cluster) => {
   });
 });
 
+describeCluster("the log of the controller", (cluster) => {
+  beforeAll(() => cluster.apply(gatewayClass));
+  afterAll(() => removeClass(cluster));
+
+  test("tells at debug what each module decides, and at trace what it compares and hears", async () => {
+    const namespace = await cluster.namespace();
+    const { log } = await start({ kubeconfig: cluster.kubeconfig, namespace, args: ["--log-level", "trace"] });
+    await cluster.apply(gateway(namespace));
+    await cluster.apply(route(namespace, "logged"));
+    await isAccepted(cluster, namespace, "logged");
+    const told = (module: string, level: string, msg: string, fields: object = {}) =>
+      expect
+        .poll(() => log, { timeout: 15_000 })
+        .toContainEqual(expect.objectContaining({ module, level, msg, ...fields }));
+    const resource = `HTTPRoute ${namespace}/logged`;
+    await told("controller::lifecycle", "debug", "servers opened");
+    await told("controller::leader", "debug", "lease made");
+    await told("controller::leader", "debug", "lease renewed");
+    await told("controller::source", "debug", "listed");
+    await told("controller::source", "trace", "watch event", { object: `${namespace}/logged` });
+    await told("controller::config", "debug", "objects taken");
+    await told("controller::reconcile", "debug", "pass ended", { isWritten: true });
+    await told("controller::provision", "debug", "provisioned");
+    await told("controller::status", "debug", "status written", { resource });
+    await told("controller::status", "trace", "status compared");
+  });
+});
+
 describeCluster("an API server that goes away", () => {
   test("is waited for without haste, and nothing that happened meanwhile is missed", async () => {
     const plane = await startControlPlane();

@@ -85,6 +85,20 @@ describe("the command line", () => {
     expect(code).toBe(1);
     expect(text).toMatch(new RegExp(`cannot start:\\s+${setting}: the port is taken by another process .*${port}`));
   });
+
+  test("names every port that is taken at once, and every setting that is wrong", async () => {
+    const other = await start();
+    const [grpc, http, debug] = [other.grpcPort, new URL(other.http).port, new URL(other.debug).port];
+    const ports = { PORT: http, GRPC_PORT: String(grpc), DEBUG_PORT: debug };
+    const local = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", WORKERS: "1", SHUTDOWN_DRAIN_DELAY: "0" };
+    const taken = await run(["--config-dir", example], { ...local, ...ports });
+    expect(taken.code).toBe(1);
+    for (const name of Object.keys(ports))
+      expect(taken.text).toContain(`  ${name}: the port is taken by another process`);
+    const wrong = await run([], { LOG_LEVEL: "loud", WORKERS: "0" });
+    expect(wrong.code).toBe(64);
+    for (const name of ["LOG_LEVEL", "WORKERS"]) expect(wrong.text).toContain(`${name}: `);
+  }, 60_000);
 });
 
 describe("with no setting", () => {

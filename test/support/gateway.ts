@@ -57,6 +57,8 @@ export interface TestGatewayOptions
       | "abandonedAnswers"
       | "createRequestId"
       | "globalLimits"
+      | "requestLog"
+      | "upstreamLog"
     >
   > {
   /** Default false. */

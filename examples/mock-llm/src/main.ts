@@ -11,7 +11,8 @@ const host = process.env["HOST"] ?? "127.0.0.1";
 
 try {
   const mock = await startMockLlm({ port, host });
-  console.log(`mock LLM listens on ${mock.url}`);
+  const time = new Date().toISOString();
+  console.log(JSON.stringify({ level: "info", time, module: "mock-llm", url: mock.url, msg: "ready" }));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void mock.close());
 } catch (error) {
   const reason = error instanceof Error ? error.message : String(error);
