@@ -8,7 +8,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { readVersion } from "@gatewayproxy/runtime/version";
-import { openPageServer } from "./app/page-server.ts";
+import { openPageServer, type Page } from "./app/page-server.ts";
 import { Controller } from "./controller/controller.ts";
 import { ControllerMetrics } from "./controller/metrics.ts";
 import { type ControllerSettings, controllerSettings } from "./controller/settings.ts";
@@ -75,17 +75,18 @@ async function openPages(
   metrics: ControllerMetrics,
 ): Promise<readonly Problem[]> {
   const ofProcess = watchProcess();
-  const readinessPage = openPageServer(readinessAddress, "/healthz/ready", () =>
+  const renderReadiness = (): Promise<Page> =>
     Promise.resolve({
       status: readiness.isReady ? 200 : 503,
       contentType: "text/plain",
       body: `${readiness.describe()}\n`,
-    }),
-  );
-  const statsPage = openPageServer(statsAddress, "/metrics", async () => {
+    });
+  const renderStats = async (): Promise<Page> => {
     const body = (await metrics.render()) + (await ofProcess.render());
     return { status: 200, contentType: expositionContentType, body };
-  });
+  };
+  const readinessPage = openPageServer(readinessAddress, "/healthz/ready", renderReadiness, systemClock);
+  const statsPage = openPageServer(statsAddress, "/metrics", renderStats, systemClock);
   const [ready, stats] = await Promise.allSettled([readinessPage, statsPage]);
   return [...faultOf("--readiness-address", ready), ...faultOf("--stats-address", stats)];
 }

@@ -4,10 +4,12 @@
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { AdminError } from "@gatewayproxy/admin-api/error";
+import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
+import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import {
@@ -21,6 +23,9 @@ import {
 import { sendEvents } from "./event-stream.ts";
 import { findIntrusion, findStranger, readToken } from "./guard.ts";
 import { findUnknown } from "./parameters.ts";
+
+/** Of pages that watch, and of tools. */
+const maxConnections = 256;
 
 export interface AdminServerOptions {
   readonly address: SocketAddress | UnixAddress;
@@ -44,7 +49,9 @@ export interface AdminServer {
 /** Rejects when the address cannot be listened on, or the token cannot be read. */
 export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
   if (options.tokenFile !== undefined) await readToken(options.tokenFile);
-  const server = createServer((request, response) => void serve(options, request, response));
+  const server = createServer(oneRequestAtATime((request, response) => void serve(options, request, response)));
+  const shares = new ConnectionShares(maxConnections);
+  server.on("connection", (socket: Socket) => shares.admit(socket));
   server.on("clientError", refuseUnreadable);
   return {
     address: await listen(server, options.address),

@@ -192,7 +192,7 @@ export class Proxy {
     path: string,
     render: () => Promise<Page>,
   ): Promise<readonly Problem[]> {
-    return this.#openServer(setting, path, () => openPageServer(address, path, render));
+    return this.#openServer(setting, path, () => openPageServer(address, path, render, this.#options.clock));
   }
 
   #openAdmin(): Promise<readonly Problem[]> {

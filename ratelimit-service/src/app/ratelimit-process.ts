@@ -12,6 +12,7 @@ import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem, type Result } from "@gatewayproxy/runtime/problem";
 import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
+import { paced } from "@gatewayproxy/runtime/paced";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
@@ -172,8 +173,8 @@ export class RateLimitProcess {
     const routes = debugRoutes({
       configStatus: () => this.#calls.config.status,
       counters: () => this.#calls.liveCounters(),
-      stats: values.disableStats ? disabled : () => text.plain(),
-      metrics: values.disableStats ? disabled : () => text.prometheus(),
+      stats: values.disableStats ? disabled : paced(() => text.plain(), clock),
+      metrics: values.disableStats ? disabled : paced(() => text.prometheus(), clock),
       profiler: new Profiler(clock, () => this.#pool?.threads ?? []),
       heapSamples: async () => {
         const workers = (await this.#pool?.collectHeapSamples()) ?? [];

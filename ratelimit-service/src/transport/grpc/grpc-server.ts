@@ -7,7 +7,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { createServer as createTlsServer } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { defaultMaxConnectionMemory, defaultMaxConnections } from "../connection-bounds.ts";
-import { ConnectionShares } from "../connection-shares.ts";
+import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
 import { ServerConnection } from "../http2/connection.ts";
 import { ConnectionError } from "@gatewayproxy/runtime/http2/frame";
 import { defaultHttp2Limits, type Http2Limits } from "../http2/limits.ts";

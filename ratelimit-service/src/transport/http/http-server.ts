@@ -12,7 +12,8 @@ import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
 import { shownPath } from "@gatewayproxy/runtime/redaction";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { defaultMaxConnections } from "../connection-bounds.ts";
-import { ConnectionShares } from "../connection-shares.ts";
+import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
+import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 
 export interface HttpRequest {
   readonly method: string;
@@ -72,7 +73,10 @@ export class HttpServer {
     this.#options = options;
     this.#maxBodyBytes = options.maxBodyBytes ?? defaultMaxCallBytes;
     this.#maxBodyMemoryBytes = options.maxBodyMemoryBytes ?? 33_554_432;
-    this.#server = createServer({ requestTimeout: 60_000 }, (req, res) => void this.#serve(req, res));
+    this.#server = createServer(
+      { requestTimeout: 60_000 },
+      oneRequestAtATime((req, res) => void this.#serve(req, res)),
+    );
     const shares = new ConnectionShares(options.maxConnections ?? defaultMaxConnections);
     this.#server.on("connection", (socket: Socket) => shares.admit(socket));
   }

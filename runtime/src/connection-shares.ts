@@ -4,7 +4,7 @@
  * displaces its own, and others still connect.
  */
 import type { Socket } from "node:net";
-import { networkOf } from "@gatewayproxy/runtime/ip-address";
+import { networkOf } from "./ip-address.ts";
 
 /** An IPv6 client has at least a /64 to itself. */
 const ipv6PrefixLength = 64;
