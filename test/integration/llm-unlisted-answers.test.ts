@@ -216,6 +216,18 @@ describe("what is estimated, with the input", () => {
     expect(gateway.records[0]?.usage?.estimated).toBe(true);
   });
 
+  test.each<[string, string, number]>([
+    ["vLLM", '{"token_ids":[1,2,3,4,5,6,7,8,9,10],"x":12}', 16],
+    ["SGLang", JSON.stringify({ input_ids: Array.from({ length: 400 }, () => 7) }), 400 + 4],
+    ["OpenAI", JSON.stringify({ prompt: [Array.from({ length: 400 }, () => 42)] }), 400 + 4],
+    ["texts of digits", JSON.stringify({ prompt: "1".repeat(387) }), 100],
+  ])("of ids of tokens: %s", async (_api, body, tokens) => {
+    const { gateway, charged } = await start({ body: "{}" });
+    const path = body.includes("prompt") ? "/v1/completions" : "/inference/v1/generate";
+    await (await fetch(`${gateway.url()}${path}`, { method: "POST", body })).text();
+    expect(await charged()).toBe(tokens);
+  });
+
   test.each(["PUT", "PATCH", "DELETE", "QUERY"])("by %s", async (method) => {
     const { gateway, charged } = await start({ body: "{}" });
     await (await fetch(`${gateway.url()}/generate`, { method, body: prompt })).text();

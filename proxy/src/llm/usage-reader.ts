@@ -19,7 +19,7 @@ export interface ResponseHead {
   /** Values of the header fields; absent where the response has none. */
   readonly contentType?: string;
   readonly contentEncoding?: string;
-  /** Bytes of the request's body, for an estimate of the input; absent: 0. */
+  /** Bytes of the request's body, for an estimate of the input; absent: 0. It is read when the response has ended. */
   readonly requestBytes?: number;
   /** What was asked; absent: something that a model works for. */
   readonly asked?: AskedOf;

@@ -463,6 +463,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.usageEdit);
         else forwarding.refuse(prepared.answer);
       });
+      request.body?.countTokenIds();
       const usageChunk = rule.usageChunk ?? target.ai?.usageChunk ?? defaultUsageChunk;
       prepareProviderRequest({ ai: target.ai, countsTokens, usageChunk }, request, send);
     } else if (request.body === undefined) forwarding.send(request, undefined);

@@ -35,6 +35,7 @@ export function newRecord(
     status: 0,
     reason: undefined,
     requestBytes: 0,
+    missingIdBytes: 0,
     responseBytes: 0,
     upstreamMs: undefined,
     usage: undefined,

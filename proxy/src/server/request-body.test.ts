@@ -7,7 +7,7 @@ import { RequestBody } from "./request-body.ts";
 
 function upload(maxBytes = 2 ** 30) {
   const client = new PassThrough();
-  const record = { requestBytes: 0 };
+  const record = { requestBytes: 0, missingIdBytes: 0 };
   const faults: unknown[] = [];
   return {
     client,

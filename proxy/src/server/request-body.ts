@@ -8,16 +8,24 @@ import { uploadBrokenOff } from "../upstream/failure.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { boundChunks } from "./bound-chunks.ts";
 import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
+import { TokenIds } from "../llm/token-ids.ts";
 
 /** Where a rule retries or mirrors, its bodies are kept up to this length. */
 export const largeBodyBytes = 1024 * 1024;
 /** So much that a call has not asked for yet is read ahead. */
 const readAheadBytes = 64 * 1024;
 
+/** What is known of a body as it passes. */
+interface BodyRecord {
+  requestBytes: number;
+  /** What ids of tokens in it lack to be four bytes long, where they are looked for. */
+  missingIdBytes: number;
+}
+
 /** A request's body and where its bytes are counted as they arrive. */
 export interface BodySource {
   readonly stream: Readable;
-  readonly record: { requestBytes: number };
+  readonly record: BodyRecord;
   /** Of the memory for bodies, which is given back by `release`. */
   readonly share: BodyShare;
   /** Takes what fails where the body is used later than its user could see. */
@@ -26,7 +34,8 @@ export interface BodySource {
 
 export class RequestBody {
   readonly #source: Readable;
-  readonly #record: { requestBytes: number };
+  readonly #record: BodyRecord;
+  #tokenIds: TokenIds | undefined;
   readonly #share: BodyShare;
   readonly #owner: BodySource["owner"];
   #isOutOfMemory = false;
@@ -48,6 +57,13 @@ export class RequestBody {
     this.#owner = owner;
     this.#share = share;
     this.#record = record;
+  }
+
+  /** Looks for ids of tokens, for an estimate of what the body costs; called before any of it has been let go. */
+  countTokenIds(): void {
+    this.#tokenIds = new TokenIds();
+    for (const piece of this.#kept?.pieces() ?? []) this.#tokenIds.push(piece);
+    this.#record.missingIdBytes = this.#tokenIds.missingBytes;
   }
 
   /** Keeps up to `bytes` where less was kept so far; has no effect on what has been given up already. */
@@ -200,6 +216,10 @@ export class RequestBody {
 
   #onData(chunk: Buffer): void {
     this.#record.requestBytes += chunk.length;
+    if (this.#tokenIds !== undefined) {
+      this.#tokenIds.push(chunk);
+      this.#record.missingIdBytes = this.#tokenIds.missingBytes;
+    }
     this.#tellStart(chunk);
     if (this.#kept !== undefined && !this.#keep(this.#kept, chunk)) {
       // The first reader gets what was kept before it is let go; any later one would get a torn body.

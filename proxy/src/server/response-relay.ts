@@ -70,6 +70,7 @@ export class ResponseRelay implements ResponseSink {
   /** When its call was made; monotonic. */
   readonly sentMs: number;
   #usage: UsageReader | undefined;
+  #usageHead: UsageHead | undefined;
   #usageEvents: UsageEventFilter | undefined;
   #headers: string[] = [];
   /** What has come in this turn of the event loop; of an answer that waits for its end, all of it. */
@@ -289,6 +290,8 @@ export class ResponseRelay implements ResponseSink {
     this.#waitTimer?.cancel();
     // What a client that left will not get was used all the same; of an answer that ended nothing is left here.
     this.#takeGathered();
+    // The rest of the request may have been sent after the head had come.
+    if (this.#usageHead !== undefined) this.#usageHead.requestBytes = bytesForEstimate(this.#options.record);
     if (this.#usage === undefined) this.#conclude(ending === "cutShort" ? this.#unanswered() : undefined);
     else this.#usage.end(ending, (outcome) => this.#conclude(outcome));
   }
@@ -296,13 +299,14 @@ export class ResponseRelay implements ResponseSink {
   #unanswered(): UsageOutcome | undefined {
     const { readsUsage, record, asked } = this.#options;
     if (!readsUsage || record.requestBytes === 0 || generatesNothing(asked.path)) return undefined;
-    return estimateOfRequest(record.requestBytes);
+    return estimateOfRequest(bytesForEstimate(record));
   }
 
   #readUsage(status: number, headers: string[]): void {
     const { record, asked, usageEdit } = this.#options;
-    const head = usageHead(status, headers, record.requestBytes, asked);
+    const head = usageHead(status, headers, bytesForEstimate(record), asked);
     this.#usage = createUsageReader(head);
+    this.#usageHead = head;
     if (usageEdit === undefined || !mayBePlainEvents(head)) return;
     this.#usageEvents = new UsageEventFilter(usageEdit);
     // The stream gets shorter, or longer.
@@ -424,7 +428,16 @@ function nothingMore(): void {
   // The answer's cost is all that is wanted.
 }
 
-function usageHead(status: number, headers: readonly string[], requestBytes: number, asked: AskedOf): ResponseHead {
+interface UsageHead extends ResponseHead {
+  requestBytes: number;
+}
+
+/** Of the request, with a token for each id of one. */
+function bytesForEstimate({ requestBytes, missingIdBytes }: RequestRecord): number {
+  return requestBytes + missingIdBytes;
+}
+
+function usageHead(status: number, headers: readonly string[], requestBytes: number, asked: AskedOf): UsageHead {
   const contentType = fieldOf(headers, "content-type");
   const contentEncoding = fieldOf(headers, "content-encoding");
   return {

@@ -85,6 +85,8 @@ export interface RequestRecord {
   reason: FailureReason | undefined;
   /** Body bytes as they passed, without framing. */
   requestBytes: number;
+  /** What ids of tokens in the request's body lack to be four bytes long, for an estimate of its tokens. */
+  missingIdBytes: number;
   responseBytes: number;
   /** From the upstream call to the head of its answer; absent without an answer. */
   upstreamMs: number | undefined;

@@ -24,6 +24,7 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     status: 200,
     reason: undefined,
     requestBytes: 0,
+    missingIdBytes: 0,
     responseBytes: 5,
     upstreamMs: 10,
     usage: undefined,
