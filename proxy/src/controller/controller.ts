@@ -188,11 +188,13 @@ export class Controller {
     log.debug({ gateways: resources.Gateway.length, wanted: plan.provision.wanted.length }, "pass began");
     const isKept = await this.#finalizer.reconcile(resources);
     const faults = await this.#provisioner.reconcile(plan.provision);
-    const statuses = clusterStatuses(plan, {
-      resources,
-      faults,
-      serviceOf: (gateway) => this.#provisioner.standing("Service", gateway.metadata.namespace, tenantName(gateway)),
-    });
+    const statuses = await inTurns(
+      clusterStatuses(plan, {
+        resources,
+        faults,
+        serviceOf: (gateway) => this.#provisioner.standing("Service", gateway.metadata.namespace, tenantName(gateway)),
+      }),
+    );
     const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
     this.#retry?.cancel();
     const durationMs = Math.round(this.#options.clock.monotonicMs() - startMs);

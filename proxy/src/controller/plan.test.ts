@@ -219,7 +219,7 @@ spec:
 
   function told(resources: ResourceSet, faults: Partial<ProvisionFaults> = {}) {
     const all = { gateways: new Map(), withheld: new Map(), ...faults };
-    return clusterStatuses(plan(resources), { resources, faults: all, serviceOf: () => service });
+    return atOnce(clusterStatuses(plan(resources), { resources, faults: all, serviceOf: () => service }));
   }
 
   test("of a class claim the features that we have", () => {

@@ -254,30 +254,39 @@ export interface Observed {
   readonly faults: ProvisionFaults;
 }
 
-/** Every status as it is to be written. */
-export function clusterStatuses(
+/** Every status as it is to be written; in steps, as there may be thousands. */
+export function* clusterStatuses(
   { statuses: judged, gateways, provision: { frozen } }: Plan,
   observed: Observed,
-): ClusterStatuses {
+): Steps<ClusterStatuses> {
   const { resources } = observed;
   const statuses = withWithheld(judged, resources, observed.faults.withheld);
   const programmed = new Set<string>();
-  const told = statuses.gateways.flatMap((status) => {
+  const told: ClusterStatuses["gateways"][number][] = [];
+  for (const status of statuses.gateways) {
+    yield;
     const gateway = gateways.get(keyOf(status));
-    if (gateway === undefined) return [];
+    if (gateway === undefined) continue;
     const owner = ownerKey(status);
     const fault = frozen.has(owner) ? undefined : observed.faults.gateways.get(owner);
     const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);
     if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
-    return [shown];
-  });
+    told.push(shown);
+  }
   const policies = new Map(resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
   const parents = new Map(resources.ListenerSet.map((set) => [keyOf(set.metadata), parentOf(set)]));
-  const listenerSets = statuses.listenerSets.map((status) =>
-    setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")),
-  );
+  const listenerSets: ClusterStatuses["listenerSets"][number][] = [];
+  for (const status of statuses.listenerSets) {
+    listenerSets.push(setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")));
+    yield;
+  }
   const { httpRoutes } = statuses;
+  const proxyPolicies: ClusterStatuses["proxyPolicies"][number][] = [];
+  for (const status of withPending(statuses.proxyPolicies, { gateways: told, listenerSets, httpRoutes })) {
+    proxyPolicies.push({ ...status, summary: policySummary(policies.get(keyOf(status)), status) });
+    yield;
+  }
   return {
     ...statuses,
     gatewayClasses: statuses.gatewayClasses.map((status) => ({
@@ -285,10 +294,7 @@ export function clusterStatuses(
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: told,
-    proxyPolicies: withPending(statuses.proxyPolicies, { gateways: told, listenerSets, httpRoutes }).map((status) => ({
-      ...status,
-      summary: policySummary(policies.get(keyOf(status)), status),
-    })),
+    proxyPolicies,
     listenerSets,
     orphans: orphansOf(resources, gateways),
   };

@@ -16,7 +16,10 @@ const path = "/api/v1/configmaps";
 const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
 
-async function watching(paths: readonly [string, ...string[]] = [path]): Promise<Watching> {
+async function watching(
+  paths: readonly [string, ...string[]] = [path],
+  read: (object: KubeObject) => KubeObject = (object) => object,
+): Promise<Watching> {
   const server = await openScriptedApiServer();
   const clock = new FakeClock();
   const connection = new ClusterConnection(server.cluster);
@@ -27,7 +30,7 @@ async function watching(paths: readonly [string, ...string[]] = [path]): Promise
     random: () => 1,
     log,
     paths,
-    read: (object) => object,
+    read,
     onChange: () => undefined,
   });
   onTestFinished(() => {
@@ -56,7 +59,7 @@ describe("objects", () => {
   test("are those of all pages of the list, and the watch begins where the list ends", async () => {
     const { server, watch, names } = await watching();
     const first = await server.next();
-    expect(first.url.searchParams.get("limit")).toBe("500");
+    expect(first.url.searchParams.get("limit")).toBe("100");
     first.answer(200, listOf(10, [configMap("a", 1)], "more"));
     const second = await server.next();
     expect(second.url.searchParams.get("continue")).toBe("more");
@@ -65,6 +68,35 @@ describe("objects", () => {
     expect(stream.url.searchParams.get("resourceVersion")).toBe("10");
     expect(watch.state).toEqual({ kind: "synced" });
     expect(names()).toEqual(["default/a", "default/b"]);
+  });
+
+  test("of one page are read in several turns of the event loop", async () => {
+    let turns = 0;
+    let isDone = false;
+    const count = (): void => {
+      turns++;
+      if (!isDone) setImmediate(count);
+    };
+    const turnsAt: number[] = [];
+    const { server, watch } = await watching([path], (object) => {
+      turnsAt.push(turns);
+      for (const endMs = performance.now() + 2; performance.now() < endMs; );
+      return object;
+    });
+    const first = await server.next();
+    setImmediate(count);
+    first.answer(
+      200,
+      listOf(
+        10,
+        Array.from({ length: 20 }, (_, at) => configMap(`m${at}`, at)),
+      ),
+    );
+    await server.next();
+    isDone = true;
+    expect(watch.objects.size).toBe(20);
+    // A turn is over after 5 ms.
+    expect(new Set(turnsAt).size).toBeGreaterThan(3);
   });
 
   test("have their kind, though items of a list have none", async () => {

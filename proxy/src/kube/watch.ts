@@ -9,6 +9,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { Backoff, pause } from "@gatewayproxy/runtime/retry";
+import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
 import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
@@ -68,8 +69,8 @@ const shortWatchMs = 5_000;
 /** The server ends a watch after this time; connections then spread over its replicas anew. */
 const watchSeconds = { least: 240, spread: 120 };
 
-/** Objects of one answer; a list of thousands at once would be a burden for both. */
-const pageSize = "500";
+/** Objects of one answer, which is parsed in one turn; an HTTPRoute with all that it may have is some 100 KB. */
+const pageSize = "100";
 
 class Reflector<T> implements ObjectWatch<T> {
   readonly #options: WatchOptions<T>;
@@ -207,7 +208,9 @@ class Reflector<T> implements ObjectWatch<T> {
       });
       if (answer.status !== 200) throw failureOf(answer.status, answer.headers, answer.json);
       const page = readList(answer.json);
-      for (const object of page.items) listed.add(this.#put(object));
+      // To read an object takes up to some milliseconds, and a page has hundreds.
+      for (const key of await inTurns(this.#putAll(page.items))) listed.add(key);
+      if (this.#ended.signal.aborted) return;
       version = page.version;
       next = page.next;
     } while (next !== undefined);
@@ -272,6 +275,15 @@ class Reflector<T> implements ObjectWatch<T> {
     if (type === "DELETED") this.#remove(objectKey(object));
     else this.#put(object);
     if (!this.#ended.signal.aborted) this.#options.onChange();
+  }
+
+  *#putAll(objects: readonly KubeObject[]): Steps<readonly string[]> {
+    const keys: string[] = [];
+    for (const object of objects) {
+      keys.push(this.#put(object));
+      yield;
+    }
+    return keys;
   }
 
   #put(object: KubeObject): string {

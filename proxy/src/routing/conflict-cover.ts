@@ -1,0 +1,93 @@
+/** Matches at more specific hostnames of a listener, by what they cover wholly. */
+import type { Match } from "../ir/match.ts";
+import type { Meter } from "./conflict-meter.ts";
+import { type Condition, identityOf, type MatchEntry, type MatchReader } from "./match-entry.ts";
+import { type PlacedEntry, subsetsOf } from "./overlaps.ts";
+
+/** For matches of one path and method at one hostname. */
+export function isStronger(a: PlacedEntry, b: PlacedEntry): boolean {
+  const [one, other] = [a.entry, b.entry];
+  if (one.headerCount !== other.headerCount) return one.headerCount > other.headerCount;
+  if (one.conditions.length !== other.conditions.length) return one.conditions.length > other.conditions.length;
+  return (a.route - b.route || one.rule - other.rule || one.match - other.match) < 0;
+}
+
+/** A match at a more specific hostname. */
+interface CoverEntry extends PlacedEntry {
+  /** The hostname's place; the lower goes first. */
+  readonly tier: number;
+}
+
+/** Matches at more specific hostnames, which are tried first whatever they match. */
+export class Cover {
+  readonly #reader: MatchReader;
+  readonly #meter: Meter;
+  /** By path, then by identity. */
+  readonly #byPath = new Map<number, Map<string, CoverEntry>>();
+
+  constructor(reader: MatchReader, meter: Meter) {
+    this.#reader = reader;
+    this.#meter = meter;
+  }
+
+  add(placed: PlacedEntry, tier: number): void {
+    const { pathNumber, identity } = placed.entry;
+    const ofPath = this.#byPath.get(pathNumber) ?? new Map<string, CoverEntry>();
+    this.#byPath.set(pathNumber, ofPath);
+    if (!ofPath.has(identity)) ofPath.set(identity, { ...placed, tier });
+  }
+
+  /**
+   * The first that holds for all requests that have the path and the method, and all of `conditions`; undefined, too,
+   * where nothing is left to look with.
+   */
+  find({ path, method }: MatchEntry, conditions: readonly Condition[]): PlacedEntry | undefined {
+    if (this.#byPath.size === 0) return undefined;
+    let first: CoverEntry | undefined;
+    for (const wider of pathsOver(path)) {
+      if (!this.#meter.spend(1)) return first;
+      const number = this.#reader.pathNumber(wider);
+      const ofPath = number === undefined ? undefined : this.#byPath.get(number);
+      if (number === undefined || ofPath === undefined) continue;
+      for (const found of this.#findIn(ofPath, number, method, conditions)) {
+        // Of those of one hostname the first path is the strongest.
+        const isEqual = first?.tier === found.tier && first.entry.pathNumber === number;
+        if (first === undefined || found.tier < first.tier || (isEqual && isStrongerAbove(found, first))) first = found;
+      }
+    }
+    return first;
+  }
+
+  *#findIn(
+    ofPath: ReadonlyMap<string, CoverEntry>,
+    path: number,
+    method: number,
+    conditions: readonly Condition[],
+  ): Generator<CoverEntry> {
+    for (const some of subsetsOf(conditions)) {
+      if (!this.#meter.spend(1)) return;
+      for (const each of method === 0 ? [0] : [method, 0]) {
+        const found = ofPath.get(identityOf(path, each, some));
+        if (found !== undefined) yield found;
+      }
+    }
+  }
+}
+
+/** For matches of one path at one hostname. */
+function isStrongerAbove(a: PlacedEntry, b: PlacedEntry): boolean {
+  const [one, other] = [a.entry.method !== 0, b.entry.method !== 0];
+  return one === other ? isStronger(a, b) : one;
+}
+
+/** The path itself, and every prefix of whole segments; of a regular expression none, as they are not compared. */
+function* pathsOver(path: Match["path"]): Generator<Match["path"]> {
+  yield path;
+  if (path.kind === "RegularExpression") return;
+  const { kind, value } = path;
+  if (kind === "Exact" && value !== "/" && !value.endsWith("/")) yield { kind: "PathPrefix", value };
+  for (let slash = value.lastIndexOf("/"); slash > 0; slash = value.lastIndexOf("/", slash - 1)) {
+    yield { kind: "PathPrefix", value: value.slice(0, slash) };
+  }
+  if (value !== "/" || kind === "Exact") yield { kind: "PathPrefix", value: "/" };
+}
