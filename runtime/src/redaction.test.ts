@@ -208,6 +208,18 @@ describe("a text of more than 2,048 characters", () => {
   });
 });
 
+test.each([
+  ["/sk-proj-MARKMARKMARKMARK?n=1", "/<redacted>?n=1"],
+  ["/a?sk-proj-MARKMARKMARKMARK&n=1", "/a?<redacted>&n=1"],
+  ["/a#sk-proj-MARKMARKMARKMARK", "/a#<redacted>"],
+  ["/sk-proj-MARKMARKMARKMARK;v=1/b", "/<redacted>;v=1/b"],
+  ["/%73k-proj-MARKMARKMARKMARK?n=1", "/<redacted>?n=1"],
+  ["/a?n=1&b", "/a?n=1&b"],
+  ["/a?%252525256eame=MARK", "/a?%252525256eame=<redacted>"],
+])("a credential beside parameters is not shown: %s", (path, shown) => {
+  expect(shownPath(path)).toBe(shown);
+});
+
 test("an expression is as secret as what it reads", () => {
   expect(isSecretExpression('request.headers["x-api-key"]')).toBe(true);
   expect(isSecretExpression("request.headers.authorization")).toBe(true);

@@ -146,8 +146,17 @@ export function shownPath(path: string): string {
 function shownUrl(text: string, nesting: number): string {
   return withoutParameters(text.replaceAll(userInfo, `//${redacted}@`), nesting)
     .split("/")
-    .map((segment) => (/[?=#]/.test(segment) || !holdsSecret(segment, nesting) ? segment : redacted))
+    .map((segment) => shownSegment(segment, nesting))
     .join("/");
+}
+
+/** A segment whose parameters have been looked at, with what follows the path. */
+function shownSegment(segment: string, nesting: number): string {
+  if (!/[?=#]/.test(segment)) return holdsSecret(segment, nesting) ? redacted : segment;
+  let count = 0;
+  return segment.replaceAll(/[^?#;&]+/g, (piece) =>
+    !piece.includes("=") && (++count > maxParameters || holdsSecret(piece, nesting)) ? redacted : piece,
+  );
 }
 
 function withoutParameters(text: string, nesting: number): string {
@@ -158,7 +167,7 @@ function withoutParameters(text: string, nesting: number): string {
     const start = index + prefix.length;
     if (start <= end) continue;
     if (++count > maxParameters) return `${shown}${text.slice(end, start)}${redacted}`;
-    if (!isSecretName(fullyDecoded(name)) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
+    if (!namesSecret(name) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
     shown += text.slice(end, start) + redacted;
     end = start + textAt(secretParameter, text, start).length;
   }
@@ -170,23 +179,28 @@ function textAt(sticky: RegExp, text: string, start: number): string {
   return sticky.exec(text)?.[0] ?? "";
 }
 
-function holdsSecret(value: string, nesting: number): boolean {
-  let plain = value;
-  for (let layer = 0; layer <= maxLayers; layer++) {
-    if (isSecretValue(plain)) return true;
-    if (layer > 0 && nesting > 0 && shownUrl(plain, nesting - 1) !== plain) return true;
-    const inner = decoded(plain);
-    if (inner === plain) return false;
-    plain = inner;
-  }
-  return true;
+function namesSecret(name: string): boolean {
+  const layers = layersOf(name);
+  return isTooDeep(layers) || isSecretName(layers.at(-1) ?? "");
 }
 
-/** Through all layers that are looked at. */
-function fullyDecoded(text: string): string {
-  let plain = text;
-  for (let layer = 0; layer < maxLayers; layer++) plain = decoded(plain);
-  return plain;
+function holdsSecret(value: string, nesting: number): boolean {
+  const layers = layersOf(value);
+  if (isTooDeep(layers) || layers.some(isSecretValue)) return true;
+  return nesting > 0 && layers.some((plain, layer) => layer > 0 && shownUrl(plain, nesting - 1) !== plain);
+}
+
+/** A text as it stands, and with each layer of its percent-encoding taken off; one layer more than is looked through. */
+function layersOf(text: string): readonly string[] {
+  const layers = [text];
+  for (let inner = decoded(text); inner !== layers.at(-1) && !isTooDeep(layers); inner = decoded(inner)) {
+    layers.push(inner);
+  }
+  return layers;
+}
+
+function isTooDeep(layers: readonly string[]): boolean {
+  return layers.length > maxLayers + 1;
 }
 
 /** One or more escaped bytes. */

@@ -129,6 +129,8 @@ const place = fc.constantFrom(
   "user-agent",
   "x-request-id",
   "path",
+  "path before a query",
+  "query",
   "segment parameter",
   "host",
   "x-forwarded-for",
@@ -149,8 +151,13 @@ test("a credential in what is shown of every request is shown nowhere", async ()
         matches: undefined,
         sink: (event) => event !== undefined && events.push(event),
       });
-      const path =
-        where === "path" ? `/a/${credential}/b` : where === "segment parameter" ? `/a;x=${credential}` : "/a";
+      const paths: Readonly<Record<string, string>> = {
+        path: `/a/${credential}/b`,
+        "path before a query": `/${credential}?n=1`,
+        query: `/a?${credential}&n=1`,
+        "segment parameter": `/a;x=${credential}`,
+      };
+      const path = paths[where] ?? "/a";
       const host = where === "host" ? `${credential}.example` : "a.example";
       const fields = ["user-agent", "x-request-id", "x-forwarded-for"].includes(where)
         ? `${where}: ${credential}\r\n`

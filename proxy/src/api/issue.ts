@@ -1,5 +1,5 @@
 /** Tells in words what a schema found wrong with a value: what was found, what is accepted, what was probably meant. */
-import { isSecretValue, redacted } from "@gatewayproxy/runtime/redaction";
+import { redacted, shownText } from "@gatewayproxy/runtime/redaction";
 import { suggest } from "@gatewayproxy/runtime/suggest";
 import type * as z from "zod";
 
@@ -110,7 +110,10 @@ function hint(found: string, accepted: readonly string[]): string {
 }
 
 function describeValue(value: unknown): string {
-  if (typeof value === "string") return isSecretValue(value) ? redacted : quote(value);
+  if (typeof value === "string") {
+    const shown = shownText(value);
+    return shown === redacted ? redacted : quote(shown);
+  }
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return describeType(value);
 }

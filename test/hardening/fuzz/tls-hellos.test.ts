@@ -66,8 +66,9 @@ function send(port: number, bytes: Buffer): Promise<void> {
 function shakeHands(port: number, { serverNames, protocols }: Hello): Promise<void> {
   return new Promise((resolve) => {
     const [name] = serverNames ?? [];
-    // OpenSSL takes no longer one, and the error that it leaves behind becomes another connection's.
-    const servername = Buffer.byteLength(name ?? "") > 255 ? undefined : name;
+    // Others OpenSSL does not take, and the error that it leaves behind becomes another connection's.
+    const isTaken = name !== undefined && Buffer.byteLength(name) <= 255 && !name.startsWith("\0");
+    const servername = isTaken ? name : undefined;
     const options = {
       ...(servername !== undefined && { servername }),
       ...(protocols !== undefined && { ALPNProtocols: [...protocols] }),

@@ -1,0 +1,122 @@
+/** Secrets of routes, requests and answers appear neither in the log of a proxy, at its most talkative, nor in what proxyctl prints. */
+import { expect, test, vi } from "vitest";
+import { proxyctl } from "../../proxyctl/src/testing/run.ts";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+} from "../support/gateway.ts";
+import { freePort, startProxy } from "../support/proxy-process.ts";
+import { rawHttp } from "../support/raw-http.ts";
+
+const marker = "MARK5f3a9c";
+/** A credential by its form, whatever its name. */
+const credential = `sk-proj-${marker}${marker}`;
+const query = `token=${marker}&X-Amz-Signature=${marker}&next=https%3A%2F%2Fh%2F%3Fcode%3D${marker}`;
+const link = `https://u:${marker}@a.example/x?${query}#access_token=${marker}`;
+
+/** By their names, which carry credentials somewhere, or by their values. */
+const secretFields: Readonly<Record<string, string>> = {
+  authorization: `Bearer ${marker}`,
+  cookie: `session=${marker}`,
+  "x-api-key": marker,
+  "x-amz-security-token": marker,
+  "x-signature": marker,
+  referer: link,
+  "user-agent": credential,
+  "x-request-id": credential,
+};
+
+/** Rules that name secrets in all places where a rule may; the last goes to a port where nothing listens. */
+const rules = [
+  `
+      matches: [{ path: { value: /matched }, headers: [{ name: x-api-key, value: "${marker}" }], queryParams: [{ name: token, value: "${marker}" }] }]
+      filters:
+        - { type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: authorization, value: "Bearer ${marker}" }, { name: x-hook, value: "${link}" }] } }
+        - { type: ResponseHeaderModifier, responseHeaderModifier: { add: [{ name: x-auth, value: "${marker}" }] } }
+        - { type: URLRewrite, urlRewrite: { path: { type: ReplaceFullPath, replaceFullPath: "/hook;token=${marker}" } } }
+      backendRefs: [${backendRef("b")}]`,
+  `{ matches: [{ path: { value: /away } }], backendRefs: [${backendRef("away")}] }`,
+  `{ backendRefs: [${backendRef("b")}] }`,
+].map((rule) => rule.trim());
+
+/** With faults that tell what was found. */
+const faulty = routeManifest("faulty", [
+  `{ matches: [{ headers: [{ name: x-api-key, value: ["${marker}"] }] }], backendRefs: [${backendRef("b")}] }`,
+  `{ filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: x-api-key, value: "${marker}\\n" }] } }], backendRefs: [${backendRef("b")}] }`,
+  `{ filters: [{ type: RequestRedirect, requestRedirect: { statusCode: 999, hostname: "${link}" } }] }`,
+]);
+const faultySecret = `
+apiVersion: v1
+kind: Secret
+metadata: { name: s, namespace: default }
+data: { apiKey: "${marker} is no base64" }
+stringData: { password: ["${marker}"] }
+`;
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+test("whatever has a secret's name or form is in no line of the log, and in nothing that proxyctl prints", async () => {
+  const backend = await startBackend((_request, response) =>
+    response.writeHead(200, { location: link, "set-cookie": `a=${marker}`, "x-token": marker }).end("ok"),
+  );
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const key = "'request.headers[\"x-api-key\"]'";
+  const all = manifests(
+    gatewayManifest(port),
+    backendManifest("b", backend.port),
+    backendManifest("away", await freePort()),
+    routeManifest("r", rules),
+    policyManifest("limits", "kind: HTTPRoute, name: r", [`{ requests: 1, unit: Hours, key: ${key} }`]),
+  );
+  const admin = `127.0.0.1:${adminPort}`;
+  const proxy = await startProxy({ "all.yaml": all }, [
+    ...["--admin-address", admin, "--workers", "1", "--log-level", "trace"],
+  ]);
+  const url = `http://127.0.0.1:${port}`;
+  const printed: string[] = [];
+  const run = async (...args: string[]): Promise<string> => {
+    const { stdout, stderr } = await proxyctl([...args, "--address", admin]);
+    printed.push(stdout, stderr);
+    return stdout;
+  };
+
+  const ask = (path: string): Promise<Response> => fetch(`${url}${path}?${query}`, { headers: secretFields });
+  let trace = "";
+  void run("trace").then((text) => (trace = text));
+  // Whichever of them comes first once it watches.
+  await expect.poll(async () => (await ask("/matched"), trace), { timeout: 30_000 }).toContain("Finished");
+  const refused = await ask("/matched");
+  await run("limits", "explain", refused.headers.get("x-request-id") ?? "");
+  for (const path of ["/away", `/open;token=${marker}`, `/${credential}`]) await (await ask(path)).text();
+  // Refused before any rule sees them.
+  for (const head of [
+    `GET /?${query} HTTP/1.1\r\nHost: ${credential}\r\nAuthorization: Bearer ${marker}\r\nContent-Length: x\r\n\r\n`,
+    `CONNECT ${credential}:1 HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\n\r\n`,
+    `GET /%zz?${query} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\nConnection: close\r\n\r\n`,
+  ])
+    await rawHttp(url, head);
+  await proxy.write("faulty.yaml", manifests(faulty, faultySecret));
+  await proxy.logged(({ msg }) => msg === "wrong configuration");
+
+  await run("trace", "--port", String(port), "--", "-H", `x-api-key: ${marker}`, `http://a.example/matched?${query}`);
+  for (const view of ["all", "routes", "backends", "policies"]) {
+    expect(await run("config", view)).not.toBe("");
+    for (const form of ["json", "yaml"]) expect((await run("config", view, "-o", form)).length).toBeGreaterThan(100);
+  }
+  expect(await run("limits", "top")).toContain("sha256:");
+  for (const args of [["limits", "top", "-o", "json"], ["limits", "explain"], ["doctor"], ["logging"]])
+    await run(...args);
+
+  const told = proxy.log.map((line) => JSON.stringify(line));
+  expect(told.length).toBeGreaterThan(20);
+  expect(told.filter((line) => line.includes(marker))).toEqual([]);
+  const lines = printed.flatMap((text) => text.split("\n"));
+  expect(lines.filter((line) => line.includes(marker))).toEqual([]);
+  expect(proxy.stderr()).not.toContain(marker);
+});
