@@ -40,9 +40,10 @@ export class CommandError extends Error {
   }
 }
 
-/** For standard error: `error: …`, and below it what to do. */
+/** For standard error: `error: …`, and below it what to do. Lines that a text holds are indented, so that none looks like ours. */
 export function renderFailure({ message, advice }: Pick<Failure, "message" | "advice">): string {
-  return `error: ${message}\n${advice.map((line) => `  ${line}\n`).join("")}`;
+  const lines = [`error: ${message}`, ...advice.map((line) => `  ${line}`)];
+  return lines.map((line) => `${line.replaceAll(/\n\s*/g, "\n  ")}\n`).join("");
 }
 
 /** What an unknown thrown value says of itself, on one line. */

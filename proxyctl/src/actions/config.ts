@@ -6,6 +6,7 @@ import { parseConfigDump } from "../admin/admin-client.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
 import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
+import { withJsonEscapes, withoutControls } from "../output/controls.ts";
 import { type OutputFormat, renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
 import { type Column, renderTable, wrapText } from "../output/table.ts";
@@ -76,7 +77,7 @@ export async function showConfig(
   const { isTTY, columns } = io.stdout;
   const layout = {
     isWide: options.output === "wide",
-    width: isTTY === true && options.output !== "wide" ? columns : undefined,
+    width: isTTY && options.output !== "wide" ? columns : undefined,
     styles: stylesFor(io.stdout, io.env),
   };
   io.stdout.write(renderView(views[name], await load(resource, options, io), options.output, layout));
@@ -90,7 +91,7 @@ export async function printDump(resource: string | undefined, options: ReachOpti
   if (options.address !== undefined && gateway !== undefined) {
     narrowToGateway(parseConfigDump(`read /config_dump of ${admin.reach.name}`, text), gateway);
   }
-  io.stdout.write(text);
+  io.stdout.write(withJsonEscapes(text));
 }
 
 async function load(resource: string | undefined, options: ConfigOptions, io: Io): Promise<readonly Loaded[]> {
@@ -153,10 +154,12 @@ function renderAll(dump: ConfigDump, layout: Layout): string {
     ["Policies", parts.policies.table(dump, layout)],
   ];
   const { width = Number.POSITIVE_INFINITY } = layout;
-  const lines = dump.config.problems.flatMap((problem) => wrapText(`  ${renderDumpedProblem(problem)}`, width, "    "));
+  const lines = dump.config.problems.flatMap((problem) =>
+    wrapText(`  ${withoutControls(renderDumpedProblem(problem))}`, width, "    "),
+  );
   const problems = lines.map((line) => `${line}\n`).join("");
   if (problems !== "") sections.push(["Problems", problems]);
-  const conflicts = conflictLines(dump).flatMap((line) => wrapText(`  ${line}`, width, "    "));
+  const conflicts = conflictLines(dump).flatMap((line) => wrapText(`  ${withoutControls(line)}`, width, "    "));
   if (conflicts.length > 0) sections.push(["Conflicts", conflicts.map((line) => `${line}\n`).join("")]);
   return sections.map(([title = "", text = ""]) => `${layout.styles.strong(title)}\n${text}`).join("\n");
 }

@@ -8,7 +8,7 @@ import type { ReachOptions } from "../commands/reach-options.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
-import { withoutControls } from "../output/table.ts";
+import { withoutControls } from "../output/controls.ts";
 import { examineDump, examineLimits, type Finding } from "../views/health.ts";
 import { type GatewayName, narrowToGateway } from "../views/narrow.ts";
 import { clientVersion } from "../version.ts";

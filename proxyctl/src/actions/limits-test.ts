@@ -7,6 +7,7 @@ import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import type { PlainFormat } from "../commands/output-option.ts";
 import type { Io } from "../io.ts";
+import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { parseAccessLog } from "../replay/access-log.ts";
@@ -41,7 +42,7 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
       advice: ["see all of it with: proxyctl validate -f PATH"],
     });
   }
-  for (const problem of replay.value.problems) io.stderr.write(`note: ${renderProblem(problem)}\n`);
+  for (const problem of replay.value.problems) io.stderr.write(`note: ${withoutControls(renderProblem(problem))}\n`);
   for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${whyLeftOut(limit)}\n`);
   const outcome = replayRequests(replay.value, requests);
   for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);

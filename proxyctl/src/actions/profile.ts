@@ -1,5 +1,5 @@
 /** What `proxyctl profile` does. */
-import { CommandError, textOf } from "../command-error.ts";
+import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
 import type { Io } from "../io.ts";
 import { openOutputFile, type OutputFile } from "./output-file.ts";
@@ -17,6 +17,13 @@ export async function takeProfile(
   { seconds = 0, ...options }: ProfileOptions,
   io: Io,
 ): Promise<void> {
+  if (options.output === "-" && io.stdout.isTTY) {
+    throw new CommandError({
+      message: "write the profile to the terminal: it is not text",
+      advice: ["name a file with -o FILE, or redirect the output"],
+      exitCode: exitCodes.usage,
+    });
+  }
   const [admin] = await findAdmins(resource, options);
   const { output = `proxy-${kind}-${stampOf(io.clock.nowMs())}.pb.gz` } = options;
   // Before anything is recorded: nobody wants to hear after minutes that the folder is wrong.
@@ -25,7 +32,7 @@ export async function takeProfile(
     if (kind === "cpu") io.stderr.write(`recording ${admin.reach.name} for ${seconds} s\n`);
     const bytes = await admin.profile(kind, seconds, io.signal);
     if (file === undefined) {
-      io.stdout.write(bytes);
+      io.stdout.writeFile(bytes);
       return;
     }
     await file.write(bytes).catch((error: unknown) => {

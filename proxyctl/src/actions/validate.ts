@@ -4,6 +4,7 @@ import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { PlainFormat } from "../commands/output-option.ts";
 import type { Io } from "../io.ts";
+import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";
 import { type GivenManifests, readManifests } from "./manifest-files.ts";
 
@@ -33,8 +34,8 @@ export async function validate({ file, references, strict, output }: ValidateOpt
     io.stdout.write(renderData(output, { resources, problems, warnings }));
     return;
   }
-  for (const problem of problems) io.stdout.write(`${renderProblem(problem)}\n`);
-  for (const warning of warnings) io.stdout.write(`warning: ${renderProblem(warning)}\n`);
+  for (const problem of problems) io.stdout.write(`${withoutControls(renderProblem(problem))}\n`);
+  for (const warning of warnings) io.stdout.write(`warning: ${withoutControls(renderProblem(warning))}\n`);
   const counts = [`${count(resources, "resource")} read`, count(problems.length, "problem")];
   if (warnings.length > 0) counts.push(count(warnings.length, "warning"));
   io.stderr.write(`${counts.join(", ")}\n`);

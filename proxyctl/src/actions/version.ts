@@ -3,6 +3,7 @@ import { CommandError, exitCodes } from "../command-error.ts";
 import type { PlainFormat } from "../commands/output-option.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
 import type { Io } from "../io.ts";
+import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";
 import { clientVersion } from "../version.ts";
 import { findAdmins } from "./find-admins.ts";
@@ -27,7 +28,7 @@ export async function printVersions(resource: string | undefined, options: Versi
   if (options.output === "table") {
     io.stdout.write(`client   ${client.version}   node ${client.node}\n`);
     for (const { from, version, node, platform } of servers) {
-      io.stdout.write(`server   ${version}   node ${node}, ${platform}   ${from}\n`);
+      io.stdout.write(`${withoutControls(`server   ${version}   node ${node}, ${platform}   ${from}`)}\n`);
     }
   } else io.stdout.write(renderData(options.output, { client, ...(servers.length === 0 ? {} : { servers }) }));
   if (asked instanceof CommandError) throw asked;

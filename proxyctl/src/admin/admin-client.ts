@@ -9,7 +9,7 @@ import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import type * as z from "zod";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
-import { exchange, readBody } from "./exchange.ts";
+import { boundedBody, exchange, mebibyte, readBody } from "./exchange.ts";
 import type { Reach } from "./reach.ts";
 
 /** A call to an endpoint. */
@@ -20,6 +20,23 @@ interface Call {
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal | undefined;
 }
+
+/**
+ * Longest answers, in bytes: far above what a proxy answers, and below what takes the memory of this machine. Whoever can
+ * answer in place of a proxy could send without end.
+ */
+const maxBytes = {
+  /** About 2 KiB for each route. */
+  configDump: 256 * mebibyte,
+  /** A heap profile grows with the places that allocate. */
+  profile: 256 * mebibyte,
+  limits: 64 * mebibyte,
+  /** All events of one request; those that are watched for are as large as what the client sends. */
+  trace: 16 * mebibyte,
+  decisions: 16 * mebibyte,
+  logging: mebibyte,
+  refusal: mebibyte,
+} as const;
 
 /** An answer that is not a stream takes milliseconds, and seconds where there are ten thousands of resources. */
 const defaultAnswerMs = 20_000;
@@ -36,7 +53,7 @@ export class AdminClient {
 
   /** The dump as it came; `parseConfigDump` reads it. */
   async configDumpText(): Promise<string> {
-    return await this.#text({ path: "/config_dump" });
+    return await this.#text({ path: "/config_dump" }, maxBytes.configDump);
   }
 
   async configDump(): Promise<ConfigDump> {
@@ -44,30 +61,30 @@ export class AdminClient {
   }
 
   async limits(): Promise<Limits> {
-    return this.#parse("/limits", await this.#text({ path: "/limits" }), limitsSchema);
+    return this.#parse("/limits", await this.#text({ path: "/limits" }, maxBytes.limits), limitsSchema);
   }
 
   /** What is remembered of the refusal with this `x-request-id`. */
   async decisions(id: string): Promise<Decisions> {
     const path = "/limits/decisions";
-    return this.#parse(path, await this.#text({ path, query: { id } }), decisionsSchema);
+    return this.#parse(path, await this.#text({ path, query: { id } }, maxBytes.decisions), decisionsSchema);
   }
 
   /** The directives in effect. */
   async logLevel(): Promise<string> {
-    return directivesIn(await this.#text({ path: "/logging" }));
+    return directivesIn(await this.#text({ path: "/logging" }, maxBytes.logging));
   }
 
   /** The modules that log, a line each: name, level, what it logs. */
   async logModules(): Promise<readonly string[]> {
-    const [, ...lines] = (await this.#text({ path: "/logging" })).split("\n");
+    const [, ...lines] = (await this.#text({ path: "/logging" }, maxBytes.logging)).split("\n");
     return lines.filter((line) => line !== "");
   }
 
   /** Sets a filter, or goes back to that of the start where there is none; resolves with the one in effect then. */
   async setLogLevel(level: string | undefined): Promise<string> {
     const query = level === undefined ? { reset: "true" } : { level };
-    return directivesIn(await this.#text({ method: "POST", path: "/logging", query }));
+    return directivesIn(await this.#text({ method: "POST", path: "/logging", query }, maxBytes.logging));
   }
 
   /** A gzipped pprof profile; `seconds` is for `cpu`. */
@@ -76,18 +93,44 @@ export class AdminClient {
       kind === "heap"
         ? { path: "/debug/pprof/heap", signal }
         : { path: "/debug/pprof/profile", query: { seconds: String(seconds) }, signal };
-    return await readBody(await this.#call(call));
+    return await this.#body(call, maxBytes.profile);
   }
 
   /** The stream of the next request's events; its first chunk says that the server watches. */
   async trace(expression: string | undefined, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
-    return await this.#call({ path: "/debug/trace", query: { expression }, signal });
+    const path = "/debug/trace";
+    return this.#chunks(path, await this.#call({ path, query: { expression }, signal }), signal);
   }
 
-  async #text(call: Call): Promise<string> {
+  async *#chunks(path: string, answer: IncomingMessage, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* boundedBody(answer, maxBytes.trace);
+    } catch (error) {
+      throw signal.aborted ? error : this.#failure(path, error);
+    }
+  }
+
+  async #text(call: Call, limit: number): Promise<string> {
     const overdue = AbortSignal.timeout(this.#answerMs);
-    const answer = this.#call({ ...call, signal: overdue }).then(readBody);
+    const answer = this.#body({ ...call, signal: overdue }, limit);
     return (await Promise.race([answer, this.#missing(call.path, overdue)])).toString("utf8");
+  }
+
+  async #body(call: Call, limit: number): Promise<Buffer> {
+    const answer = await this.#call(call);
+    try {
+      return await readBody(answer, limit);
+    } catch (error) {
+      throw this.#failure(call.path, error);
+    }
+  }
+
+  #failure(path: string, error: unknown): CommandError {
+    return new CommandError({
+      message: `ask ${this.reach.name} for ${path}: ${textOf(error)}`,
+      advice: ["check that the address is of an admin server, and that the proxy has not just ended"],
+      cause: error,
+    });
   }
 
   #missing(path: string, overdue: AbortSignal): Promise<never> {
@@ -119,14 +162,10 @@ export class AdminClient {
         signal,
       });
       if (answer.statusCode === 200) return answer;
-      throw refusal(attempt, path, answer.statusCode ?? 0, (await readBody(answer)).toString("utf8"));
+      throw refusal(attempt, path, answer.statusCode ?? 0, (await readBody(answer, maxBytes.refusal)).toString("utf8"));
     } catch (error) {
       if (error instanceof CommandError) throw error;
-      throw new CommandError({
-        message: `${attempt}: ${textOf(error)}`,
-        advice: ["check that the address is of an admin server, and that the proxy has not just ended"],
-        cause: error,
-      });
+      throw this.#failure(path, error);
     }
   }
 

@@ -7,12 +7,15 @@ export type StreamItem =
 /** Each comment, and the data of each event, as they arrive; ends with the stream. An unfinished line is dropped. */
 export async function* readEvents(chunks: AsyncIterable<Buffer>): AsyncGenerator<StreamItem, void, undefined> {
   const decoder = new TextDecoder();
-  let text = "";
+  let unfinished: string[] = [];
   let data: string[] = [];
   for await (const chunk of chunks) {
-    text += decoder.decode(chunk, { stream: true });
-    const lines = text.split(/\r?\n/);
-    text = lines.pop() ?? "";
+    const text = decoder.decode(chunk, { stream: true });
+    unfinished.push(text);
+    // A long line is read once, not again with each chunk.
+    if (!text.includes("\n")) continue;
+    const lines = unfinished.join("").split(/\r?\n/);
+    unfinished = [lines.pop() ?? ""];
     for (const line of lines) {
       if (line === "") {
         if (data.length > 0) yield { kind: "data", text: data.join("\n") };

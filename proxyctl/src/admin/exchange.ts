@@ -47,10 +47,23 @@ function withLength(headers: Fields, method: string, body: Buffer | undefined): 
   return [...headers, ...length, ["connection", "close"]];
 }
 
-/** The whole body of an answer. */
-export async function readBody(answer: IncomingMessage): Promise<Buffer> {
+/** The whole body of an answer, of at most `maxBytes`. */
+export async function readBody(answer: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  // A stream without encoding gives buffers.
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
+  for await (const chunk of boundedBody(answer, maxBytes)) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
+
+/** The body of an answer as it comes. Throws, and closes the connection, where it is longer than `maxBytes`. */
+export async function* boundedBody(answer: IncomingMessage, maxBytes: number): AsyncGenerator<Buffer, void, undefined> {
+  let bytes = 0;
+  for await (const chunk of answer) {
+    // A stream without encoding gives buffers.
+    const buffer = chunk as Buffer;
+    bytes += buffer.length;
+    if (bytes > maxBytes) throw new Error(`the answer is longer than ${maxBytes / mebibyte} MiB`);
+    yield buffer;
+  }
+}
+
+export const mebibyte = 2 ** 20;

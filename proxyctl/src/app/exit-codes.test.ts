@@ -10,7 +10,7 @@ import { sampleDump } from "../testing/dump.ts";
 import { Captured, proxyctl } from "../testing/run.ts";
 import { chatTrace, streamOf } from "../testing/trace-events.ts";
 import { leavesOf } from "./help-page.ts";
-import { createProgram } from "./program.ts";
+import { createProgram, ioOf } from "./program.ts";
 
 const decision = {
   ...{ kind: "local", requestId: "r-1", at: "2026-11-21T10:00:05.000Z", worker: 1, method: "GET", path: "/" },
@@ -165,7 +165,7 @@ const cases: Readonly<Record<string, readonly (readonly [line: string, exitCode:
 test("every command has its cases", () => {
   const [stdout, stderr, stdin] = [new Captured(), new Captured(), new PassThrough()];
   const { signal } = new AbortController();
-  const io = { stdin, stdout, stderr, env: {}, clock: systemClock, signal, setExitCode: () => undefined };
+  const io = ioOf({ stdin, stdout, stderr, env: {}, clock: systemClock, signal }, () => undefined);
   const commands = leavesOf(createProgram(io), []).map(({ path }) => path.join(" "));
   expect(Object.keys(cases).sort()).toEqual([...commands].sort());
 });

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { startMute } from "../testing/admin.ts";
 import { Captured, proxyctl } from "../testing/run.ts";
 import { leavesOf, renderHelpPage } from "./help-page.ts";
-import { createProgram, runProxyctl } from "./program.ts";
+import { createProgram, ioOf, runProxyctl } from "./program.ts";
 
 const page = new URL("../../../docs/proxyctl.md", import.meta.url);
 
@@ -16,7 +16,8 @@ function world() {
   return { stdin, stdout, stderr, env: {}, clock: systemClock, signal: new AbortController().signal };
 }
 
-const program = createProgram({ ...world(), setExitCode: () => undefined });
+const newProgram = (): Command => createProgram(ioOf(world(), () => undefined));
+const program = newProgram();
 const commands = leavesOf(program, []).map(({ path }) => path.join(" "));
 
 describe("docs/proxyctl.md", () => {
@@ -107,7 +108,7 @@ describe("the help of every command", () => {
         const typed = /\bproxyctl (.*?)(?: -- .*|\)|[|>].*)?$/.exec(line)?.[1]?.trim() ?? "";
         expect(` ${typed} `.startsWith(name === "" ? " " : ` ${name} `), line).toBe(true);
         const words = [...typed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
-        const leaf = everyCommand(createProgram({ ...world(), setExitCode: () => undefined }))
+        const leaf = everyCommand(newProgram())
           .toSorted((a, b) => nameOf(b).length - nameOf(a).length)
           .find((each) => `${typed} `.startsWith(`${nameOf(each)} `));
         const rest = words.slice(nameOf(leaf ?? program).split(" ").length);

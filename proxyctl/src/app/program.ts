@@ -11,7 +11,8 @@ import { addTraceCommand } from "../commands/trace.ts";
 import { addValidateCommand } from "../commands/validate.ts";
 import { formatHelp, withExamples } from "../commands/examples.ts";
 import { addVersionCommand } from "../commands/version.ts";
-import type { Io } from "../io.ts";
+import type { Io, World } from "../io.ts";
+import { TerminalOutput } from "../terminal/terminal-output.ts";
 import { clientVersion } from "../version.ts";
 
 const helpTail = `
@@ -58,10 +59,16 @@ export function createProgram(io: Io, behindDashes?: readonly string[]): Command
   return program;
 }
 
+/** The world as commands have it: what they write to cannot be told to obey a text. */
+export function ioOf(world: World, setExitCode: Io["setExitCode"]): Io {
+  const { stdout, stderr, ...rest } = world;
+  return { ...rest, stdout: new TerminalOutput(stdout), stderr: new TerminalOutput(stderr), setExitCode };
+}
+
 /** Runs one command line, without the program's name; never rejects. */
-export async function runProxyctl(argv: readonly string[], world: Omit<Io, "setExitCode">): Promise<ExitCode> {
+export async function runProxyctl(argv: readonly string[], world: World): Promise<ExitCode> {
   let exitCode: ExitCode = exitCodes.done;
-  const io: Io = { ...world, setExitCode: (code) => (exitCode = code) };
+  const io = ioOf(world, (code) => (exitCode = code));
   try {
     const { own, behindDashes } = splitAtDashes(argv);
     await Promise.race([createProgram(io, behindDashes).parseAsync(own, { from: "user" }), interruption(io)]);

@@ -1,4 +1,5 @@
 /** Colours of a terminal: few, from its own palette, and none where the reader is not a terminal or does not want any. */
+import { isOwnSequence, ownSequence, sequenceOrCharacter, withoutOwnSequences } from "./controls.ts";
 
 export type Style = (text: string) => string;
 
@@ -18,7 +19,7 @@ const plain: Style = (text) => text;
 export const noStyles: Styles = { strong: plain, faint: plain, good: plain, warning: plain, bad: plain, chosen: plain };
 
 function sgr(on: number, off: number): Style {
-  return (text) => `\u001b[${on}m${text}\u001b[${off}m`;
+  return (text) => `${ownSequence(`\u001b[${on}m`)}${text}${ownSequence(`\u001b[${off}m`)}`;
 }
 
 /** Select Graphic Rendition (ECMA-48, 8.3.117). */
@@ -39,15 +40,15 @@ export function stylesFor(stream: { readonly isTTY?: boolean }, env: NodeJS.Proc
 
 /** Length on the screen of a text with styles. */
 export function visibleLength(text: string): number {
-  return Array.from(text.replaceAll(/\u001b\[[0-9;]*m/g, "")).length;
+  return Array.from(withoutOwnSequences(text)).length;
 }
 
 /** At most `width` columns of a text with styles, all of which it keeps; what is cut ends with an ellipsis. */
 export function clip(text: string, width: number): string {
   if (visibleLength(text) <= width) return text;
   let left = width;
-  return text.replaceAll(/\u001b\[[0-9;]*m|[^]/gu, (part) => {
-    if (part.startsWith("\u001b")) return part;
+  return text.replaceAll(sequenceOrCharacter, (part) => {
+    if (isOwnSequence(part)) return part;
     left -= 1;
     return left > 0 ? part : left === 0 ? "…" : "";
   });

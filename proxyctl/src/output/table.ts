@@ -1,4 +1,5 @@
 /** Tables as kubectl prints them: upper-case heads, columns three spaces apart, nothing at the end of a line. */
+import { withoutControls } from "./controls.ts";
 import { clip, visibleLength, withoutMiddle } from "./style.ts";
 
 export interface Column<Row> {
@@ -126,17 +127,7 @@ function narrowed<Row>(width: number, columns: readonly Filled<Row>[]): readonly
   return fitting;
 }
 
-/** Texts of clients and resources must not steer the terminal; styles of ours may. */
+/** A text on one line, as wide as it is shown. */
 function printable(text: string): string {
-  return text.replaceAll("\n", " ");
-}
-
-/**
- * What a terminal would take for a command, made visible. For every text that comes from outside: keys of clients,
- * paths, header values.
- */
-export function withoutControls(text: string): string {
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, (character) => {
-    return `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
-  });
+  return withoutControls(text.replaceAll("\n", " "));
 }

@@ -3,6 +3,7 @@
  * comes back as it was: at `close`, and at the end of the process should nobody close.
  */
 import type { Io } from "../io.ts";
+import { ownSequence } from "../output/controls.ts";
 import { type Key, parseKeys } from "./keys.ts";
 
 export interface Size {
@@ -24,12 +25,17 @@ export interface ScreenEvents {
 }
 
 /** xterm's private modes 1049 (alternate screen) and 25 (cursor), and 7 (no wrapping at the margin). */
-const enter = "\u001b[?1049h\u001b[?25l\u001b[?7l";
-const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
+const enter = ownSequence("\u001b[?1049h") + ownSequence("\u001b[?25l") + ownSequence("\u001b[?7l");
+const leave = ownSequence("\u001b[?7h") + ownSequence("\u001b[?25h") + ownSequence("\u001b[?1049l");
+/** Cursor to the first character of the screen (CUP), to the next line; erased to the end of the line (EL), the screen (ED). */
+const home = ownSequence("\u001b[H");
+const nextLine = ownSequence("\r\n");
+const eraseLine = ownSequence("\u001b[K");
+const eraseBelow = ownSequence("\u001b[J");
 
 /** Whether both ends are a terminal that can be taken over. */
 export function isInteractive({ stdin, stdout, env }: Pick<Io, "stdin" | "stdout" | "env">): boolean {
-  return stdin.isTTY === true && stdout.isTTY === true && env["TERM"] !== "dumb";
+  return stdin.isTTY === true && stdout.isTTY && env["TERM"] !== "dumb";
 }
 
 /** Takes the terminal over; the caller closes. */
@@ -49,14 +55,14 @@ export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, even
     stdin.setRawMode?.(false);
     stdin.off("data", onData);
     stdin.pause();
-    stdout.off("resize", events.onResize);
+    stopResize();
     process.off("exit", close);
   }
   process.once("exit", close);
   stdin.setRawMode?.(true);
   stdin.on("data", onData);
   stdin.resume();
-  stdout.on("resize", events.onResize);
+  const stopResize = stdout.onResize(events.onResize);
   stdout.write(enter);
   const size = (): Size => ({ columns: stdout.columns ?? 80, rows: stdout.rows ?? 24 });
   return {
@@ -66,8 +72,8 @@ export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, even
       if (!isOpen) return;
       // Line by line rather than all at once, so that nothing flickers; and before its text, since behind a line that
       // fills the screen the cursor still stands on the last character.
-      const shown = lines.slice(0, size().rows).map((line) => `\u001b[K${line}`);
-      stdout.write(`\u001b[H${shown.join("\r\n")}${shown.length < size().rows ? "\r\n\u001b[J" : ""}`);
+      const shown = lines.slice(0, size().rows).map((line) => eraseLine + line.replaceAll("\n", " "));
+      stdout.write(home + shown.join(nextLine) + (shown.length < size().rows ? nextLine + eraseBelow : ""));
     },
   };
 }

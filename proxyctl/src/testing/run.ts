@@ -2,7 +2,7 @@
 import { PassThrough, Writable } from "node:stream";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { runProxyctl } from "../app/program.ts";
-import type { Io } from "../io.ts";
+import type { World } from "../io.ts";
 
 export interface Run {
   readonly exitCode: number;
@@ -32,7 +32,7 @@ export class Captured extends Writable {
 /** Standard output is no terminal, standard input is `stdin`. */
 export async function proxyctl(
   args: readonly string[],
-  world: Partial<Io> & { readonly input?: string } = {},
+  world: Partial<World> & { readonly input?: string } = {},
 ): Promise<Run> {
   const [stdout, stderr] = [new Captured(), new Captured()];
   const stdin = new PassThrough();

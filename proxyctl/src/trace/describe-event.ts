@@ -1,8 +1,8 @@
 /** A trace event in words: one line for a list, lines of YAML for a closer look. */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { describeMessage } from "@gatewayproxy/admin-api/trace-words";
-import { stringify } from "yaml";
-import { withoutControls } from "../output/table.ts";
+import { withoutControls } from "../output/controls.ts";
+import { renderYaml } from "../output/format.ts";
 import type { Style, Styles } from "../output/style.ts";
 
 /** What a list shows of an event. */
@@ -28,7 +28,7 @@ export function detailOf({ eventStart, eventEnd, severity, message }: TraceEvent
     took: took === 0 ? undefined : renderMicroseconds(took),
     severity,
   };
-  return stringify({ ...head, ...message }, { lineWidth: 0 })
+  return renderYaml({ ...head, ...message })
     .trimEnd()
     .split("\n")
     .map(withoutControls);

@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Io } from "../io.ts";
+import { withJsonEscapes } from "../output/controls.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
 import { openScreen } from "../terminal/screen.ts";
 import { describeEvent, styleOf } from "./describe-event.ts";
@@ -23,7 +24,7 @@ export interface TraceSink {
 /** The events as JSON Lines, and nothing else. */
 export function rawSink({ stdout }: Pick<Io, "stdout">): TraceSink {
   return {
-    event: (_, text) => void stdout.write(`${text}\n`),
+    event: (_, text) => stdout.write(`${withJsonEscapes(text)}\n`),
     answer: () => undefined,
     end: () => Promise.resolve(),
     close: () => undefined,
@@ -34,8 +35,8 @@ export function rawSink({ stdout }: Pick<Io, "stdout">): TraceSink {
 export function lineSink(io: Pick<Io, "stdout" | "env">): TraceSink {
   const styles = stylesFor(io.stdout, io.env);
   return {
-    event: (event) => void io.stdout.write(`${renderLine(event, styles)}\n`),
-    answer: (answer) => void io.stdout.write(`${renderAnswer(answer)}\n`),
+    event: (event) => io.stdout.write(`${renderLine(event, styles)}\n`),
+    answer: (answer) => io.stdout.write(`${renderAnswer(answer)}\n`),
     end: () => Promise.resolve(),
     close: () => undefined,
   };

@@ -1,6 +1,6 @@
 /** What `proxyctl limits explain` says of a refusal. */
 import type { Decision, GlobalRefusal, LocalRefusal } from "@gatewayproxy/admin-api/decisions";
-import { withoutControls } from "../output/table.ts";
+import { withoutControls } from "../output/controls.ts";
 import { describeKey } from "./live-limits.ts";
 
 type Counter = LocalRefusal["counter"];

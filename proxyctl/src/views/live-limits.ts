@@ -2,7 +2,8 @@
 import type { LimitCounter, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { ShownText } from "@gatewayproxy/admin-api/shape";
 import type { Styles } from "../output/style.ts";
-import { type Column, renderTable, withoutControls } from "../output/table.ts";
+import { withoutControls } from "../output/controls.ts";
+import { type Column, renderTable } from "../output/table.ts";
 import { none } from "./backends.ts";
 
 /** Counters and services of one proxy. */
@@ -89,7 +90,7 @@ function describeBreaker({ breaker, openOn, workers, failuresInARow }: RateLimit
 }
 
 function describeLastError({ lastError }: RateLimitService): string {
-  return lastError === undefined ? none : withoutControls(`${lastError.message}, at ${lastError.at}`);
+  return lastError === undefined ? none : `${lastError.message}, at ${lastError.at}`;
 }
 
 function shareLeft({ remaining, limit }: LimitCounter): number {

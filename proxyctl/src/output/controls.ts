@@ -1,0 +1,76 @@
+/**
+ * Characters that a terminal obeys instead of showing them. Text from clients, resources, files and servers loses them;
+ * sequences that this program adds itself carry a mark that no such text can hold.
+ */
+
+/**
+ * C0 and C1 controls and DEL (ECMA-48 §5), the line and paragraph separators, and the controls of bidirectional text
+ * (Unicode UAX #9 §2), which change the order in which the rest of a line is shown.
+ */
+const controls = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** In front of each sequence of this program. Random, so that no text from outside can hold it. */
+const mark = `\u001b${crypto.randomUUID()}`;
+
+/** A marked sequence: a control sequence (ECMA-48 §5.4), or the end of a line on a terminal in raw mode. */
+const marked = String.raw`${mark}(?:\[[?0-9;]*[A-Za-z]|\r\n)`;
+const markedSequences = new RegExp(marked, "g");
+/** Matches a marked sequence, or one character. */
+export const sequenceOrCharacter = new RegExp(`${marked}|[^]`, "gu");
+
+/** A sequence that the terminal is to obey, such as `ESC [31m`, as the outputs of a command take it. */
+export function ownSequence(sequence: `\u001b[${string}` | "\r\n"): string {
+  return mark + sequence.replace("\u001b", "");
+}
+
+/** Whether the text begins with a sequence of `ownSequence`. */
+export function isOwnSequence(text: string): boolean {
+  return text.startsWith(mark);
+}
+
+/** The text without the sequences of `ownSequence`. */
+export function withoutOwnSequences(text: string): string {
+  return text.replaceAll(markedSequences, "");
+}
+
+/** One line of text: every control becomes visible, such as `\x1b` or `\u202e`. */
+export function withoutControls(text: string): string {
+  return text.replaceAll(controls, visible);
+}
+
+/** JSON, in which a control can only be inside of a string: each becomes an escape of RFC 8259 §7. */
+export function withJsonEscapes(json: string): string {
+  return json.replaceAll(controls, (character) => {
+    return character === "\n" || character === "\t" ? character : escapeOf(character, "u", 4);
+  });
+}
+
+/** What is sent to a terminal: as `withoutControls`, but for newlines, tabs and the sequences of `ownSequence`. */
+export function terminalText(text: string): string {
+  let shown = "";
+  let end = 0;
+  for (const { 0: sequence, index } of text.matchAll(markedSequences)) {
+    shown += inLines(text.slice(end, index)) + ownText(sequence);
+    end = index + sequence.length;
+  }
+  return shown + inLines(text.slice(end));
+}
+
+function ownText(sequence: string): string {
+  const own = sequence.slice(mark.length);
+  return own.startsWith("[") ? `\u001b${own}` : own;
+}
+
+function inLines(text: string): string {
+  return text.replaceAll(controls, (character) => {
+    return character === "\n" || character === "\t" ? character : visible(character);
+  });
+}
+
+function visible(character: string): string {
+  return character > "\u00ff" ? escapeOf(character, "u", 4) : escapeOf(character, "x", 2);
+}
+
+function escapeOf(character: string, letter: "u" | "x", digits: number): string {
+  return `\\${letter}${character.charCodeAt(0).toString(16).padStart(digits, "0")}`;
+}
