@@ -484,14 +484,14 @@ describe("tenants that open something to each other", () => {
 
   test("the random clusters say something: many have rights across namespaces, by each way", () => {
     // The same clusters each time: chance must not decide.
-    const clusters = fc.sample(open, { numRuns: 600, seed: 1 });
+    const clusters = fc.sample(open, { numRuns: 300, seed: 1 });
     const foreign = clusters.flatMap((objects) => {
       const plan = planOf(objects);
       return tenants.flatMap((owner) => rightsOf(plan, owner).filter((right) => !right.includes(` ${owner}/`)));
     });
     expect(foreign.length).toBeGreaterThan(50);
     for (const part of ["Secret", "ConfigMap", "key-", "client-", "ca-"]) {
-      expect(foreign.filter((right) => right.includes(part)).length, part).toBeGreaterThan(5);
+      expect(foreign.filter((right) => right.includes(part)).length, part).toBeGreaterThan(2);
     }
     const servedAcross = clusters.flatMap((objects) =>
       tenants.filter((owner) => {

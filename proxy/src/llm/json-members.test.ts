@@ -140,7 +140,8 @@ describe("JsonMembers", () => {
 
   test("finds what a parse finds, for any object and any cuts", () => {
     const name = fc.oneof(fc.constantFrom("usage", "response", "a", "\\", '"'), fc.string({ unit: "binary" }));
-    const object = fc.dictionary(name, fc.oneof(fc.jsonValue(), fc.dictionary(name, fc.jsonValue())));
+    const member = fc.jsonValue({ maxDepth: 2, depthSize: "xsmall" });
+    const object = fc.dictionary(name, fc.oneof(member, fc.dictionary(name, member, { maxKeys: 4 })), { maxKeys: 6 });
     fc.assert(
       fc.property(object, fc.boolean(), sizes, (value, indented, chunkSizes) => {
         const bytes = Buffer.from(JSON.stringify(value, undefined, indented ? " \t" : undefined));
