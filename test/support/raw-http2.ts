@@ -23,7 +23,7 @@ export const endHeaders = 4;
 export const rootRequest = Buffer.from([0x82, 0x84, 0x86, 0x41, 0x01, 0x61]);
 
 /** RFC 9113 §3.4 */
-const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+export const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /** A frame as bytes (RFC 9113 §4.1). */
 export function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {

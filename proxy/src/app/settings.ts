@@ -224,7 +224,7 @@ export const proxySettings = {
     env: "MAX_CLIENT_MEMORY",
     default: String(memory.clientBytes / 1024 / 1024),
     defaultText: "192 for each worker, 96 under a small memory limit",
-    help: "MiB for connections of clients and the headers of their requests, in equal parts for the workers. Two thirds are for connections, which count 16 KiB each and 64 KiB with TLS: 96 MiB are 4,096 connections, or 1,024 with TLS. Beyond it, the client addresses with the most connections lose idle ones, or else their newest. A third is for headers that are incomplete, wait, or belong to requests under way. Beyond it, the addresses that hold the most lose them, with 503 (HeadMemoryFull) where the request is complete. An IPv6 address counts as its network (--ipv6-prefix-length).",
+    help: "MiB for connections of clients and their requests, without bodies, in equal parts for the workers. Connections take at most two thirds, and count 16 KiB each and 64 KiB with TLS: 96 MiB are 4,096 connections, or 1,024 with TLS. Beyond it, the client addresses with the most connections lose idle ones, or else their newest. Requests have what the open connections leave, a third at least. A request under way counts 8.5 KiB, one that waits for others on its connection 2.5 KiB, a refused one 5.5 KiB until the client has taken the answer, each with its headers and 64 bytes for each of them: 192 MiB are 18,000 requests under way with 20 headers each, such as 100 on each of 180 connections of HTTP/2. Beyond it, the addresses that hold the most lose them, with 503 (HeadMemoryFull) where no answer has begun. An IPv6 address counts as its network (--ipv6-prefix-length).",
   },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),

@@ -16,7 +16,7 @@ import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
 import type { Http1Connection } from "./http1.ts";
 import { Http1Pipeline } from "./http1-pipeline.ts";
-import { createHttp1Server, headFaultOf } from "./http1-server.ts";
+import { createHttp1Server, headFaultOf, dropWhenOver } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
 import type { RequestRules } from "./request-head.ts";
@@ -80,17 +80,20 @@ export class BindServer {
   #phase: DrainPhase = "serving";
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRefused, onFault, rules, upgradeProtocols } = options;
+    const { onRequest, onRefused, onFault, rules, upgradeProtocols, clock, clients } = options;
+    const onParsed = (): void => clients.countRequest();
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onRefused, onFault, rules }, upgradeProtocols);
+    this.#http2 = new Http2Sessions({ onRequest, onRefused, onParsed, onFault, rules, clock }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       phase: () => this.#phase,
       upgradeProtocols,
       onRequest,
       onRefused,
+      onParsed,
       onFault,
       rules,
+      clock,
     });
     // Ours comes before Node's own handling of a connection.
     const [serveHttp1] = this.#http1.listeners("connection");
@@ -261,6 +264,7 @@ export class BindServer {
     socket.once("close", () => this.#connections.delete(socket));
     socket.once("error", (error) => this.#tellUnparsed(error, connection));
     this.#serveHttp1.call(this.#http1, socket);
+    dropWhenOver(socket, connection);
     // By the look at its first bytes.
     if (socket.isPaused()) socket.resume();
   }

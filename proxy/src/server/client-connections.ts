@@ -2,11 +2,12 @@
  * What the connections of clients take of a worker's memory, and who gives way when it becomes scarce.
  *
  * Two amounts have a bound each. A connection is counted with what it takes while it is idle, from its first moment on.
- * Heads of requests are counted while they are incomplete, while they wait for the requests before them, and while their
- * requests are under way.
+ * Requests are counted with what they take (`request-memory.ts`) from the moment that they are parsed until their stream or
+ * response is closed, refused ones too, and heads while they are incomplete. Connections have a part of the memory, and
+ * requests have all that the open connections leave.
  *
  * Below the bounds nobody is limited, because a load balancer or an office is one address. At the bound of connections the
- * addresses with the most lose idle connections, and where they have none, their newest ones. At the bound of heads the
+ * addresses with the most lose idle connections, and where they have none, their newest ones. At the bound of requests the
  * addresses that hold the most are cut to an equal level.
  */
 import type { Socket } from "node:net";
@@ -15,22 +16,25 @@ import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import type { Connection } from "./connection.ts";
 import { fairLevel } from "./fair-level.ts";
 import { maxHeadBytes } from "./request-head.ts";
+import { underWayBytes } from "./request-memory.ts";
 
 const mib = 1024 * 1024;
 
 /** What clients may take of a worker's memory besides request bodies. */
 export interface ClientMemory {
+  /** Connections take no more. What they do not take is for requests. */
   readonly connectionBytes: number;
-  readonly headBytes: number;
+  /** Requests have this much however many connections are open. */
+  readonly requestBytes: number;
 }
 
 /** Of a worker, where no memory limit and no setting says otherwise. */
 export const defaultClientBytes = 192 * mib;
-/** Connections have this part, heads the rest. */
+/** Connections have at most this part, requests at least the rest. */
 const connectionPart = 2 / 3;
 
 export function clientMemoryOf(bytes: number): ClientMemory {
-  return { connectionBytes: bytes * connectionPart, headBytes: bytes * (1 - connectionPart) };
+  return { connectionBytes: bytes * connectionPart, requestBytes: bytes * (1 - connectionPart) };
 }
 
 /** What an idle connection takes in memory, and one with TLS as a multiple; about what is measured (18 and 70 KiB). */
@@ -44,17 +48,23 @@ const untoldPart = 1 / 32;
 const idleLookMs = 100;
 /** Closed at once, as a part of the bound. */
 const batchPart = 1 / 32;
-/** How often heads are counted, while there may be too many. */
+/** How often requests and incomplete heads are counted, while there may be too many. */
 const headLookMs = 100;
+/**
+ * Requests are counted also when as many have come as may take this part of all memory, because thousands may come in one
+ * turn of the event loop, before any timer.
+ */
+const arrivedPart = 1 / 8;
 /** 100 streams of HTTP/2, and a head that is incomplete. */
 const mostHeadsPerConnection = 101;
 /** A head that is not complete by then has been refused (408): what has come are frames that keep HTTP/2 alive. */
 const headTimeoutMs = 60_000;
-/** What is left of heads, as a part of the bound, after some were dropped. */
-const keptHeads = 7 / 8;
+/** What is left of requests, as a part of the bound, after some were dropped. */
+const keptPart = 7 / 8;
 
 /**
- * Why a connection was closed: it had no request under way; it was the newest; the head of a request on it was incomplete.
+ * Why a connection was closed: it had no request under way; it was the newest; on it were an incomplete head, requests that
+ * waited, or refused ones whose answers the client did not take.
  */
 export type ShedReason = "idle" | "newest" | "head";
 
@@ -63,11 +73,11 @@ export interface HeldRequest {
   readonly connection: Connection;
   /** Address of the client, as limits know it. */
   readonly client: string;
-  /** Characters of its head. */
-  readonly headLength: number;
+  /** What it takes, besides its body. */
+  readonly memoryBytes: number;
   /** As `Downstream.isReceiving`. */
   readonly isReceiving: boolean;
-  /** Ends the request, because there are too many heads. */
+  /** Ends the request, because requests take too much. */
   endForMemory(): void;
 }
 
@@ -97,8 +107,8 @@ export class ClientConnection {
   holder: Holder;
   #connection: Connection | undefined;
   #reader: Socket | undefined;
-  /** Of heads that wait or are incomplete, at the last look. */
-  headBytes = 0;
+  /** Of a head that is incomplete, at the last look. */
+  #incompleteBytes = 0;
   /** At the last look: the bytes of the reader, and the heads that had come. */
   #lastBytes = 0;
   #lastHeads = 0;
@@ -111,6 +121,11 @@ export class ClientConnection {
     this.#incompleteSinceMs = sinceMs;
     this.units = units;
     this.holder = holder;
+  }
+
+  /** Of requests that are not under way, and of an incomplete head at the last look. */
+  get heldBytes(): number {
+    return (this.#connection?.heads.heldBytes ?? 0) + this.#incompleteBytes;
   }
 
   /** Absent before HTTP is spoken. */
@@ -127,11 +142,11 @@ export class ClientConnection {
   }
 
   /**
-   * Counts the bytes of heads that wait for their turn, or are incomplete: what has come since the last complete request, at
-   * most as long as a head may be. What may be anything else than a head is not counted, so that no client loses a response
+   * Counts the bytes of a head that is incomplete: what has come since the last complete request, at most as long as a head
+   * may be. What may be anything else than a head is not counted, so that no client loses a response
    * for it: bodies that go on, tunnels, and frames of HTTP/2, in the look in which such a request ends and before.
    */
-  countHeads(nowMs: number): void {
+  countIncomplete(nowMs: number): void {
     const [connection, reader] = [this.#connection, this.#reader];
     if (reader === undefined || connection === undefined) return;
     const { heads } = connection;
@@ -149,7 +164,7 @@ export class ClientConnection {
     heads.isBusy = false;
     this.#lastHeads = heads.received;
     this.#lastBytes = bytesRead;
-    this.headBytes = heads.waitingLength + Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes));
+    this.#incompleteBytes = Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes));
   }
 }
 
@@ -164,6 +179,10 @@ interface Holder {
 export class ClientConnections {
   readonly #options: ClientConnectionsOptions;
   readonly #maxUnits: number;
+  readonly #memoryBytes: number;
+  readonly #arrivalsPerLook: number;
+  /** Requests that have come since they were counted for their number. */
+  #arrivals = 0;
   readonly #holders = new Map<string, Holder>();
   /** Holders by their units, to know those with the most at once. */
   readonly #byUnits: (Set<Holder> | undefined)[] = [];
@@ -176,7 +195,10 @@ export class ClientConnections {
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
-    this.#maxUnits = Math.max(1, Math.floor(options.memory.connectionBytes / unitBytes));
+    const { connectionBytes, requestBytes } = options.memory;
+    this.#maxUnits = Math.max(1, Math.floor(connectionBytes / unitBytes));
+    this.#memoryBytes = connectionBytes + requestBytes;
+    this.#arrivalsPerLook = Math.ceil((this.#memoryBytes * arrivedPart) / underWayBytes);
   }
 
   /**
@@ -204,6 +226,14 @@ export class ClientConnections {
     this.#leave(connection);
     this.#join(connection, this.#holderOf(client));
     if (this.#units > this.#maxUnits) this.#shed(connection);
+  }
+
+  /** A request has been parsed. */
+  countRequest(): void {
+    if (++this.#arrivals < this.#arrivalsPerLook) return;
+    this.#arrivals = 0;
+    // Behind the parser, which must not lose its connection in the middle of a read.
+    process.nextTick(boundRequestsOf, this);
   }
 
   /** Harmless for a connection that has been closed here. */
@@ -291,7 +321,7 @@ export class ClientConnections {
   }
 
   #mayHoldManyHeads(): boolean {
-    return this.#size * mostHeadsPerConnection * maxHeadBytes > this.#options.memory.headBytes;
+    return this.#size * mostHeadsPerConnection * maxHeadBytes > this.#options.memory.requestBytes;
   }
 
   #lookLater(): Timer {
@@ -302,35 +332,40 @@ export class ClientConnections {
   }
 
   #lookAtHeads(): void {
-    const { memory, requests } = this.#options;
-    let bytes = 0;
-    for (const { headLength, isReceiving, connection } of requests()) {
-      bytes += headLength;
+    for (const { isReceiving, connection } of this.#options.requests()) {
       connection.heads.isBusy = true;
       if (isReceiving) connection.heads.isInBody = true;
     }
     const nowMs = this.#options.clock.monotonicMs();
     for (const { connections } of this.#holders.values()) {
-      for (const connection of connections) {
-        connection.countHeads(nowMs);
-        bytes += connection.headBytes;
-      }
+      for (const connection of connections) connection.countIncomplete(nowMs);
     }
-    if (bytes > memory.headBytes) this.#dropHeads(memory.headBytes * keptHeads);
+    this.boundRequests();
   }
 
-  /** Those of the client with the most go first, of each the longest, until no more than may be is left. */
-  #dropHeads(keptBytes: number): void {
-    const clients = Array.from(Map.groupBy(this.#heldHeads(), ({ client }) => client).values(), (heads) => ({
-      heads: heads.sort((a, b) => b.bytes - a.bytes),
-      held: sum(heads.map(({ bytes }) => bytes)),
+  /** Ends requests, and closes connections that hold some, until they take no more than may be. */
+  boundRequests(): void {
+    const mostBytes = this.#memoryBytes - Math.min(this.#units, this.#maxUnits) * unitBytes;
+    let bytes = 0;
+    for (const { memoryBytes } of this.#options.requests()) bytes += memoryBytes;
+    for (const { connections } of this.#holders.values()) {
+      for (const { heldBytes } of connections) bytes += heldBytes;
+    }
+    if (bytes > mostBytes) this.#dropRequests(mostBytes * keptPart);
+  }
+
+  /** Those of the client with the most go first, of each the largest, until no more than may be is left. */
+  #dropRequests(keptBytes: number): void {
+    const clients = Array.from(Map.groupBy(this.#heldRequests(), ({ client }) => client).values(), (parts) => ({
+      parts: parts.sort((a, b) => b.bytes - a.bytes),
+      held: sum(parts.map(({ bytes }) => bytes)),
     }));
     const amounts = clients.map(({ held }) => held);
     const level = fairLevel(amounts, keptBytes);
     let total = sum(amounts);
-    for (const { heads, held } of clients.sort((a, b) => b.held - a.held)) {
+    for (const { parts, held } of clients.sort((a, b) => b.held - a.held)) {
       let left = held;
-      for (const { bytes, drop } of heads) {
+      for (const { bytes, drop } of parts) {
         if (total <= keptBytes) return;
         if (left <= level) break;
         left -= bytes;
@@ -340,26 +375,32 @@ export class ClientConnections {
     }
   }
 
-  #heldHeads(): HeldHead[] {
-    const held: HeldHead[] = [];
+  #heldRequests(): HeldPart[] {
+    const held: HeldPart[] = [];
     for (const { client, connections } of this.#holders.values()) {
       for (const connection of connections) {
-        const { headBytes: bytes } = connection;
+        const { heldBytes: bytes } = connection;
         if (bytes > 0) held.push({ client, bytes, drop: () => this.#close(connection, "head") });
       }
     }
     for (const request of this.#options.requests()) {
-      const { client, headLength } = request;
-      held.push({ client, bytes: headLength, drop: () => request.endForMemory() });
+      const { client, memoryBytes } = request;
+      held.push({ client, bytes: memoryBytes, drop: () => request.endForMemory() });
     }
     return held;
   }
 }
 
-interface HeldHead {
+/** What is dropped at once. */
+interface HeldPart {
   readonly client: string;
   readonly bytes: number;
   readonly drop: () => void;
+}
+
+/** A function of its own, so that nothing is made for the call. */
+function boundRequestsOf(clients: ClientConnections): void {
+  clients.boundRequests();
 }
 
 function lastOf(connections: Iterable<ClientConnection>): ClientConnection | undefined {

@@ -26,8 +26,11 @@ export class HeadCounts {
   isBusy = false;
   /** A request has come whose length nothing tells, of HTTP/2. */
   hasUnknownLength = false;
-  /** Characters of those that wait for the requests before them. */
-  waitingLength = 0;
+  /**
+   * Memory of requests that have come and are not under way (`request-memory.ts`): those that wait for the requests before
+   * them, those that were dropped with their connection still open, and refused ones whose answer is not taken yet.
+   */
+  heldBytes = 0;
 
   /**
    * The head of an HTTP/1 request is complete.

@@ -15,6 +15,9 @@ export interface RequestReceiver {
   readonly onRefused: (refused: RefusedRequest) => void;
 }
 
+/** How long a client may take for the answer to a request that was refused for its head, which is one line. */
+export const refusalTimeoutMs = 10_000;
+
 /** What can be said of a request whose head could not be accepted; empty where it could not even be read. */
 export interface RefusedRequest {
   readonly connection: Connection;

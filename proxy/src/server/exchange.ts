@@ -59,7 +59,7 @@ import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } fr
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import type { HeldRequest } from "./client-connections.ts";
 import type { Stallable } from "./stall-watch.ts";
-import type { RequestHead } from "./request-head.ts";
+import { memoryUnderWay } from "./request-memory.ts";
 import {
   llmUsage,
   policySelection,
@@ -119,7 +119,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   /** The client has what it gets, or has gone. */
   #isClosed = false;
   /** Asked for in few requests. */
-  #headLength: number | undefined;
+  #memoryBytes: number | undefined;
   #forwarding: Forwarding | undefined;
 
   constructor(services: ExchangeServices, downstream: Downstream) {
@@ -237,8 +237,9 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return waitsForUpload || untakenBytes > 0 ? requestBytes + responseBytes - untakenBytes : undefined;
   }
 
-  get headLength(): number {
-    return (this.#headLength ??= lengthOf(this.#downstream.head));
+  get memoryBytes(): number {
+    const { path, rawHeaders } = this.#downstream.head;
+    return (this.#memoryBytes ??= memoryUnderWay(path, rawHeaders));
   }
 
   get isReceiving(): boolean {
@@ -252,7 +253,8 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
         this.#limitCheck?.abandon();
         this.#giveUp(headMemoryFull);
       } else {
-        this.#record.reason ??= "HeadMemoryFull";
+        // The client does not get the answer for whose reason this takes the place.
+        this.#record.reason = "HeadMemoryFull";
         this.#downstream.reset();
       }
     } catch (error) {
@@ -544,10 +546,6 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     if (this.#trace !== undefined) endTrace(this.#trace, this.#record);
     this.#services.finished(this.#record);
   }
-}
-
-function lengthOf({ path, rawHeaders }: RequestHead): number {
-  return rawHeaders.reduce((sum, text) => sum + text.length, path.length);
 }
 
 function endTrace(trace: RequestTrace, record: RequestRecord): void {

@@ -12,12 +12,12 @@ import { HeadCounts } from "./connection.ts";
 export const maxWaitingRequests = 100;
 /** From this many on nothing more is read. Below, a client that leaves is noticed while its requests wait. */
 const waitingToPauseAt = 16;
-/** The same for the characters of their heads: as many as one head may have. */
-const waitingLengthToPauseAt = 64 * 1024;
+/** The same for the memory that they take: as much as one head may have. */
+const waitingBytesToPauseAt = 64 * 1024;
 
 interface WaitingRequest {
   readonly begin: () => void;
-  readonly length: number;
+  readonly bytes: number;
 }
 
 export class Http1Pipeline {
@@ -47,10 +47,15 @@ export class Http1Pipeline {
     return this.#waiting.length > 0;
   }
 
+  /** Whether every request that is still to come is dropped. */
+  get isOver(): boolean {
+    return this.#isClosed || this.#isCut;
+  }
+
   /** Whether nothing should be read of the client for now. */
   get isFull(): boolean {
-    if (this.#isClosed || this.#isCut) return true;
-    return this.#waiting.length >= waitingToPauseAt || this.#heads.waitingLength >= waitingLengthToPauseAt;
+    if (this.isOver) return true;
+    return this.#waiting.length >= waitingToPauseAt || this.#heads.heldBytes >= waitingBytesToPauseAt;
   }
 
   /** @returns whether a request that has come may begin now; otherwise it has to `wait`. */
@@ -62,14 +67,13 @@ export class Http1Pipeline {
 
   /**
    * @param begin called when it is the request's turn; never where the connection closes before.
-   * @param length characters of its head.
+   * @param bytes of memory that it takes. Node keeps a request that is dropped here until the connection closes.
    */
-  wait(begin: () => void, length: number): void {
-    if (this.#isClosed || this.#isCut) return;
-    if (this.#waiting.length < maxWaitingRequests) {
-      this.#waiting.push({ begin, length });
-      this.#heads.waitingLength += length;
-    } else this.#isCut = true;
+  wait(begin: () => void, bytes: number): void {
+    this.#heads.heldBytes += bytes;
+    if (this.isOver) return;
+    if (this.#waiting.length < maxWaitingRequests) this.#waiting.push({ begin, bytes });
+    else this.#isCut = true;
   }
 
   /** The answer to the request under way has left: begins the next one. */
@@ -77,7 +81,7 @@ export class Http1Pipeline {
     this.#isBusy = false;
     const next = this.#waiting.shift();
     if (next === undefined) return;
-    this.#heads.waitingLength -= next.length;
+    this.#heads.heldBytes -= next.bytes;
     this.#isBusy = true;
     next.begin();
   }
@@ -87,10 +91,9 @@ export class Http1Pipeline {
     this.#isCut = true;
   }
 
-  /** Drops the requests that wait, and those to come. */
+  /** Drops the requests that wait, and those to come. Their memory stays held, see `wait`. */
   close(): void {
     this.#isClosed = true;
     this.#waiting.length = 0;
-    this.#heads.waitingLength = 0;
   }
 }

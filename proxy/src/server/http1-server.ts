@@ -2,14 +2,16 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import { isName } from "../filters/hop-by-hop.ts";
 import { boundChunks } from "./bound-chunks.ts";
 import { followChunks } from "./chunked-body.ts";
 import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type DrainPhase, schemeOf } from "./connection.ts";
-import type { RequestReceiver } from "./downstream.ts";
+import { refusalTimeoutMs, type RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
+import { memoryOfWaiting } from "./request-memory.ts";
 import { type HeadFault, maxHeadBytes, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
@@ -18,6 +20,9 @@ export interface Http1ServerOptions extends RequestReceiver {
   readonly phase: () => DrainPhase;
   readonly upgradeProtocols: UpgradeProtocols;
   readonly rules: RequestRules;
+  readonly clock: Clock;
+  /** A request has been parsed. */
+  readonly onParsed: () => void;
   /** A request could not be begun; its connection has been closed. */
   readonly onFault: (error: unknown) => void;
 }
@@ -61,10 +66,10 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     const connection = options.connectionOf(request.socket);
     // Closed in the same turn in which its last request was read.
     if (connection === undefined) return;
+    options.onParsed();
     const { pipeline, heads } = connection;
-    const length = headLength(request);
     const announced = announcedLength(request);
-    heads.take(request.socket.bytesRead, length, announced ?? 0);
+    heads.take(request.socket.bytesRead, headLength(request), announced ?? 0);
     if (announced === undefined) followChunks(request, heads);
     const isLast = request === declined || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
@@ -72,7 +77,7 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
       serveRequest(options, connection, request, response, kind);
     } else {
       boundChunks(request);
-      wait(pipeline, request, { isLast, length }, () =>
+      wait(pipeline, request, isLast, () =>
         guard(options, request, () => serveRequest(options, connection, request, response, kind)),
       );
     }
@@ -126,17 +131,54 @@ const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 /** Puts a request in line that came ahead of an answer. Node has parsed it already, with all others of the same read. */
 function wait(
   pipeline: Http1Pipeline,
-  { socket }: IncomingMessage,
-  { isLast, length }: { readonly isLast: boolean; readonly length: number },
+  { socket, url = "", rawHeaders }: IncomingMessage,
+  isLast: boolean,
   begin: () => void,
 ): void {
-  pipeline.wait(() => {
-    if (!pipeline.isFull) socket.resume();
-    begin();
-  }, length);
+  pipeline.wait(
+    () => {
+      if (!pipeline.isFull) socket.resume();
+      begin();
+    },
+    memoryOfWaiting(url, rawHeaders),
+  );
   if (isLast) pipeline.cut();
   // Node resumes the socket at the end of each request that it parses, so not before all of the read is parsed.
   if (pipeline.isFull) process.nextTick(pauseWhileFull, pipeline, socket);
+}
+
+/** Of Node's parser, which its server keeps at the socket: what it calls with each head. */
+interface HeadParser {
+  onIncoming(request: ParsedRequest, keepsAlive: boolean): number;
+}
+
+interface ParsedRequest extends IncomingMessage {
+  /** It asks for another protocol, or is a CONNECT: what is behind it in the same read is not parsed. */
+  readonly upgrade?: boolean;
+}
+
+/** What tells Node's parser that a body may follow, and other requests. */
+const parseOn = 0;
+
+/**
+ * Keeps nothing of the requests that come when the pipeline of a connection is over. Node would make a response for each,
+ * and keep both until the connection closes; one read may have thousands.
+ *
+ * @param socket that the server has been given.
+ */
+export function dropWhenOver(socket: Socket, { pipeline, heads }: Http1Connection): void {
+  // Node's name for it; the types do not have it.
+  const { parser } = socket as Socket & { readonly parser?: HeadParser };
+  if (parser === undefined) throw new Error("node:http has no parser at its socket");
+  const onIncoming = parser.onIncoming.bind(parser);
+  parser.onIncoming = (request, keepsAlive) => {
+    if (!pipeline.isOver || request.upgrade === true) return onIncoming(request, keepsAlive);
+    // Nobody would read its body.
+    request.push = () => true;
+    heads.completeBytes = Math.max(heads.completeBytes, socket.bytesRead);
+    process.nextTick(pauseWhileFull, pipeline, socket);
+    return parseOn;
+  };
 }
 
 function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
@@ -189,7 +231,7 @@ function announcedLength({ rawHeaders }: IncomingMessage): number | undefined {
 }
 
 function serveRequest(
-  { phase, onRequest, onRefused, rules }: Http1ServerOptions,
+  { phase, onRequest, onRefused, rules, clock }: Http1ServerOptions,
   connection: Http1Connection,
   request: IncomingMessage,
   response: ServerResponse,
@@ -199,13 +241,21 @@ function serveRequest(
   const head = readHttp1Head(rules, schemeOf(connection), method, url, httpVersion, rawHeaders);
   if ("message" in head) {
     connection.pipeline.close();
+    connection.heads.heldBytes += memoryOfWaiting(url, rawHeaders);
     refuse(response, head);
+    closeSoon(clock, request.socket);
     onRefused({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
     return;
   }
   const { awaitsContinue, upgrade } = kind;
   const downstream = new Http1Downstream(request, response, { head, connection, awaitsContinue, upgrade, phase });
   downstream.listen(onRequest(downstream));
+}
+
+/** A client that does not read would keep a connection open that ends with the answer on its way. */
+function closeSoon(clock: Clock, socket: Socket): void {
+  const timer = clock.setTimer(refusalTimeoutMs, () => socket.destroy());
+  socket.once("close", () => timer.cancel());
 }
 
 function refuse(response: ServerResponse, { status, message }: HeadFault): void {

@@ -3,6 +3,7 @@ import { connect, constants } from "node:http2";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { endHeaders, endStream, frame, frameType, openRawHttp2, rootRequest } from "../../../test/support/raw-http2.ts";
+import { systemClock } from "@gatewayproxy/runtime/clock";
 import type { Downstream } from "./downstream.ts";
 import { HeadCounts } from "./connection.ts";
 import { Http2Sessions } from "./http2-server.ts";
@@ -15,7 +16,11 @@ async function start() {
     requests.push(downstream);
     return events;
   };
-  const sessions = new Http2Sessions({ onRequest, onRefused: () => undefined }, new Map(), 50);
+  const sessions = new Http2Sessions(
+    { onRequest, onRefused: () => undefined, onParsed: () => undefined, clock: systemClock },
+    new Map(),
+    50,
+  );
   const connection = { sourceAddress: "127.0.0.1", peer: "a client", tls: undefined, heads: new HeadCounts() };
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

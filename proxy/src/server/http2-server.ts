@@ -3,12 +3,14 @@
  * make us hold or do for nothing is bounded here; a connection that goes beyond is told so (GOAWAY) and closed.
  */
 import { randomBytes } from "node:crypto";
-import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import { allowedConnectProtocol, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type Connection, type DrainPhase, schemeOf } from "./connection.ts";
-import type { RequestReceiver } from "./downstream.ts";
+import { refusalTimeoutMs, type RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
+import { memoryOfRefusedStream } from "./request-memory.ts";
 import {
   defaultRequestRules,
   type HeadFault,
@@ -55,6 +57,9 @@ const serverOptions = {
 
 export interface Http2SessionsOptions extends RequestReceiver {
   readonly rules?: RequestRules;
+  readonly clock: Clock;
+  /** The head of a request has been parsed. */
+  readonly onParsed: () => void;
   /** A request could not be begun; its stream has been reset. Absent: the thread ends. */
   readonly onFault?: (error: unknown) => void;
 }
@@ -73,6 +78,8 @@ export class Http2Sessions {
   readonly #receiver: RequestReceiver;
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #rules: RequestRules;
+  readonly #clock: Clock;
+  readonly #onParsed: () => void;
   readonly #onFault: Http2SessionsOptions["onFault"];
   readonly #idleTimeoutMs: number;
   /** What is being handed over. */
@@ -81,6 +88,8 @@ export class Http2Sessions {
 
   constructor(options: Http2SessionsOptions, upgradeProtocols: UpgradeProtocols, idleTimeoutMs = defaultIdleTimeoutMs) {
     this.#receiver = options;
+    this.#clock = options.clock;
+    this.#onParsed = options.onParsed;
     this.#onFault = options.onFault;
     this.#rules = options.rules ?? defaultRequestRules;
     this.#upgradeProtocols = upgradeProtocols;
@@ -144,6 +153,7 @@ export class Http2Sessions {
 
   #serveStream(connection: Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: readonly string[]): void {
     stream.on("error", ignore);
+    this.#onParsed();
     connection.heads.received++;
     connection.heads.hasUnknownLength = true;
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
@@ -151,6 +161,7 @@ export class Http2Sessions {
     const request = readRequest(this.#rules, schemeOf(connection), rawHeaders, this.#upgradeProtocols);
     if ("fault" in request) {
       const { method, path: target, fault } = request;
+      this.#holdRefused(connection, stream, rawHeaders);
       stream.respond([":status", String(fault.status), "content-type", "text/plain"]);
       stream.end(`${fault.message}\n`);
       // Whatever the client still sends is not wanted (RFC 9113 §8.1); unread, it would hold the stream open.
@@ -161,6 +172,21 @@ export class Http2Sessions {
     const isEnded = (flags & endStreamFlag) !== 0;
     const downstream = new Http2Downstream(stream, { ...request, connection, isEnded });
     downstream.listen(this.#receiver.onRequest(downstream));
+  }
+
+  /** Counts the memory of a refused stream until it is closed, and sees to it that it is. */
+  #holdRefused({ heads }: Connection, stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
+    const bytes = memoryOfRefusedStream(rawHeaders);
+    heads.heldBytes += bytes;
+    const timer = this.#clock.setTimer(refusalTimeoutMs, () => {
+      stream.close(constants.NGHTTP2_CANCEL);
+      // A client that does not read would not take the reset either.
+      stream.destroy();
+    });
+    stream.once("close", () => {
+      timer.cancel();
+      heads.heldBytes -= bytes;
+    });
   }
 }
 

@@ -100,11 +100,11 @@ export const bodyMemoryFull: OwnAnswer = {
   body: "too many request bodies at once",
   retryAfter: 1,
 };
-/** The heads of requests take more memory than they may, and the client has more than its part. */
+/** Requests take more memory than they may (`--max-client-memory`), and the client has more than its part. */
 export const headMemoryFull: OwnAnswer = {
   status: 503,
   reason: "HeadMemoryFull",
-  body: "too many request headers at once",
+  body: "too many requests or too large headers at once",
   retryAfter: 1,
 };
 /** The body must be read before it goes on, and is compressed. */

@@ -40,7 +40,7 @@ export const requestMetrics = {
   shedConnections: {
     name: "gateway_proxy_downstream_connections_shed_total",
     type: "counter",
-    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or those with an incomplete or waiting `head`.",
+    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, waiting requests, or refused ones whose answers the client did not take.",
     labels: ["reason"],
   },
   upstreamRequests: {

@@ -1,0 +1,102 @@
+/** One client that holds as many requests as it can: the proxy's memory stays bounded, and other clients are served. */
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
+import { startWorld, type World } from "../../faults/support/world.ts";
+import { startBackend } from "../../support/backend.ts";
+import { policyManifest } from "../../support/gateway.ts";
+import { clientPreface, endHeaders, endStream, frame, frameType } from "../../support/raw-http2.ts";
+
+const mib = 1024 * 1024;
+const budgetMib = 64;
+/** Besides the budget: code that gets compiled, buffers of sockets, and garbage between two collections. */
+const marginBytes = 128 * mib;
+
+function residentBytes({ proxy }: World): number {
+  const [, kibibytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${proxy.pid}/status`, "utf8")) ?? [];
+  return Number(kibibytes) * 1024;
+}
+
+/** A gateway whose backend never answers `/held`, and that answers 429 to all but one request without `x-user`. */
+async function start(args: readonly string[]): Promise<World> {
+  const backend = await startBackend((request, response) => {
+    if (request.url !== "/held") response.end("ok");
+  });
+  const limit = `{ requests: 1, unit: Hours, key: 'request.headers["x-user"]' }`;
+  const policies = [policyManifest("p", "kind: HTTPRoute, name: chat", [limit])];
+  return startWorld({ backend: backend.port, policies, args });
+}
+
+/** From an address of its own, a hundred at a time. */
+async function openMany({ port }: World, count: number, bytes: Buffer): Promise<readonly Socket[]> {
+  const sockets: Socket[] = [];
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  for (let i = 1; i <= count; i++) {
+    const socket = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.9" });
+    socket.on("error", () => undefined).resume();
+    socket.write(bytes);
+    sockets.push(socket);
+    if (i % 100 === 0) await sleep(50);
+  }
+  return sockets;
+}
+
+/** A hundred requests for `path` of a client that takes nothing of their answers. */
+function untaken(path: string): Buffer {
+  const head = Buffer.concat([Buffer.from([0x82, 0x86, 0x41, 0x01, 0x61, 0x04, path.length]), Buffer.from(path)]);
+  const streams = Array.from({ length: 100 }, (_, i) =>
+    frame(frameType.headers, endHeaders | endStream, 2 * i + 1, head),
+  );
+  const noWindow = frame(frameType.settings, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]));
+  return Buffer.concat([Buffer.from(clientPreface), noWindow, ...streams]);
+}
+
+const ahead = (path: string, fields = ""): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`;
+
+const begun = (world: World): Promise<number> => world.metric("gateway_proxy_http_requests_total");
+const active = (world: World): Promise<number> => world.metric("gateway_proxy_http_requests_active");
+const shed = async (world: World): Promise<number> =>
+  (await world.metric("gateway_proxy_downstream_connections_shed_total")) +
+  (await world.metric("gateway_proxy_http_requests_total", 'reason="HeadMemoryFull"'));
+
+async function isServed({ port }: World): Promise<void> {
+  const response = await fetch(`http://127.0.0.1:${port}/`, { headers: { "x-user": "another" } });
+  expect(response.status).toBe(200);
+}
+
+test.skipIf(process.platform !== "linux").each([
+  { name: "answers of HTTP/2 that it does not take", connections: 400, bytes: untaken("/") },
+  { name: "refused requests of HTTP/2 whose answers it does not take", connections: 800, bytes: untaken("/%zz") },
+  {
+    name: "requests of HTTP/1 behind one that waits",
+    connections: 1_200,
+    bytes: Buffer.from(ahead("/held", "x-user: slow\r\n") + ahead("/").repeat(99)),
+  },
+  {
+    name: "more requests of HTTP/1 in one read than may wait",
+    connections: 400,
+    bytes: Buffer.from(ahead("/held", "x-user: slow\r\n") + ahead("/").repeat(2_000)),
+  },
+])("$name", { timeout: 120_000 }, async ({ connections, bytes }) => {
+  const world = await start(["--max-client-memory", String(budgetMib)]);
+  await isServed(world);
+  const before = residentBytes(world);
+  await openMany(world, connections, bytes);
+  await expect.poll(() => shed(world), { timeout: 60_000 }).toBeGreaterThan(0);
+  // Until what has come is parsed.
+  for (let last = -1, now = await begun(world); now !== last; [last, now] = [now, await begun(world)])
+    await sleep(1_000);
+  const grownBytes = residentBytes(world) - before;
+  console.log(`${connections} connections: ${(grownBytes / mib).toFixed(0)} MiB more, ${await shed(world)} shed`);
+  expect(grownBytes).toBeLessThan(budgetMib * mib + marginBytes);
+});
+
+test("the default budget admits 100 streams on each of 200 connections", { timeout: 120_000 }, async () => {
+  const world = await start([]);
+  await openMany(world, 200, untaken("/"));
+  await expect.poll(() => active(world), { timeout: 60_000 }).toBeGreaterThan(19_990);
+  expect(await shed(world)).toBe(0);
+});
