@@ -11,6 +11,19 @@ const groupsOf = (address: number): string =>
   `${Math.floor(address / 65_536).toString(16)}:${(address % 65_536).toString(16)}`;
 const inverted = (address: number): number => 0xffff_ffff - address;
 
+/** RFC 6052 §2.2, with the prefix of RFC 8215: octet 8 is zero, and the octets behind the IPv4 address are `suffix`. */
+function nat64Local(prefixLength: 48 | 56 | 64, address: number, suffix: number): string {
+  const octets = [0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, ...Array.from({ length: 10 }, () => 0)];
+  const places = Array.from({ length: 16 - prefixLength / 8 }, (_, at) => prefixLength / 8 + at).filter(
+    (at) => at !== 8,
+  );
+  const carried = [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256);
+  for (const [at, place] of places.entries()) octets[place] = carried[at] ?? suffix;
+  return Array.from({ length: 8 }, (_, at) =>
+    ((octets[at * 2] ?? 0) * 256 + (octets[at * 2 + 1] ?? 0)).toString(16),
+  ).join(":");
+}
+
 /** IPv6 addresses out of which translators and tunnels take an IPv4 address. */
 const carriers: readonly ((address: number) => string)[] = [
   (address) => `::ffff:${dotted(address)}`,
@@ -55,12 +68,23 @@ describe("special addresses", () => {
     ["224.0.0.1", "a multicast"],
     ["ff02::1", "a multicast"],
     ["255.255.255.255", "a broadcast"],
+    ["192.0.0.8", "a reserved"],
+    ["192.88.99.1", "a reserved"],
+    ["198.18.0.1", "a reserved"],
+    ["198.19.255.255", "a reserved"],
+    ["240.0.0.1", "a reserved"],
+    ["2001:2::1", "a reserved"],
+    ["2001:1f::1", "a reserved"],
+    ["5f00::1", "a reserved"],
   ])("%s is %s address", (address, kind) => {
     expect(specialKind(address)).toBe(kind);
   });
 
   test.each([
     "10.0.0.1",
+    "192.0.1.1",
+    "198.17.255.255",
+    "198.20.0.0",
     "192.168.1.1",
     "172.16.0.1",
     "8.8.8.8",
@@ -70,6 +94,42 @@ describe("special addresses", () => {
     "2606:4700::1",
   ])("%s is none", (address) => {
     expect(specialKind(address)).toBeUndefined();
+  });
+
+  test("are found under the prefix for local translators whatever follows them", () => {
+    const carried = fc.constantFrom(0x7f00_0001, 0xa9fe_a9fe, 0xc612_0001, 0x6464_64c8);
+    fc.assert(
+      fc.property(carried, fc.constantFrom(48, 56, 64), fc.nat(255), (address, length, suffix) => {
+        const text = nat64Local(length, address, suffix);
+        expect(specialKind(text), text).toBeDefined();
+      }),
+    );
+  });
+
+  test("are those that the registries of IANA call not globally reachable, without private ones", () => {
+    // Network, and how many of its first bits count, as numbers.
+    const registry = [
+      [0x0000_0000, 8],
+      [0x7f00_0000, 8],
+      [0xa9fe_0000, 16],
+      [0xc000_0000, 24],
+      [0xc058_6300, 24],
+      [0xc612_0000, 15],
+      [0xe000_0000, 3],
+    ] as const;
+    const clouds = new Set([0x6464_64c8, 0xa83f_8110]);
+    const near = fc
+      .tuple(fc.constantFrom(...registry), fc.integer({ min: -131_072, max: 131_072 }))
+      .map(([[network], offset]) => Math.min(0xffff_ffff, Math.max(0, network + offset)));
+    fc.assert(
+      fc.property(fc.oneof(bits, near), (address) => {
+        const isListed = registry.some(
+          ([network, length]) => Math.floor((address - network) / 2 ** (32 - length)) === 0,
+        );
+        expect(specialKind(dotted(address)) !== undefined, dotted(address)).toBe(isListed || clouds.has(address));
+      }),
+      { numRuns: 1_000 },
+    );
   });
 
   test("are found in every IPv6 address that carries them", () => {

@@ -25,8 +25,14 @@ const specialRanges: readonly (readonly [SpecialKind, ...ranges: readonly string
   ],
   ["a multicast", "224.0.0.0/4", "ff00::/8"],
   ["a broadcast", "255.255.255.255/32"],
-  // For future use (RFC 1112 §4), and to be discarded (RFC 6666).
-  ["a reserved", "240.0.0.0/4", "100::/64"],
+  // The rest that the IANA registries of special-purpose addresses (RFC 6890) call not globally reachable: protocol
+  // assignments, 6to4 relays (RFC 7526), benchmarks, future use, discard, dummy, ORCHID and SRv6 SIDs. Without the private
+  // ranges (10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7), which clusters use, and those of documentation.
+  [
+    "a reserved",
+    ...["192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4"],
+    ...["100::/64", "100:0:0:1::/64", "2001:2::/48", "2001:10::/28", "5f00::/16"],
+  ],
 ];
 
 const special = specialRanges.map(([kind, ...ranges]) => {
@@ -134,8 +140,9 @@ function embeddedAddresses(groups: readonly number[]): readonly string[] {
   return [
     // Mapped, compatible (RFC 4291 §2.5.5), translated (RFC 7915).
     ...(isMapped(groups) || startsWith(0, 0, 0, 0, 0, 0) || startsWith(0, 0, 0, 0, 0xffff, 0) ? [tail] : []),
-    // NAT64: the well-known prefix (RFC 6052 §2.1) and the one for local use (RFC 8215), with a prefix of 96 bits.
-    ...(startsWith(0x64, 0xff9b, 0, 0, 0, 0) || (a === 0x64 && b === 0xff9b && c === 1) ? [tail] : []),
+    // NAT64: the well-known prefix (RFC 6052 §2.1), and the one for local use (RFC 8215).
+    ...(startsWith(0x64, 0xff9b, 0, 0, 0, 0) ? [tail] : []),
+    ...(a === 0x64 && b === 0xff9b && c === 1 ? locallyTranslated(groups) : []),
     // 6to4 (RFC 3056 §2).
     ...(a === 0x2002 ? [ipv4Of(groups, 1)] : []),
     // Teredo (RFC 4380 §4): the server, and the client with its bits inverted.
@@ -151,6 +158,24 @@ function embeddedAddresses(groups: readonly number[]): readonly string[] {
     // ISATAP (RFC 5214 §6.1).
     ...((e === 0 || e === 0x200) && f === 0x5efe && d !== undefined ? [tail] : []),
   ];
+}
+
+/**
+ * What 64:ff9b:1::/48 may carry, by the length of the prefix (RFC 6052 §2.2): 48, 56, 64 or 96 bits, which the address does
+ * not tell. Octet 8 is skipped, and what follows the IPv4 address is ignored by translators, so it can be anything. Zeros in
+ * front are those of another length.
+ */
+function locallyTranslated(groups: readonly number[]): readonly string[] {
+  const octets = groups.flatMap((group) => [group >> 8, group & 255]);
+  const layouts = [
+    [6, 7, 9, 10],
+    [7, 9, 10, 11],
+    [9, 10, 11, 12],
+    [12, 13, 14, 15],
+  ];
+  const read = layouts.map((places) => places.map((place) => octets[place] ?? 0).join("."));
+  const possible = read.filter((address) => !address.startsWith("0."));
+  return possible.length === 0 ? read.slice(-1) : possible;
 }
 
 function isMapped(groups: readonly number[]): boolean {
