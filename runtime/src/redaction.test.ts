@@ -28,6 +28,7 @@ test.each([
     "token_secret",
     "accesstokens",
   ],
+  ...["pswd", "totp", "mfa_code", "ticket", "connection_string", "connectionString", "sentry-dsn"],
 ])("%s may hold a secret", (name) => expect(isSecretName(name)).toBe(true));
 
 test.each([
@@ -43,6 +44,16 @@ test.each([
   ["sk-proj-abcdefghijklmnop", true],
   ["ghp_abcdefghijklmnopqrst", true],
   ["application/json", false],
+  ["asia-southeast1-docker.pkg.dev", false],
+  ["/npm-package-of-some-length", false],
+  ["global-ratelimit-service-of-mine", false],
+  ...[
+    ...["gsk_", "r8_", "tgp_v1_", "fw_", "npm_", "whsec_", "hf_", "ghr_", "github_pat_"],
+    ...["xai-", "pplx-", "nvapi-", "xapp-", "xoxe-", "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glsoat-"],
+    ...["ya29.", "ASIA", "AKIA", "dapi0123456789abcdef"],
+  ].map((prefix): readonly [string, boolean] => [`${prefix}0123456789abcdef`, true]),
+  ["-----BEGIN PRIVATE KEY-----", true],
+  ["-----BEGIN+RSA+PRIVATE+KEY-----", true],
   ["basic", false],
   ["task-of-the-day", false],
 ])("the value %j is a credential by its form: %j", (value, isSecret) => {
@@ -105,6 +116,14 @@ test("the cheap look misses nothing that the thorough one finds", () => {
       "rk_",
       "pk-",
       "ghp_",
+      "gsk_",
+      "xai-",
+      "glrt-",
+      "ya29.",
+      "ASIA",
+      "dapi",
+      "npm_",
+      "-----BEGIN KEY",
       "gho-",
       "github_pat_",
     ],
@@ -219,6 +238,17 @@ test.each([
 ])("a credential beside parameters is not shown: %s", (path, shown) => {
   expect(shownPath(path)).toBe(shown);
 });
+
+test.each(["gsk_", "xai-", "glrt-", "ya29.", "ASIA", "dapi0123456789abcdef", "npm_"])(
+  "a key that begins with %s is not shown in a user agent, a path or a header",
+  (prefix) => {
+    const key = `${prefix}0123456789abcdef`;
+    expect(shownText(`client/1.0 ${key}`)).not.toContain(key);
+    expect(shownText(`/keys/${key}/x`)).not.toContain(key);
+    expect(shownPath(`/keys/${key}?q=${key}`)).not.toContain(key);
+    expect(shownNamed("x-user", key)).toBe("<redacted>");
+  },
+);
 
 test("an expression is as secret as what it reads", () => {
   expect(isSecretExpression('request.headers["x-api-key"]')).toBe(true);

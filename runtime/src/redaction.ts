@@ -28,10 +28,29 @@ const lastPiece = /(?<=^|[/?#\s"'<>])[^/?#\s"'<>]+$/;
 
 /** Parts of names, wherever they stand. */
 const secretPart =
-  /auth|cookie|key|token|secret|passw|passphrase|pwd|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac/;
+  /auth|cookie|key|token|secret|passw|passphrase|pwd|pswd|connection[-_]?string|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac/;
 /** Whole words of names. */
 const secretWords = new Set([
-  ...["access", "code", "cred", "creds", "iam", "nonce", "otp", "pass", "pin", "pw", "sas", "sid", "sig", "sign"],
+  ...[
+    "access",
+    "code",
+    "cred",
+    "creds",
+    "iam",
+    "dsn",
+    "mfa",
+    "nonce",
+    "otp",
+    "pass",
+    "pin",
+    "pw",
+    "sas",
+    "sid",
+    "sig",
+    "sign",
+    "ticket",
+    "totp",
+  ],
 ]);
 /** Names that look like it and are harmless. */
 const openName = /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens|access-control-.*|(?:x-)?statuscode)$/;
@@ -69,7 +88,7 @@ function isNoTokenCount(word: string, at: number, words: readonly string[]): boo
  * quantifier is open at its end, so that the search is linear.
  */
 const secretValue =
-  /(?:^|,)\s*(?:bearer|basic|digest|negotiate|dpop)\s+\S|\beyJ[\w-]{16}|\b(?:sk|pk|rk)[-_][\w-]{16}|\b(?:gh[opsu]|github_pat|xox[abprs]|glpat|hf|AKIA|AIza)[-_]?[\w-]{16}/i;
+  /(?:^|,)\s*(?:bearer|basic|digest|negotiate|dpop)\s+\S|\beyJ[\w-]{16}|\b(?:sk|pk|rk)[-_][\w-]{16}|\b(?:gh[oprsu]|github_pat|xox[abeprs]|glpat|hf|AKIA|AIza)[-_]?[\w-]{16}|\b(?:gsk|r8|tgp|fw|npm|whsec)_[\w-]{16}|\b(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-[\w-]{16}|\bya29\.[\w-]{16}|\bASIA[A-Z0-9]{16}|\bdapi[0-9a-f]{32}|-----BEGIN[ +A-Z]{1,24}KEY/i;
 
 /** Whether a value is a credential by its form, whatever its name. */
 export function isSecretValue(value: string): boolean {
@@ -88,7 +107,8 @@ export function shownNamed(name: string, value: string): string {
 }
 
 /** What every text has that `isSecretValue` or `shownPath` would change: the thorough look costs microseconds. */
-const hint = /[=@%]|eyJ|[spr]k[-_]|gh[opsu]|github_pat|xox|glpat|hf|AKIA|AIza|bearer|basic|digest|negotiate|dpop/i;
+const hint =
+  /[=@%]|eyJ|[spr]k[-_]|gh[oprsu]|github_pat|xox|glpat|hf|AKIA|AIza|(?:r8|tgp|fw|npm|whsec)_|(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-|ya29|ASIA|dapi|-BEGIN|bearer|basic|digest|negotiate|dpop/i;
 
 /**
  * A text of a client's of which no name tells more: its host, path, method, user agent. Nearly all are shown as they are,
