@@ -37,7 +37,7 @@ test.each([
   ...["user_tokens", "tokens", "max-tokens", "maxTokens", "token_limit", "tokens_per_minute", "llm.totalTokens"],
 ])("%s holds none", (name) => expect(isSecretName(name)).toBe(false));
 
-test.each([
+test.each<readonly [value: string, isSecret: boolean]>([
   ["Bearer abc", true],
   ["Basic dXNlcjpwYXNz", true],
   ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc", true],
