@@ -10,8 +10,11 @@ import { clientPreface, endHeaders, endStream, frame, frameType } from "../../su
 
 const mib = 1024 * 1024;
 const budgetMib = 64;
-/** Besides the budget: code that gets compiled, buffers of sockets, and garbage between two collections. */
-const marginBytes = 128 * mib;
+/**
+ * Besides the budget. Most of it is garbage: Node keeps a stream that was reset until a full garbage collection. Without a
+ * bound the streams of these clients take 800 to 1,300 MiB, and requests of HTTP/1 that may not wait 1,900 MiB.
+ */
+const marginBytes = 640 * mib;
 
 function residentBytes({ proxy }: World): number {
   const [, kibibytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${proxy.pid}/status`, "utf8")) ?? [];
@@ -29,7 +32,11 @@ async function start(args: readonly string[]): Promise<World> {
 }
 
 /** From an address of its own, a hundred at a time. */
-async function openMany({ port }: World, count: number, bytes: Buffer): Promise<readonly Socket[]> {
+async function openMany(
+  { port }: World,
+  count: number,
+  bytesOf: (number: number) => Buffer,
+): Promise<readonly Socket[]> {
   const sockets: Socket[] = [];
   onTestFinished(() => {
     for (const socket of sockets) socket.destroy();
@@ -37,7 +44,7 @@ async function openMany({ port }: World, count: number, bytes: Buffer): Promise<
   for (let i = 1; i <= count; i++) {
     const socket = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.9" });
     socket.on("error", () => undefined).resume();
-    socket.write(bytes);
+    socket.write(bytesOf(i));
     sockets.push(socket);
     if (i % 100 === 0) await sleep(50);
   }
@@ -54,7 +61,11 @@ function untaken(path: string): Buffer {
   return Buffer.concat([Buffer.from(clientPreface), noWindow, ...streams]);
 }
 
-const ahead = (path: string, fields = ""): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`;
+/** Requests behind one that the backend never answers. */
+function behindHeld(number: number, count: number): Buffer {
+  const held = `GET /held HTTP/1.1\r\nHost: a\r\nx-user: ${number}\r\n\r\n`;
+  return Buffer.from(held + "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count));
+}
 
 const begun = (world: World): Promise<number> => world.metric("gateway_proxy_http_requests_total");
 const active = (world: World): Promise<number> => world.metric("gateway_proxy_http_requests_active");
@@ -68,24 +79,28 @@ async function isServed({ port }: World): Promise<void> {
 }
 
 test.skipIf(process.platform !== "linux").each([
-  { name: "answers of HTTP/2 that it does not take", connections: 400, bytes: untaken("/") },
-  { name: "refused requests of HTTP/2 whose answers it does not take", connections: 800, bytes: untaken("/%zz") },
+  { name: "answers of HTTP/2 that it does not take", connections: 1_500, bytes: () => untaken("/") },
+  {
+    name: "refused requests of HTTP/2 whose answers it does not take",
+    connections: 1_500,
+    bytes: () => untaken("/%zz"),
+  },
   {
     name: "requests of HTTP/1 behind one that waits",
     connections: 1_200,
-    bytes: Buffer.from(ahead("/held", "x-user: slow\r\n") + ahead("/").repeat(99)),
+    bytes: (number: number) => behindHeld(number, 99),
   },
   {
     name: "more requests of HTTP/1 in one read than may wait",
     connections: 400,
-    bytes: Buffer.from(ahead("/held", "x-user: slow\r\n") + ahead("/").repeat(2_000)),
+    bytes: (number: number) => behindHeld(number, 2_000),
   },
 ])("$name", { timeout: 120_000 }, async ({ connections, bytes }) => {
   const world = await start(["--max-client-memory", String(budgetMib)]);
   await isServed(world);
   const before = residentBytes(world);
   await openMany(world, connections, bytes);
-  await expect.poll(() => shed(world), { timeout: 60_000 }).toBeGreaterThan(0);
+  await expect.poll(() => shed(world), { timeout: 20_000 }).toBeGreaterThan(0);
   // Until what has come is parsed.
   for (let last = -1, now = await begun(world); now !== last; [last, now] = [now, await begun(world)])
     await sleep(1_000);
@@ -96,7 +111,7 @@ test.skipIf(process.platform !== "linux").each([
 
 test("the default budget admits 100 streams on each of 200 connections", { timeout: 120_000 }, async () => {
   const world = await start([]);
-  await openMany(world, 200, untaken("/"));
+  await openMany(world, 200, () => untaken("/"));
   await expect.poll(() => active(world), { timeout: 60_000 }).toBeGreaterThan(19_990);
   expect(await shed(world)).toBe(0);
 });
