@@ -60,15 +60,15 @@ export async function runDemo<PortName extends string>(demo: Demo<PortName>): Pr
 }
 
 async function converse({ proxies, needed, optional, instructions }: Started): Promise<void> {
-  const late = delay(readyWithinMs, "it is not ready in time", { ref: false });
-  const ready = Promise.all(proxies.map((proxy) => proxy.logged('"msg":"ready"')));
-  const lasting = ready.then(() => {
+  const ready = Promise.all(proxies.map((proxy) => proxy.logged('"msg":"ready"'))).then(() => "ready" as const);
+  const late = delay(readyWithinMs, `not ready within ${readyWithinMs / 1_000} s` as const, { ref: false });
+  const over = Promise.race([untilInterrupted(), ...[...proxies, ...needed].map(untilEnd)]);
+  const start = await Promise.race([ready, late, over]);
+  if (start === "ready") {
     console.log(instructions);
     for (const proxy of proxies) proxy.follow(proxies.length > 1 ? `${proxy.name} | ` : "");
-    return new Promise<never>(() => undefined);
-  });
-  const timely = Promise.race([ready.then(() => lasting), late]);
-  const fault = await Promise.race([untilInterrupted(), ...[...proxies, ...needed].map(untilEnd), timely]);
+  }
+  const fault = start === "ready" ? await over : start;
   const programs = [...proxies, ...needed, ...optional];
   await Promise.all(programs.map(stop));
   if (fault === undefined) {
