@@ -1,5 +1,5 @@
 /**
- * Matches in the form in which `route-conflicts.ts` compares them: with a number for each text, so that what a look-up
+ * Matches in the form in which `conflicts/comparison.ts` compares them: with a number for each text, so that what a look-up
  * costs does not depend on the length of paths and header values.
  */
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";

@@ -8,8 +8,9 @@ import { expect, test } from "vitest";
 import type { Match } from "../ir/match.ts";
 import type { Listener, Route } from "../ir/snapshot.ts";
 import { compileRoutes, type RequestHead } from "./compile-routes.ts";
+import type { Conflict, RuleReach } from "./conflicts/findings.ts";
 import { defaultPathRules } from "./path-rules.ts";
-import { type Conflict, findRouteConflicts, type RuleReach } from "./route-conflicts.ts";
+import { findRouteConflicts } from "./route-conflicts.ts";
 import { bindOf, exact, listenerOf, prefix, routeOf, ruleOf } from "./testing/builders.ts";
 
 const hostnames = ["a.x.com", "b.x.com", "*.x.com", "*.com"];
@@ -154,7 +155,7 @@ test("a rule is called unreachable exactly where no request reaches it, and lose
       for (const listener of all) {
         const reached = new Set((served.get(listener.key) ?? []).map(({ rule }) => rule));
         for (const route of listener.routes) {
-          const reach = byListener.get(listener.key)?.get(route.key);
+          const reach = byListener.get(listener.key)?.reachesOf(route.key);
           for (const [at, rule] of route.rules.entries()) {
             const told: RuleReach = reach?.[at] ?? { isReachable: true, conflicts: [], leftOut: 0 };
             for (const conflict of told.conflicts) checkConflict({ all, served }, listener, [route, rule], conflict);

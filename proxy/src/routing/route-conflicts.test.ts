@@ -1,7 +1,8 @@
 /** What comparing thousands of routes costs: its steps are counted, not timed. */
 import { describe, expect, test } from "vitest";
+import { type ConflictListener, type FoundConflicts, maxWinners } from "./conflicts/findings.ts";
 import { defaultPathRules } from "./path-rules.ts";
-import { type ConflictListener, type FoundConflicts, findRouteConflicts, maxWinners } from "./route-conflicts.ts";
+import { findRouteConflicts } from "./route-conflicts.ts";
 import { matchOf, prefix, routeOf, ruleOf } from "./testing/builders.ts";
 
 const many = 5_000;
@@ -21,7 +22,7 @@ test.each([
   ["different ones", (at: number) => ({ rules: [ruleOf([matchOf({ path: prefix(`/${at}`) })])] }), 0],
 ] as const)("5,000 routes, %s, take a few steps for each", (_, routeAt, losers) => {
   const { found, steps } = find(routeAt);
-  expect(found.byListener.get("l")?.size ?? 0).toBe(losers);
+  expect([...(found.byListener.get("l")?.losers ?? [])].length).toBe(losers);
   expect(found.unexamined).toBe(0);
   expect(steps).toBeLessThan(5 * many);
 });
@@ -69,7 +70,8 @@ describe("routes with 16 hostnames and 16 rules each, of which more specific lis
     (takers) => {
       const each = Array.from({ length: takers }, (_, host) => `*.h${host}.test`);
       const { found, reads, longest, steps } = countReads(takers === 1 ? ["*.test"] : each);
-      const reaches = [...(found.byListener.get("l")?.values() ?? [])].flat();
+      const losses = found.byListener.get("l");
+      const reaches = Array.from(losses?.losers ?? [], (route) => losses?.reachesOf(route) ?? []).flat();
       expect(reaches).toHaveLength(count * perRoute);
       const [first] = reaches;
       expect(first?.conflicts.map(({ winner }) => winner)).toEqual(

@@ -9,40 +9,18 @@
  *
  * Regular expressions are equal where their texts are. So what is reported as unreachable is, and a rule that only another
  * expression covers is not reported.
+ *
+ * Time and memory are bounded by the text of the routes, whatever the number of listeners: listeners with the same routes
+ * share a contest (`conflicts/contest.ts`), and what is compared and kept is paid for from one budget
+ * (`conflicts/budget.ts`).
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import type { ConflictListener, ConflictRoute, RuleReach } from "./conflict.ts";
-import { type Group, groupsOf, type OtherListeners } from "./conflict-groups.ts";
-import { Meter } from "./conflict-meter.ts";
-import { HostTable } from "./host-table.ts";
-import { ListenerAnalysis } from "./listener-conflicts.ts";
-import { type MatchEntry, MatchReader } from "./match-entry.ts";
+import { budgetFor, namespaceOf } from "./conflicts/budget.ts";
+import { Comparison } from "./conflicts/comparison.ts";
+import { type Contest, contestsOf, type Group } from "./conflicts/contest.ts";
+import type { ConflictListener, FoundConflicts, ListenerConflicts } from "./conflicts/findings.ts";
 import { Pace } from "./pace.ts";
 import type { PathRules } from "./path-rules.ts";
-import { compareRoutes } from "./precedence.ts";
-
-export {
-  type Conflict,
-  type ConflictListener,
-  type ConflictRoute,
-  type Decision,
-  maxWinners,
-  type RuleReach,
-  type Winner,
-} from "./conflict.ts";
-
-export interface FoundConflicts {
-  /** By key of the listener, then of the route: one for each of its rules. Without the routes that have no conflict. */
-  readonly byListener: ReadonlyMap<string, ReadonlyMap<string, readonly RuleReach[]>>;
-  /** Hostnames, over all listeners, whose routes were not compared because that would take too long. */
-  readonly unexamined: number;
-}
-
-/**
- * Look-ups that are made beyond one for each match and hostname. An index of all matches at all hostnames could take 16
- * times what the routes' texts do.
- */
-const spareLookUps = 50_000;
 
 /** In routes, hostnames and rules that are gone through; well below a millisecond. */
 const workPerStep = 200;
@@ -53,111 +31,54 @@ export function* findRouteConflicts(
   pathRules: PathRules,
 ): Steps<FoundConflicts> {
   const pace = new Pace(workPerStep);
-  const analyses = yield* analysesOf(listeners, pathRules, pace);
-  const meter = new Meter(spareLookUps + analyses.reduce((sum, { inputSize }) => sum + inputSize, 0));
+  const { contests, inputSize, reader } = yield* contestsOf(listeners, pathRules, pace);
+  const tools = { budget: budgetFor(inputSize, yield* demandsOf(contests, pace)), reader, pace };
+  const comparisons = contests.map((contest) => new Comparison(contest, tools));
   let unexamined = 0;
-  for (const { analysis, group } of yield* cheapestFirst(analyses, pace)) {
-    if (meter.spend(group.cost)) yield* analysis.examine(group, meter);
-    else unexamined += group.hostnames;
+  for (const { comparison, group } of yield* cheapestFirst(comparisons, pace)) {
+    const isWhole = yield* comparison.examine(group);
+    if (!isWhole) unexamined += group.hostnames * comparison.contest.listeners.length;
     if (pace.isOver(1)) yield;
   }
-  const byListener = new Map<string, ReadonlyMap<string, readonly RuleReach[]>>();
-  for (const analysis of analyses) {
-    const routes = yield* analysis.results();
-    if (routes.size > 0) byListener.set(analysis.listener.key, routes);
-    yield;
+  const byListener = new Map<string, ListenerConflicts>();
+  for (const { contest, losses } of comparisons) {
+    if (losses.isEmpty) continue;
+    for (const listener of contest.listeners) byListener.set(listener, losses);
+    if (pace.isOver(contest.listeners.length)) yield;
   }
   return { byListener, unexamined };
 }
 
+/** Matches to compare, by namespace. */
+function* demandsOf(contests: readonly Contest[], pace: Pace): Steps<ReadonlyMap<string, number>> {
+  const demands = new Map<string, number>();
+  for (const { routes, entries, groupCounts } of contests) {
+    for (const [place, { key }] of routes.entries()) {
+      const namespace = namespaceOf(key);
+      const own = (entries[place]?.length ?? 0) * (groupCounts[place] ?? 0);
+      demands.set(namespace, (demands.get(namespace) ?? 0) + own);
+      if (pace.isOver(1)) yield;
+    }
+  }
+  return demands;
+}
+
 interface PlacedGroup {
-  readonly analysis: ListenerAnalysis;
+  readonly comparison: Comparison;
   readonly group: Group;
 }
 
 /** Small groups first: who declares few hostnames is served before who declares many. */
-function* cheapestFirst(analyses: readonly ListenerAnalysis[], pace: Pace): Steps<Iterable<PlacedGroup>> {
+function* cheapestFirst(comparisons: readonly Comparison[], pace: Pace): Steps<Iterable<PlacedGroup>> {
   const byCost = new Map<number, PlacedGroup[]>();
-  for (const analysis of analyses) {
-    for (const group of analysis.groups) {
+  for (const comparison of comparisons) {
+    for (const group of comparison.contest.groups) {
       const equal = byCost.get(group.cost);
-      if (equal === undefined) byCost.set(group.cost, [{ analysis, group }]);
-      else equal.push({ analysis, group });
+      if (equal === undefined) byCost.set(group.cost, [{ comparison, group }]);
+      else equal.push({ comparison, group });
       if (pace.isOver(1)) yield;
     }
   }
   const costs = [...byCost.keys()].sort((a, b) => a - b);
   return costs.flatMap((cost) => byCost.get(cost) ?? []);
-}
-
-function* analysesOf(
-  listeners: readonly ConflictListener[],
-  pathRules: PathRules,
-  pace: Pace,
-): Steps<readonly ListenerAnalysis[]> {
-  const sockets = new Map<string, HostTable<ConflictListener>>();
-  for (const listener of listeners) {
-    for (const socket of listener.sockets) {
-      const table = sockets.get(socket) ?? new HostTable();
-      table.add(listener.hostname, listener);
-      sockets.set(socket, table);
-    }
-  }
-  const routeKeys = new Map<string, ReadonlySet<string>>();
-  for (const { key, routes } of listeners) {
-    routeKeys.set(key, new Set(routes.map((route) => route.key)));
-    yield;
-  }
-  const reader = new MatchReader(pathRules);
-  // A route has the same rules at each of its listeners.
-  const known = new Map<ConflictRoute["rules"], readonly MatchEntry[]>();
-  for (const { rules } of listeners.flatMap(({ routes }) => routes)) {
-    if (!known.has(rules)) known.set(rules, reader.read(rules));
-    yield;
-  }
-  const entriesOf = ({ rules }: ConflictRoute): readonly MatchEntry[] => known.get(rules) ?? [];
-  const analyses: ListenerAnalysis[] = [];
-  for (const listener of listeners) {
-    const tables = listener.sockets.flatMap((socket) => sockets.get(socket) ?? []);
-    /** The listener that has all requests for a hostname instead; undefined where this one gets some somewhere. */
-    const takerOf = (hostname: string | undefined): ConflictListener | undefined => {
-      if (hostname === undefined) return undefined;
-      const takers = tables.map((table) => table.find(hostname));
-      return takers.includes(listener) ? undefined : takers[0];
-    };
-    const isServedAt = (route: ConflictRoute, other: ConflictListener): boolean => {
-      return routeKeys.get(other.key)?.has(route.key) === true;
-    };
-    analyses.push(yield* analysisOf(listener, { takerOf, isServedAt, entriesOf, reader, pace }));
-    yield;
-  }
-  return analyses;
-}
-
-interface Surroundings extends OtherListeners {
-  readonly entriesOf: (route: ConflictRoute) => readonly MatchEntry[];
-  readonly reader: MatchReader;
-  readonly pace: Pace;
-}
-
-function* analysisOf(listener: ConflictListener, surroundings: Surroundings): Steps<ListenerAnalysis> {
-  const { entriesOf, reader, pace } = surroundings;
-  const routes = listener.routes.toSorted(compareRoutes);
-  const entries: (readonly MatchEntry[])[] = [];
-  let inputSize = 0;
-  for (const route of routes) {
-    const own = entriesOf(route);
-    entries.push(own);
-    inputSize += route.hostnames.length + own.length;
-    if (pace.isOver(1)) yield;
-  }
-  const groups = yield* groupsOf(listener, { routes, entries }, surroundings, pace);
-  const groupCounts = routes.map(() => 0);
-  for (const { tiers } of groups) {
-    for (const place of tiers.flatMap((tier) => tier.routes)) {
-      groupCounts[place] = (groupCounts[place] ?? 0) + 1;
-      if (pace.isOver(1)) yield;
-    }
-  }
-  return new ListenerAnalysis({ listener, routes, entries, inputSize, groups, groupCounts, reader, pace });
 }

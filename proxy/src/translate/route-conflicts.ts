@@ -8,15 +8,16 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../api/issue.ts";
 import type { ConflictDecision } from "../api/status.ts";
 import type { Match } from "../ir/match.ts";
+import type {
+  Conflict,
+  ConflictListener,
+  Decision,
+  FoundConflicts,
+  ListenerConflicts,
+  RuleReach,
+} from "../routing/conflicts/findings.ts";
 import type { PathRules } from "../routing/path-rules.ts";
-import {
-  type Conflict,
-  type ConflictListener,
-  type Decision,
-  type FoundConflicts,
-  findRouteConflicts,
-  type RuleReach,
-} from "../routing/route-conflicts.ts";
+import { findRouteConflicts } from "../routing/route-conflicts.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "./gateways.ts";
 import { memoised } from "./memoised.ts";
@@ -66,15 +67,23 @@ export interface RouteConflicts {
 
 export const maxConflictsTold = 500;
 
-/** Of one rule; of one route. */
+/** Of one rule, over all of its listeners. */
 const maxWinnersTold = 4;
+/** Of one route. */
 const maxRulesTold = 3;
 /** In characters; a path has up to 1,024. */
 const longestPath = 128;
 
 /** How a rule fares at several listeners. */
-export interface RuleVerdict extends Pick<RuleReach, "isReachable" | "conflicts" | "leftOut"> {
+export interface RuleVerdict extends Pick<RuleReach, "isReachable" | "leftOut"> {
   readonly index: number;
+  /** At most `maxWinnersTold`; `leftOut` counts the others. */
+  readonly conflicts: readonly ConflictAt[];
+}
+
+/** A conflict with the key of the listener at which it is. */
+interface ConflictAt extends Conflict {
+  readonly listener: string;
 }
 
 /** @param place names the process that serves a Gateway; Gateways of one process share addresses. */
@@ -126,14 +135,27 @@ export class JudgedConflicts {
     const programmed = new Set(
       attachments.filter(({ listener }) => listener.isProgrammed).map(({ listener }) => listener.key),
     );
-    const reaches = Array.from(programmed, (listener) => this.#found.byListener.get(listener)?.get(key));
-    if (!reaches.some((reach) => reach !== undefined)) return [];
+    // Listeners with the same routes have the same conflicts, in one object.
+    const known = new Map<ListenerConflicts, readonly RuleReach[] | undefined>();
+    const reaches = Array.from(programmed, (listener) => {
+      const conflicts = this.#found.byListener.get(listener);
+      if (conflicts !== undefined && !known.has(conflicts)) known.set(conflicts, conflicts.reachesOf(key));
+      return { listener, ofRules: conflicts && known.get(conflicts) };
+    });
+    if (!reaches.some(({ ofRules }) => ofRules !== undefined)) return [];
     return rules.flatMap((_, index): RuleVerdict[] => {
-      const each = reaches.map((reach) => reach?.[index]);
-      const conflicts = each.flatMap((reach) => reach?.conflicts ?? []);
-      if (conflicts.length === 0) return [];
-      const leftOut = each.reduce((sum, reach) => sum + (reach?.leftOut ?? 0), 0);
-      return [{ index, isReachable: each.some((reach) => reach?.isReachable !== false), conflicts, leftOut }];
+      const conflicts: ConflictAt[] = [];
+      let isReachable = false;
+      let leftOut = 0;
+      for (const { listener, ofRules } of reaches) {
+        const reach = ofRules?.[index];
+        isReachable ||= reach?.isReachable !== false;
+        if (reach === undefined) continue;
+        const told = reach.conflicts.slice(0, maxWinnersTold - conflicts.length);
+        conflicts.push(...told.map((conflict) => ({ listener, ...conflict })));
+        leftOut += reach.leftOut + reach.conflicts.length - told.length;
+      }
+      return conflicts.length === 0 ? [] : [{ index, isReachable, conflicts, leftOut }];
     });
   }
 
@@ -198,7 +220,7 @@ function describeForOperators(
   find: (name: string) => RouteState | undefined,
 ): RuleConflict {
   const { rule } = state.rules[verdict.index] ?? {};
-  const winners = verdict.conflicts.slice(0, maxWinnersTold).map((conflict): ConflictWinner => {
+  const winners = verdict.conflicts.map((conflict): ConflictWinner => {
     const { listener, hostname, winner, decidedBy, extent } = conflict;
     const who =
       winner.kind === "listener"
@@ -217,7 +239,7 @@ function describeForOperators(
     fieldPath: ["spec", "rules", verdict.index],
     isReachable: verdict.isReachable,
     winners,
-    winnersLeftOut: verdict.leftOut + verdict.conflicts.length - winners.length,
+    winnersLeftOut: verdict.leftOut,
     message: describe(state, verdict, { rule: words, listener: (key) => `listener ${key}` }),
   };
 }

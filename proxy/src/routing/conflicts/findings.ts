@@ -1,6 +1,6 @@
-/** What is found of routes that compete for the same requests, and what the search for it starts from. */
-import type { Match } from "../ir/match.ts";
-import type { Listener, Route } from "../ir/snapshot.ts";
+/** What the search for route conflicts reads, and what it finds. */
+import type { Match } from "../../ir/match.ts";
+import type { Listener, Route } from "../../ir/snapshot.ts";
 
 /** A route as a listener has it. */
 export interface ConflictRoute extends Pick<Route, "key" | "creationTimestamp" | "hostnames"> {
@@ -15,8 +15,6 @@ export interface ConflictListener extends Pick<Listener, "key" | "hostname"> {
 
 /** Requests that a rule does not get at one listener, and who gets them. */
 export interface Conflict {
-  /** Key of the listener. */
-  readonly listener: string;
   /** Hosts of the requests; absent: all of the listener. */
   readonly hostname?: string;
   /** Place of the match in its rule, from 0; absent: all of them. */
@@ -46,6 +44,22 @@ export interface RuleReach {
   readonly conflicts: readonly Conflict[];
   /** How many winners are not among them. */
   readonly leftOut: number;
+}
+
+/** What the routes of a listener lose there. Listeners at which the same routes compete have the same object. */
+export interface ListenerConflicts {
+  /** Keys of the routes that lose requests. */
+  readonly losers: Iterable<string>;
+
+  /** One for each rule of a route; undefined for a route that loses nothing. Made anew at each call. */
+  reachesOf(route: string): readonly RuleReach[] | undefined;
+}
+
+export interface FoundConflicts {
+  /** By key of the listener; without the listeners that have no conflict. */
+  readonly byListener: ReadonlyMap<string, ListenerConflicts>;
+  /** Hostnames, over all listeners, at which some routes were not compared or some losses not kept: see `budget.ts`. */
+  readonly unexamined: number;
 }
 
 /** Of one rule at one listener. */

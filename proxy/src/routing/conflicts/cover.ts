@@ -1,8 +1,8 @@
-/** Matches at more specific hostnames of a listener, by what they cover wholly. */
-import type { Match } from "../ir/match.ts";
-import type { Meter } from "./conflict-meter.ts";
-import { type Condition, identityOf, type MatchEntry, type MatchReader } from "./match-entry.ts";
-import { type PlacedEntry, subsetsOf } from "./overlaps.ts";
+/** Matches at more specific hostnames: they are tried first, so each of them may cover matches at wider hostnames. */
+import type { Match } from "../../ir/match.ts";
+import { type Condition, identityOf, type MatchEntry, type MatchReader } from "../match-entry.ts";
+import { type PlacedEntry, subsetsOf } from "../overlaps.ts";
+import type { Allowance } from "./budget.ts";
 
 /** For matches of one path and method at one hostname. */
 export function isStronger(a: PlacedEntry, b: PlacedEntry): boolean {
@@ -21,13 +21,13 @@ interface CoverEntry extends PlacedEntry {
 /** Matches at more specific hostnames, which are tried first whatever they match. */
 export class Cover {
   readonly #reader: MatchReader;
-  readonly #meter: Meter;
+  readonly #lookUps: Allowance;
   /** By path, then by identity. */
   readonly #byPath = new Map<number, Map<string, CoverEntry>>();
 
-  constructor(reader: MatchReader, meter: Meter) {
+  constructor(reader: MatchReader, lookUps: Allowance) {
     this.#reader = reader;
-    this.#meter = meter;
+    this.#lookUps = lookUps;
   }
 
   add(placed: PlacedEntry, tier: number): void {
@@ -39,17 +39,17 @@ export class Cover {
 
   /**
    * The first that holds for all requests that have the path and the method, and all of `conditions`; undefined, too,
-   * where nothing is left to look with.
+   * where the namespace has no look-ups left.
    */
-  find({ path, method }: MatchEntry, conditions: readonly Condition[]): PlacedEntry | undefined {
+  find({ path, method }: MatchEntry, conditions: readonly Condition[], namespace: string): PlacedEntry | undefined {
     if (this.#byPath.size === 0) return undefined;
     let first: CoverEntry | undefined;
     for (const wider of pathsOver(path)) {
-      if (!this.#meter.spend(1)) return first;
+      if (!this.#lookUps.spend(namespace, 1)) return first;
       const number = this.#reader.pathNumber(wider);
       const ofPath = number === undefined ? undefined : this.#byPath.get(number);
       if (number === undefined || ofPath === undefined) continue;
-      for (const found of this.#findIn(ofPath, number, method, conditions)) {
+      for (const found of this.#findIn(ofPath, [number, method], conditions, namespace)) {
         // Of those of one hostname the first path is the strongest.
         const isEqual = first?.tier === found.tier && first.entry.pathNumber === number;
         if (first === undefined || found.tier < first.tier || (isEqual && isStrongerAbove(found, first))) first = found;
@@ -60,12 +60,12 @@ export class Cover {
 
   *#findIn(
     ofPath: ReadonlyMap<string, CoverEntry>,
-    path: number,
-    method: number,
+    [path, method]: readonly [number, number],
     conditions: readonly Condition[],
+    namespace: string,
   ): Generator<CoverEntry> {
     for (const some of subsetsOf(conditions)) {
-      if (!this.#meter.spend(1)) return;
+      if (!this.#lookUps.spend(namespace, 1)) return;
       for (const each of method === 0 ? [0] : [method, 0]) {
         const found = ofPath.get(identityOf(path, each, some));
         if (found !== undefined) yield found;
