@@ -2,7 +2,6 @@
  * Which routes compete with each other at a listener, and for which hostnames. Listeners at which the same routes compete
  * for the same hostnames share one contest, so that a Gateway with 64 listeners costs what one listener does.
  */
-import { createHash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { HostTable } from "../host-table.ts";
 import { type MatchEntry, MatchReader } from "../match-entry.ts";
@@ -71,12 +70,13 @@ export function* contestsOf(listeners: readonly ConflictListener[], pathRules: P
     routeKeys.set(key, new Set(routes.map((route) => route.key)));
     yield;
   }
-  const { reader, entries, numbers, inputSize } = yield* readRoutes(listeners, pathRules, pace);
+  const { reader, entries, inputSize } = yield* readRoutes(listeners, pathRules, pace);
   const entriesOf = ({ rules }: ConflictRoute): readonly MatchEntry[] => entries.get(rules) ?? [];
   const isServedAt = (route: ConflictRoute, other: ConflictListener): boolean => {
     return routeKeys.get(other.key)?.has(route.key) === true;
   };
   const contests = new Map<string, Contest>();
+  const numbers = new Map<unknown, number>();
   for (const listener of listeners) {
     const tables = listener.sockets.flatMap((socket) => sockets.get(socket) ?? []);
     /** The listener that has all requests for a hostname instead; undefined where this one gets some somewhere. */
@@ -99,15 +99,12 @@ interface ReadRoutes {
   readonly reader: MatchReader;
   /** A route has the same rules at each of its listeners. */
   readonly entries: ReadonlyMap<ConflictRoute["rules"], readonly MatchEntry[]>;
-  /** Another number for each list of rules. */
-  readonly numbers: ReadonlyMap<ConflictRoute["rules"], number>;
   readonly inputSize: number;
 }
 
 function* readRoutes(listeners: readonly ConflictListener[], pathRules: PathRules, pace: Pace): Steps<ReadRoutes> {
   const reader = new MatchReader(pathRules);
   const entries = new Map<ConflictRoute["rules"], readonly MatchEntry[]>();
-  const numbers = new Map<ConflictRoute["rules"], number>();
   let inputSize = 0;
   for (const { routes } of listeners) {
     for (const { rules, hostnames } of routes) {
@@ -115,29 +112,33 @@ function* readRoutes(listeners: readonly ConflictListener[], pathRules: PathRule
       if (entries.has(rules)) continue;
       const own = reader.read(rules);
       entries.set(rules, own);
-      numbers.set(rules, numbers.size);
       inputSize += own.length + hostnames.length;
       yield;
     }
   }
-  return { reader, entries, numbers, inputSize };
+  return { reader, entries, inputSize };
 }
 
-/** Equal for listeners whose contests have the same result. A digest, because the text is as long as the routes are many. */
-function* keyOf({ routes, groups }: Contest, numbers: ReadonlyMap<unknown, number>, pace: Pace): Steps<string> {
-  const hash = createHash("sha256");
+/** Equal for listeners whose contests have the same result; a number for each text, as hostnames and keys are long. */
+function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace: Pace): Steps<string> {
+  const numberOf = (value: unknown): number => {
+    const number = numbers.get(value) ?? numbers.size;
+    numbers.set(value, number);
+    return number;
+  };
+  const parts: string[] = [];
   for (const { key, creationTimestamp, rules } of routes) {
-    hash.update(JSON.stringify([key, creationTimestamp, numbers.get(rules)]));
+    parts.push(String(numberOf(`${key} ${creationTimestamp} ${numberOf(rules)}`)));
     if (pace.isOver(1)) yield;
   }
   for (const { hostnames, taker, tiers } of groups) {
-    hash.update(JSON.stringify([hostnames, taker?.key]));
+    parts.push(`${hostnames} of ${numberOf(taker?.key)}`);
     for (const { hostname, routes: places } of tiers) {
-      hash.update(JSON.stringify([hostname, places]));
+      parts.push(`${numberOf(hostname)}: ${places.join(" ")}`);
       if (pace.isOver(1 + places.length)) yield;
     }
   }
-  return hash.digest("base64");
+  return parts.join(",");
 }
 
 function* contestOf(listener: ConflictListener, surroundings: Surroundings): Steps<Contest> {
