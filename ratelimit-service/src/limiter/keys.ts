@@ -76,9 +76,9 @@ function compositeOf(entry: DescriptorEntry): string {
   return entry.value === "" ? entry.key : `${entry.key}_${shownEntryValue(entry)}`;
 }
 
-/** A value that came, as operators see it. */
+/** A value that came, as operators see it. Without a key nothing says that it is no secret. */
 export function shownEntryValue({ key, value }: DescriptorEntry): string {
-  const { text, isSecret } = shownValue(value, isSecretName(key));
+  const { text, isSecret } = shownValue(value, key === "" || isSecretName(key));
   return isSecret ? text : value;
 }
 
