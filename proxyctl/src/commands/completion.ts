@@ -41,7 +41,7 @@ export function addCompletionCommand(program: Command, io: Io): void {
     "proxyctl completion fish | source",
   )
     .addArgument(new Argument("<shell>", "which shell").choices(Object.keys(scripts)))
-    .action((shell: Shell) => void io.stdout.write(scripts[shell]));
+    .action((shell: Shell) => io.stdout.write(scripts[shell]));
   program
     .command("__complete", { hidden: true })
     .argument("[words...]")
