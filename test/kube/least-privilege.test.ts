@@ -39,10 +39,12 @@ describeCluster("least privilege", () => {
       namespace: system,
       args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
     });
-    await eventually(
-      () => cluster.get("rolebinding/web-gateway-proxy", "tenant"),
-      () => true,
-    );
+    for (const part of ["rolebinding", "serviceaccount"]) {
+      await eventually(
+        () => cluster.get(`${part}/web-gateway-proxy`, "tenant"),
+        () => true,
+      );
+    }
     proxy = await startGatewayProcess(await kubeconfigOf(plane, "tenant", "web-gateway-proxy"), "tenant/web");
     await eventually(
       () => getStatus(port, "any.test"),
