@@ -91,8 +91,8 @@ const costs: Readonly<Record<string, (operands: Operands) => number>> = {
   format: (operands) => formatted(operands),
   matches: matched,
   "@matches": matched,
-  // A list is copied before its first round.
-  "@iterate": ([, range]) => 10 + 5 * sizeOf(range),
+  // A list is copied before its first round. A text is refused after it was handed on.
+  "@iterate": ([, range]) => 10 + 5 * sizeOf(range) + lengthOf(range) / 8,
   "@step": ([, , nodes]) => unitsPerNode * Number(nodes),
   // A key that is a number is looked for among all keys, and one that is not there is an error.
   "@indexed": ([, operand]) => 80 + sizeOf(operand),
