@@ -13,6 +13,7 @@ import { parse as parseYaml } from "yaml";
 import type { z } from "zod";
 import { startAdmin } from "../testing/admin.ts";
 import { sampleDump } from "../testing/dump.ts";
+import { absentService, shadowCounter } from "../testing/limits.ts";
 import { Captured, proxyctl } from "../testing/run.ts";
 import { chatTrace, streamOf } from "../testing/trace-events.ts";
 
@@ -94,38 +95,9 @@ const decisions = decisionsSchema.parse({
 });
 const limits = limitsSchema.parse({
   at: "2026-11-21T10:00:00.000Z",
-  counters: [
-    {
-      policy: "default/chat-limits",
-      entry: 1,
-      target: "HTTPRoute/default/chat",
-      source: "local",
-      counts: "tokens",
-      unit: "Hours",
-      mode: "Shadow",
-      key: { text: "ada", isSecret: false },
-      limit: 1_000,
-      used: 1_200,
-      remaining: 0,
-      resetSeconds: 1_800,
-    },
-  ],
+  counters: [shadowCounter("ada")],
   countersLeftOut: 0,
-  services: [
-    {
-      service: "Service/default/ratelimit:8081",
-      breaker: "open",
-      openOn: 1,
-      workers: 2,
-      since: "2026-11-21T09:58:12.402Z",
-      cause: "connect ECONNREFUSED",
-      lastError: { message: "connect ECONNREFUSED", at: "2026-11-21T09:59:59.730Z" },
-      failuresInARow: 6,
-      chargesBuffered: 4,
-      refusalsRemembered: 12,
-      limitsLearned: 3,
-    },
-  ],
+  services: [absentService],
   learned: [],
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { startAdmin } from "../testing/admin.ts";
+import { absentService, shadowCounter } from "../testing/limits.ts";
 import { proxyctl } from "../testing/run.ts";
 
 const limits = {
@@ -18,36 +19,11 @@ const limits = {
       remaining: 12,
       resetSeconds: 41,
     },
-    {
-      policy: "default/chat-limits",
-      entry: 1,
-      target: "HTTPRoute/default/chat",
-      source: "local",
-      counts: "tokens",
-      unit: "Hours",
-      mode: "Shadow",
-      key: { text: "ada\u001b[2J", isSecret: false },
-      limit: 1000,
-      used: 1200,
-      remaining: 0,
-      resetSeconds: 1800,
-    },
+    shadowCounter("ada\u001b[2J"),
   ],
   countersLeftOut: 0,
   services: [
-    {
-      service: "Service/default/ratelimit:8081",
-      breaker: "open",
-      openOn: 1,
-      workers: 2,
-      since: "2026-11-21T09:58:12.402Z",
-      cause: "connect ECONNREFUSED",
-      lastError: { message: "connect ECONNREFUSED", at: "2026-11-21T09:59:59.730Z" },
-      failuresInARow: 6,
-      chargesBuffered: 4,
-      refusalsRemembered: 12,
-      limitsLearned: 3,
-    },
+    absentService,
     {
       // As a proxy tells that does not count failures yet.
       service: "Service/default/spare:8081",
