@@ -91,7 +91,7 @@ const costs: Readonly<Record<string, (operands: Operands) => number>> = {
   format: (operands) => formatted(operands),
   matches: matched,
   "@matches": matched,
-  // A list is copied before its first round. A text is refused after it was handed on.
+  // A list is copied before its first round. A text is passed through, and refused by the macro.
   "@iterate": ([, range]) => 10 + 5 * sizeOf(range) + lengthOf(range) / 8,
   "@step": ([, , nodes]) => unitsPerNode * Number(nodes),
   // A key that is a number is looked for among all keys, and one that is not there is an error.

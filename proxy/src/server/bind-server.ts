@@ -302,8 +302,8 @@ function judgePreface(bytes: Buffer): Judgement<boolean> {
 }
 
 /**
- * Listens to "timeout" of a socket. A function with a name, so that the timer is taken back with its listener: one that
- * stays hears the timers of whoever has the socket next.
+ * Listener for "timeout" of a socket. One function for all, so that `setTimeout(0, destroySocket)` removes the listener with
+ * the timer. A listener that stays also fires for timers that node:http2 or node:http set later.
  */
 function destroySocket(this: Socket): void {
   this.destroy();

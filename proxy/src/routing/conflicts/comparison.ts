@@ -102,7 +102,7 @@ export class Comparison {
       if (winner === undefined || both === undefined) continue;
       // `together` bounds how many conditions there are.
       if (!lookUps.spend(namespace, 2 ** both.length)) continue;
-      // Where a match decides about the requests that both hold for, somebody has thought of them.
+      // A stronger match that holds for all of these requests gets them, whichever of the two goes first.
       const isDecided =
         [...subsetsOf(both)].some((some) => {
           const other = byIdentity.get(identityOf(pathNumber, method, some));
