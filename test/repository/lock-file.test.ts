@@ -70,7 +70,9 @@ test("the project's manifests ask for exact versions", () => {
     const asked = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
       Object.entries((manifest[kind] ?? {}) as Record<string, string>),
     );
-    return asked.filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version)).map(([name]) => `${path}: ${name}`);
+    return asked
+      .filter(([, version]) => !/^(npm:[@\w/-]+@)?\d+\.\d+\.\d+$/.test(version))
+      .map(([name]) => `${path}: ${name}`);
   });
   expect(inexact).toEqual([]);
 });
