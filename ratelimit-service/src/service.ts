@@ -69,6 +69,9 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
         }
         const current = config.current;
         if (current === undefined) throw new RateLimitError("NoConfig", "no rate limit configuration loaded");
+        if (current.missing !== undefined && !current.domains.has(request.domain)) {
+          throw new RateLimitError("NoConfig", `no rate limit configuration loaded from ${current.missing}`);
+        }
         const answer = limiter.decide(current, request, Math.floor(clock.nowMs() / 1_000));
         return answer instanceof Promise ? answer.catch((fault: unknown) => settleFault(fault, request)) : answer;
       } catch (fault) {

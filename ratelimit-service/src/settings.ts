@@ -85,10 +85,14 @@ function headerStyleOf(values: ServiceSettings["values"]): HeaderStyle {
 
 const defaultRuntimeRoot = "/srv/runtime_data/current";
 
-/** RUNTIME_ROOT and the two below it; without RUNTIME_ROOT the folder of `--config-dir`, if that is given. */
+/**
+ * RUNTIME_ROOT and the two below it; without RUNTIME_ROOT, and beside an xDS server, the folder of `--config-dir`, if that
+ * is given.
+ */
 function runtimeDirectoryOf(values: ServiceSettings["values"]): RuntimeDirectory {
   const ignoresDotFiles = values.runtimeIgnoreDotFiles;
-  if (values.runtimeRoot === undefined && values.configDir !== undefined) {
+  const hasPrecedence = values.runtimeRoot === undefined || values.configType === "GRPC_XDS_SOTW";
+  if (hasPrecedence && values.configDir !== undefined) {
     return { directory: values.configDir, keyRoot: values.configDir, ignoresDotFiles };
   }
   const keyRoot = join(values.runtimeRoot ?? defaultRuntimeRoot, values.runtimeSubdirectory ?? "");

@@ -45,14 +45,18 @@ export function spawnRateLimitService(args: readonly string[], env: Environment)
   });
 }
 
-/** Ours, when it says that it is ready; rejects with what it said when it ends before. */
+/**
+ * Ours, when it says that it is ready; rejects with what it said when it ends before.
+ * @param configDirectory absent where its limits come from elsewhere
+ */
 export async function startRateLimitService(
-  configDirectory: string,
+  configDirectory: string | undefined,
   env: Environment = {},
   args: readonly string[] = [],
 ): Promise<RateLimitService> {
   const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" };
-  const child = spawnRateLimitService(["--config-dir", configDirectory, ...args], {
+  const files = configDirectory === undefined ? [] : ["--config-dir", configDirectory];
+  const child = spawnRateLimitService([...files, ...args], {
     ...listen,
     LOG_FORMAT: "json",
     SHUTDOWN_DRAIN_DELAY: "0",

@@ -7,6 +7,7 @@ import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { inTurns } from "../config/in-turns.ts";
 import { LiveConfig } from "../config/live-config.ts";
+import { combineDomains } from "../config/combined-source.ts";
 import { readXdsConfig } from "../config/xds/xds-config.ts";
 import { Limiter } from "../limiter/limiter.ts";
 import { OverLimitCache } from "../limiter/over-limit-cache.ts";
@@ -105,10 +106,12 @@ export class CallThread {
 
   /** Takes what the main thread handed over; where that is bytes, reads them in turns. In the order of the calls. */
   takeHandedConfig(update: ConfigUpdate): void {
-    const { xds } = update;
+    const { xds, files } = update;
     this.#configs = this.#configs.then(async () => {
-      if (xds === undefined) this.takeConfig(update);
-      else this.takeConfig({ ...(await inTurns(readXdsConfig(xds), this.#options.clock)), ...update });
+      if (xds === undefined) return this.takeConfig(update);
+      const read = await inTurns(readXdsConfig(xds), this.#options.clock);
+      const config = files === undefined ? read.config : combineDomains(files, read.config);
+      this.takeConfig({ ...update, ...(config === undefined ? {} : { config }) });
     });
   }
 

@@ -1,6 +1,7 @@
 /** Where limits come from, as the settings say. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { CombinedSource } from "../config/combined-source.ts";
 import type { ConfigSource } from "../config/config-source.ts";
 import { FileSource } from "../config/file-source.ts";
 import type { XdsServer } from "../config/xds/ads-connection.ts";
@@ -15,10 +16,9 @@ export function createConfigSource(
   { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
 ): ConfigSource {
   const { mergeDomainConfigs: mergesDomains } = values;
-  if (values.configType === "FILE") {
-    return new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
-  }
-  return new XdsSource({
+  const files = new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
+  if (values.configType === "FILE") return files;
+  const xds = new XdsSource({
     server: xdsServerOf(values),
     node: { id: values.xdsNodeId, metadata: values.xdsNodeMetadata ?? new Map() },
     mergesDomains,
@@ -34,6 +34,8 @@ export function createConfigSource(
     onEvent: (event, version) => log.debug({ event, version }, "xDS event"),
     onFault: (fault) => log.warn({ fault }, "no configuration from the xDS server"),
   });
+  if (values.configDir === undefined) return xds;
+  return new CombinedSource({ files, xds, servesInPart: values.forceStartWithoutInitialConfig });
 }
 
 function xdsServerOf(values: Values): XdsServer {

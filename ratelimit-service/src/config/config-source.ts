@@ -30,6 +30,8 @@ export interface ConfigUpdate {
   readonly config?: RateLimitConfig;
   /** What `config` was read from, if that is quicker to hand to another thread and read again there. */
   readonly xds?: XdsResources;
+  /** What `config` has of files, where it was read from them and from `xds`. */
+  readonly files?: RateLimitConfig;
   readonly parts: readonly ConfigPart[];
   /** What is wrong now; a state with problems counts as a load error, one without as a success. */
   readonly problems: readonly ConfigProblem[];

@@ -65,6 +65,8 @@ export interface Rule {
 /** All domains by name. */
 export interface RateLimitConfig {
   readonly domains: ReadonlyMap<string, DescriptorLevel>;
+  /** Which of two sources has had no configuration yet: `the xDS server`. A call for an unknown domain fails until then. */
+  readonly missing?: string;
 }
 
 /** Every rule of a configuration, in its order. */

@@ -10,13 +10,13 @@ export const configSettings = {
     kind: optional(text("DIR", "a folder")),
     flag: "config-dir",
     env: "CONFIG_DIR",
-    help: "Folder of limit files to serve where RUNTIME_ROOT is not set.",
+    help: "Folder of limit files to serve where RUNTIME_ROOT is not set, and beside the limits of an xDS server.",
   },
   configType: {
     kind: word("FILE", "GRPC_XDS_SOTW"),
     env: "CONFIG_TYPE",
     default: "FILE",
-    help: "Limits come from files, or from an xDS server.",
+    help: "Limits come from files, or from an xDS server. With CONFIG_DIR they come from both.",
   },
   mergeDomainConfigs: {
     kind: flag,
