@@ -108,7 +108,10 @@ export class CallThread {
   takeHandedConfig(update: ConfigUpdate): void {
     const { xds, files } = update;
     this.#configs = this.#configs.then(async () => {
-      if (xds === undefined) return this.takeConfig(update);
+      if (xds === undefined) {
+        this.takeConfig(update);
+        return;
+      }
       const read = await inTurns(readXdsConfig(xds), this.#options.clock);
       const config = files === undefined ? read.config : combineDomains(files, read.config);
       this.takeConfig({ ...update, ...(config === undefined ? {} : { config }) });
