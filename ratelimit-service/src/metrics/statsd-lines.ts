@@ -30,25 +30,31 @@ export function statsdCounters(stats: StatsSnapshot, extraTags: ReadonlyMap<stri
   return counters;
 }
 
-/** The lines to send, without line breaks: each counter that grew since `before`, gauges and response times. */
+/** A line to send, without its line break. */
+export interface StatsdLine {
+  readonly text: string;
+  /** The counter whose growth it reports, with the value up to which it does; absent for gauges and times. */
+  readonly counter?: readonly [name: string, value: number];
+}
+
+/** Each counter that grew since `before`, then response times and gauges. */
 export function statsdLines(
   stats: StatsSnapshot,
-  counters: CounterValues,
   before: CounterValues,
   extraTags: ReadonlyMap<string, string>,
-): readonly string[] {
+): readonly StatsdLine[] {
   const suffix = tagSuffix(extraTags);
-  const lines: string[] = [];
-  for (const [name, value] of counters) {
+  const lines: StatsdLine[] = [];
+  for (const [name, value] of statsdCounters(stats, extraTags)) {
     const added = value - (before.get(name) ?? 0);
-    if (added > 0) lines.push(`${name}:${added}|c`);
+    if (added > 0) lines.push({ text: `${name}:${added}|c`, counter: [name, value] });
   }
   const { samplesMs, sampledOf } = stats.callTimes;
   const rate = samplesMs.length < sampledOf ? `|@${(samplesMs.length / sampledOf).toPrecision(3)}` : "";
   for (const ms of samplesMs) {
-    lines.push(`ratelimit_server.ShouldRateLimit.response_time${suffix}:${ms.toFixed(3)}|ms${rate}`);
+    lines.push({ text: `ratelimit_server.ShouldRateLimit.response_time${suffix}:${ms.toFixed(3)}|ms${rate}` });
   }
-  lines.push(`ratelimit.service.grpc_connections${suffix}:${stats.connections}|g`);
+  lines.push({ text: `ratelimit.service.grpc_connections${suffix}:${stats.connections}|g` });
   return lines;
 }
 

@@ -1,5 +1,5 @@
 import { createSocket } from "node:dgram";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { once } from "node:events";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { afterEach, describe, expect, test } from "vitest";
@@ -139,4 +139,61 @@ test("loses no count while the server is away", async () => {
   await made.flush();
 
   await expect.poll(() => lines.join("")).toContain("ratelimit.service.rate_limit.rl.a.total_hits:4|c\n");
+});
+
+describe("sends no hit twice", () => {
+  /** Hits that a server got whose connections `serve` treats in its own way. */
+  async function received(serve: (socket: Socket, take: (bytes: Buffer) => void) => void) {
+    let text = "";
+    const server = createServer({ allowHalfOpen: true }, (socket) => {
+      socket.on("error", () => undefined);
+      closers.push(() => socket.destroy());
+      serve(socket, (bytes) => (text += bytes.toString()));
+    });
+    closers.push(() => server.close());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    // A server that listens on TCP has an address with a port.
+    const { port } = server.address() as AddressInfo;
+    const hits = () => Array.from(text.matchAll(/total_hits:(\d+)\|c/g), ([, hits]) => Number(hits));
+    return { port, sum: () => hits().reduce((sum, each) => sum + each, 0) };
+  }
+
+  test.each<readonly [string, (socket: Socket, take: (bytes: Buffer) => void) => void]>([
+    [
+      "resets the connection after reading",
+      (socket, take) =>
+        socket.on("data", (bytes: Buffer) => {
+          take(bytes);
+          socket.resetAndDestroy();
+        }),
+    ],
+    ["never closes its side", (socket, take) => socket.on("data", take)],
+    [
+      "answers, which nobody reads",
+      (socket, take) => {
+        socket.write("hello");
+        socket.on("data", take);
+      },
+    ],
+    ["closes at once after reading", (socket, take) => socket.on("data", take).on("end", () => socket.end())],
+  ])("to a server that %s", async (_, serve) => {
+    const { port, sum } = await received(serve);
+    const { stats, sink: made } = sink(port, "tcp");
+    const { counts } = stats.ofRule("rl.a", "rl", ["a"]);
+    for (let lot = 1; lot <= 5; lot++) {
+      counts.totalHits += 100;
+      await made.flush();
+      await expect.poll(sum).toBe(lot * 100);
+    }
+  });
+
+  test("when a lot is sent while the last one still is, as at the end of the process", async () => {
+    const { port, sum } = await received((socket, take) => socket.on("data", take));
+    const { stats, sink: made } = sink(port, "tcp");
+    stats.ofRule("rl.a", "rl", ["a"]).counts.totalHits = 7;
+    await Promise.all([made.flush(), made.flush(), made.close()]);
+
+    await expect.poll(sum).toBe(7);
+  });
 });
