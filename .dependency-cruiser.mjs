@@ -54,7 +54,8 @@ const ratelimitService = {
   // grpc-js: the one stream to an xDS server, where calls are few and its features many.
   config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml", "@grpc/grpc-js"] },
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
-  store: { layers: ["limiter", "stats.ts"], packages: ["@redis/client", "cluster-key-slot"] },
+  // config/unit.ts: which windows begin together, and so share a counter.
+  store: { layers: ["limiter", "config/unit.ts", "stats.ts"], packages: ["@redis/client", "cluster-key-slot"] },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
   metrics: { layers: ["stats.ts"], packages: [] },
   settings: {

@@ -7,7 +7,8 @@
  * what is added as long as it is small; what gives back, or adds more, is a script that begins at the ceiling at most.
  * INCRBY refuses to pass 2^63, which only a counter far beyond the ceiling can meet: that is no failure of Redis.
  */
-import { maxCount } from "../counter-store.ts";
+import { unitSeconds } from "../../config/unit.ts";
+import { type CounterStep, maxCount } from "../counter-store.ts";
 
 /** A call that waits for the values of all its steps. */
 export interface WaitingCall {
@@ -33,6 +34,11 @@ if hits > 0 then step = math.min(hits, ceiling - count) end
 if step == 0 then return count end
 return redis.call('INCRBY', KEYS[1], string.format('%.0f', step))`;
 
+/** Gives a counter an end unless it has a later one. EXPIRE's own option for that (GT) came with Redis 7. */
+const laterEndScript = `
+if redis.call('TTL', KEYS[1]) >= tonumber(ARGV[1]) then return 0 end
+return redis.call('EXPIRE', KEYS[1], ARGV[1])`;
+
 /** The most that one INCRBY adds: what a limit can be. It takes 2^31 of them to move a counter from the ceiling to 2^63. */
 const maxIncrement = 2 ** 32 - 1;
 
@@ -41,7 +47,10 @@ export const overflowReply = "ERR increment or decrement would overflow";
 
 export class CounterCommand {
   readonly key: string;
-  readonly windowSeconds: number;
+  /** The longest of the steps' windows. Limits of different units have one counter where their windows start together. */
+  windowSeconds = 0;
+  /** Whether a longer window may start when this one does, so that another process may know a later end of the counter. */
+  mayHaveLaterEnd = false;
   /** What is added in sum; below 0 for a step back. */
   sum = 0;
   /** Every step has its value, or was refused. */
@@ -51,9 +60,8 @@ export class CounterCommand {
   /** The sum up to and with each step. */
   readonly #sums: number[] = [];
 
-  constructor(key: string, windowSeconds: number) {
+  constructor(key: string) {
     this.key = key;
-    this.windowSeconds = windowSeconds;
   }
 
   /** Whether a step may be added after those that are there. */
@@ -62,8 +70,12 @@ export class CounterCommand {
   }
 
   /** Adds a step that is accepted: the call's at `place`. */
-  add(hits: number, call: WaitingCall, place: number): void {
+  add({ hits, windowSeconds, windowEndSeconds }: CounterStep, call: WaitingCall, place: number): void {
     this.sum += hits;
+    if (windowSeconds > this.windowSeconds) {
+      this.windowSeconds = windowSeconds;
+      this.mayHaveLaterEnd = startsLongerWindow(windowSeconds, windowEndSeconds - windowSeconds);
+    }
     this.#calls.push(call);
     this.#places.push(place);
     this.#sums.push(this.sum);
@@ -74,6 +86,12 @@ export class CounterCommand {
     if (this.sum === 0) return ["GET", this.key];
     if (this.sum > 0 && this.sum <= maxIncrement) return ["INCRBY", this.key, String(this.sum)];
     return ["EVAL", boundedStepScript, "1", this.key, String(this.sum)];
+  }
+
+  /** The command that gives the counter its end in so many seconds, for the time after it was counted. */
+  wordsOfEnd(seconds: number): string[] {
+    if (this.mayHaveLaterEnd) return ["EVAL", laterEndScript, "1", this.key, String(seconds)];
+    return ["EXPIRE", this.key, String(seconds)];
   }
 
   /** Gives every step its value; `value` is the counter's after all of them. May come after `fail`, and changes nothing then. */
@@ -95,3 +113,10 @@ export class CounterCommand {
     for (const call of this.#calls) call.reject(error);
   }
 }
+
+/** Whether a window of a longer unit begins at the start of this one. */
+function startsLongerWindow(windowSeconds: number, startSeconds: number): boolean {
+  return unitLengths.some((length) => length > windowSeconds && startSeconds % length === 0);
+}
+
+const unitLengths = Object.values(unitSeconds);

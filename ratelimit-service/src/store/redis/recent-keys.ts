@@ -1,9 +1,9 @@
-/** A set of texts that forgets the oldest half when it is full, in one step and without a list. */
+/** A map from texts to numbers that forgets the oldest half when it is full, in one step and without a list. */
 export class RecentKeys {
   readonly #half: number;
   readonly #maxLength: number;
-  #recent = new Set<string>();
-  #older = new Set<string>();
+  #recent = new Map<string, number>();
+  #older = new Map<string, number>();
 
   /**
    * @param capacity holds at least half as many at any time, and never more
@@ -14,17 +14,18 @@ export class RecentKeys {
     this.#half = Math.max(1, Math.floor(capacity / 2));
   }
 
-  has(key: string): boolean {
-    return this.#recent.has(key) || this.#older.has(key);
+  /** The number of a text that is held. */
+  get(key: string): number | undefined {
+    return this.#recent.get(key) ?? this.#older.get(key);
   }
 
-  add(key: string): void {
+  set(key: string, value: number): void {
     if (key.length > this.#maxLength) return;
-    if (this.#recent.size >= this.#half) {
+    if (this.#recent.size >= this.#half && !this.#recent.has(key)) {
       this.#older = this.#recent;
-      this.#recent = new Set();
+      this.#recent = new Map();
     }
-    this.#recent.add(key);
+    this.#recent.set(key, value);
   }
 
   delete(key: string): void {

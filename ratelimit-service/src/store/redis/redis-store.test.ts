@@ -80,6 +80,56 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     expect((await callsOf("expire")) - before.expire).toBe(1);
   });
 
+  describe("a counter of limits whose windows begin together lives as long as the longest", () => {
+    /** The start of a day, so that windows of every unit up to it begin with it. */
+    const start = nowSeconds - (nowSeconds % 86_400);
+    const at = (key: string, windowSeconds: number): CounterStep => ({
+      key,
+      hits: 1,
+      windowSeconds,
+      windowEndSeconds: start + windowSeconds,
+    });
+    const ttl = async (key: string) => Number(await redis.command("TTL", key));
+
+    test("when a limit's unit is edited", async () => {
+      const store = await openStore();
+      const key = randomUUID();
+      for (const [window, least] of [
+        [60, 59],
+        [3_600, 3_590],
+        [60, 3_590],
+        [86_400, 86_390],
+      ] as const) {
+        await store.apply([at(key, window)]);
+        // A command goes out before those of a later call, so the end is there when a check is answered.
+        await store.apply([{ ...at(key, window), hits: 0 }]);
+        expect(await ttl(key)).toBeGreaterThanOrEqual(least);
+      }
+    });
+
+    test("when one call, and one turn of several calls, counts on it under two of them", async () => {
+      const store = await openStore();
+      const [key, other] = [randomUUID(), randomUUID()];
+      await Promise.all([
+        store.apply([at(key, 60), at(key, 3_600)]),
+        store.apply([at(other, 3_600)]),
+        store.apply([at(other, 1)]),
+      ]);
+      await store.apply([{ ...at(key, 60), hits: 0 }]);
+      expect(await ttl(key)).toBeGreaterThan(3_590);
+      expect(await ttl(other)).toBeGreaterThan(3_590);
+    });
+
+    test("when two replicas serve two versions of the limit", async () => {
+      const [replica, sibling] = [await openStore(), await openStore()];
+      const key = randomUUID();
+      await replica.apply([at(key, 3_600)]);
+      await sibling.apply([at(key, 60)]);
+      await sibling.apply([{ ...at(key, 60), hits: 0 }]);
+      expect(await ttl(key)).toBeGreaterThan(3_590);
+    });
+  });
+
   test("a counter that Redis lost is told its end anew", async () => {
     const store = await openStore();
     const key = randomUUID();

@@ -2,8 +2,9 @@
  * Counters in Redis, or in what speaks its protocol, shared by all replicas and with the reference service.
  *
  * What several calls of one turn of the event loop ask goes out in one write, and one counter's steps in one command
- * (`counter-command.ts`). EXPIRE goes along only when this process meets a key for the first time, and is repeated when
- * a reply shows that the counter began anew; so a counter of many calls costs one INCRBY a turn and no script.
+ * (`counter-command.ts`). EXPIRE goes along only when this process meets a key for the first time, and is repeated for a
+ * longer window and when a reply shows that the counter began anew; so a counter of many calls costs one INCRBY a turn
+ * and no script.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type CounterStep, type CounterStore, StoreError } from "../counter-store.ts";
@@ -34,7 +35,7 @@ export class RedisStore implements CounterStore {
   readonly #options: RedisStoreOptions;
   readonly #lanes: LaneWatch;
   readonly #closing = new AbortController();
-  /** Keys that Redis was told to expire. */
+  /** Keys that Redis was told to expire, with the longest window in seconds for which it was. */
   readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
   /** The commands of this turn, in order, and by key the last one, which may take further steps. */
   #commands: CounterCommand[] = [];
@@ -51,7 +52,7 @@ export class RedisStore implements CounterStore {
       const call: WaitingCall = { values: new Array<number>(steps.length), missing: steps.length, resolve, reject };
       for (let place = 0; place < steps.length; place++) {
         const step = steps[place];
-        if (step !== undefined) this.#commandFor(step).add(step.hits, call, place);
+        if (step !== undefined) this.#commandFor(step).add(step, call, place);
       }
     });
   }
@@ -72,10 +73,10 @@ export class RedisStore implements CounterStore {
     this.#options.reopen(this.#closing.signal).catch(() => undefined);
   }
 
-  #commandFor({ key, hits, windowSeconds }: CounterStep): CounterCommand {
+  #commandFor({ key, hits }: CounterStep): CounterCommand {
     const last = this.#lastOfKey.get(key);
     if (last?.accepts(hits) === true) return last;
-    const command = new CounterCommand(key, windowSeconds);
+    const command = new CounterCommand(key);
     if (this.#commands.length === 0) process.nextTick(() => this.#flush());
     this.#commands.push(command);
     this.#lastOfKey.set(key, command);
@@ -108,7 +109,7 @@ export class RedisStore implements CounterStore {
       return;
     }
     const isCounting = command.sum > 0;
-    const wasExpiring = isCounting && this.#expiring.has(key);
+    const wasExpiring = isCounting && (this.#expiring.get(key) ?? 0) >= command.windowSeconds;
     this.#options.link.send(key, command.words()).then(
       (reply) => {
         answered();
@@ -134,11 +135,12 @@ export class RedisStore implements CounterStore {
     if (isCounting && !wasExpiring) this.#expire(command);
   }
 
-  #expire({ key, windowSeconds }: CounterCommand): void {
+  #expire(command: CounterCommand): void {
+    const { key, windowSeconds } = command;
     const { link, jitterMaxSeconds, random } = this.#options;
     const seconds = windowSeconds + Math.floor(random() * jitterMaxSeconds);
-    this.#expiring.add(key);
-    link.send(key, ["EXPIRE", key, String(seconds)]).catch(() => this.#expiring.delete(key));
+    this.#expiring.set(key, windowSeconds);
+    link.send(key, command.wordsOfEnd(seconds)).catch(() => this.#expiring.delete(key));
   }
 
   #giveUp(commands: readonly CounterCommand[]): void {
