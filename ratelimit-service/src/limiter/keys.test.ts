@@ -1,13 +1,15 @@
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { ConfigSet } from "../config/config-set.ts";
 import type { Rule } from "../config/rule.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { caseStartSeconds } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";
 import { parseCall } from "../testing/acceptance/notation.ts";
-import { counterKey, shownCounterKey } from "./keys.ts";
+import { counterKey, runtimeSegments, shownCounterKey } from "./keys.ts";
+import { findRule } from "./match.ts";
 import type { DescriptorEntry } from "./rate-limit.ts";
 
 /** The counters that a call leaves behind, and the series it is counted in. */
@@ -98,6 +100,24 @@ test("a value with underscores has no counter of another descriptor, unless the 
   expect(keyOf("escaped", one)).toBe("rl_user_bob%5Fplan%5Fgold_60");
   expect(keyOf("escaped", other)).toBe("rl_user_bob_plan_gold_60");
   expect(keyOf("reference", one)).toBe(keyOf("reference", other));
+});
+
+test("values that fit one shared wildcard have one counter, wherever the key of the entry ends", () => {
+  const text =
+    "domain: d\ndescriptors: [{key: a_b, value: v*, share_threshold: true, rate_limit: {unit: day, requests_per_unit: 5}}]\n";
+  const level = new ConfigSet(false).update([{ key: "d", file: "d.yaml", text }]).config?.domains.get("d");
+  if (level === undefined) throw new Error("the file is not sound");
+  const keysIn = (keyForm: "reference" | "escaped") =>
+    [
+      { key: "a_b", value: "v1" },
+      { key: "a", value: "b_v2" },
+    ].map((entry) => {
+      const rule = findRule(level, [entry]);
+      if (rule === undefined) throw new Error("no rule fits");
+      return [counterKey({ cacheKeyPrefix: "", keyForm }, rule, [entry], 60), runtimeSegments(rule, [entry])];
+    });
+  expect(keysIn("reference")).toEqual(Array(2).fill(["d_a_b_v*_60", ["a_b_v*"]]));
+  expect(keysIn("escaped")).toEqual(Array(2).fill(["d_a%5Fb_v*_60", ["a_b_v*"]]));
 });
 
 test("keys are shown without values that may be credentials", () => {

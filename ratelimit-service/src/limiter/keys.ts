@@ -30,7 +30,11 @@ export function counterKey(
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
     if (entry === undefined) continue;
-    key += `${part(entry.key)}_${part(sharedValue(shared?.[i], entry) ?? entry.value)}_`;
+    const level = shared?.[i];
+    if (level?.shareThreshold !== true) key += `${part(entry.key)}_${part(entry.value)}_`;
+    // The escaped form tells `a=b_c` from `a_b=c`, but a wildcard takes both, and its budget is one.
+    else if (keyForm === "escaped") key += `${part(level.key)}_${part(level.value)}_`;
+    else key += `${entry.key}_${patternValue(level, entry)}_`;
   }
   return key + String(windowStart);
 }
@@ -64,8 +68,7 @@ function unescaped(text: string): string {
 export function runtimeSegments(rule: Rule, entries: readonly DescriptorEntry[]): readonly string[] {
   return entries.map((entry, i) => {
     const level = rule.levels[i];
-    const shared = sharedValue(level, entry);
-    if (shared !== undefined) return `${entry.key}_${shared}`;
+    if (level?.shareThreshold === true) return `${entry.key}_${patternValue(level, entry)}`;
     if (rule.detailedMetric && !rule.sharesThreshold) return `${entry.key}_${shownEntryValue(entry)}`;
     if (rule.detailedMetric || level === undefined || level.valueToMetric) return compositeOf(entry);
     return shownComposite(level.key, level.value);
@@ -82,8 +85,7 @@ export function shownEntryValue({ key, value }: DescriptorEntry): string {
   return isSecret ? text : value;
 }
 
-/** The pattern that stands for every value at a level with `share_threshold`. */
-function sharedValue(level: DescriptorNode | undefined, entry: DescriptorEntry): string | undefined {
-  if (level?.shareThreshold !== true) return undefined;
-  return level.key === entry.key ? level.value : level.composite;
+/** The pattern that stands for every value at a level with `share_threshold`, behind the key of the entry. */
+function patternValue({ composite }: DescriptorNode, { key }: DescriptorEntry): string {
+  return composite.startsWith(`${key}_`) ? composite.slice(key.length + 1) : composite;
 }
