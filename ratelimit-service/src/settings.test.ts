@@ -80,8 +80,28 @@ describe("Redis", () => {
     ["a password", { REDIS_AUTH: "secret" }, { password: "secret" }],
     ["user and password", { REDIS_AUTH: "user:se:cret" }, { username: "user", password: "se:cret" }],
     ["the URL", { REDIS_URL: "redis://user:p%40ss@h" }, { username: "user", password: "p@ss" }],
+    ["the URL's query", { REDIS_URL: "redis://h/?username=u&password=p" }, { username: "u", password: "p" }],
+    ["a URL of a cluster", { REDIS_TYPE: "CLUSTER", REDIS_URL: "redis://:p@a:1,redis://:p@b:2" }, { password: "p" }],
+    ["both, of which the setting wins", { REDIS_URL: "redis://u:p@h", REDIS_AUTH: "q" }, { password: "q" }],
   ])("is authenticated to by %s", (_, env, auth) => {
     expect(settingsOf({ REDIS_URL: "h", ...env }).store).toMatchObject({ redis: { auth } });
+  });
+
+  test.each<[string, Env, number | undefined]>([
+    ["none where none is named", { REDIS_URL: "redis://h:6379/" }, undefined],
+    ["that of the URL", { REDIS_URL: "redis://h:6379/3" }, 3],
+    ["that of the URL's query", { REDIS_URL: "rediss://h?db=12" }, 12],
+    ["the first of a cluster", { REDIS_TYPE: "CLUSTER", REDIS_URL: "redis://a:1/0,redis://b:2" }, 0],
+  ])("uses a database: %s", (_, env, database) => {
+    const { store } = settingsOf(env);
+    expect(store.kind === "redis" && store.redis.database).toBe(database);
+  });
+
+  test("takes a password in the URL of a sentinel for the sentinels", () => {
+    const env = { REDIS_TYPE: "SENTINEL", REDIS_URL: "mymaster,redis://:s@a:26379", REDIS_AUTH: "r" };
+    expect(settingsOf(env).store).toMatchObject({
+      redis: { auth: { password: "r" }, sentinelAuth: { password: "s" }, addresses: [{ host: "a", port: 26379 }] },
+    });
   });
 
   test("speaks TLS when told so, or by its URL", () => {
@@ -130,7 +150,22 @@ describe("Redis", () => {
     [
       "what is no address, without repeating it",
       { REDIS_URL: "redis://user:secret@host:99999" },
-      "REDIS_URL: holds an address that is not host:port, a socket's path or a redis:// URL",
+      "REDIS_URL: holds an address that is not host:port, a socket's path or redis://user:password@host:port/database",
+    ],
+    [
+      "a database that is no number",
+      { REDIS_URL: "redis://h/limits" },
+      "REDIS_URL: names a database that is not a number, as in redis://host:6379/1",
+    ],
+    [
+      "a second database of a cluster",
+      { REDIS_TYPE: "CLUSTER", REDIS_URL: "redis://h/1" },
+      "REDIS_URL: names a database that is not 0 with REDIS_TYPE=CLUSTER",
+    ],
+    [
+      "a URL that cannot be read, whose password would be lost",
+      { REDIS_URL: "redis://:pa#ss@h" },
+      "REDIS_URL: holds an address that is not host:port, a socket's path or redis://user:password@host:port/database",
     ],
     [
       "a socket for a cluster",

@@ -4,8 +4,8 @@ import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import {
   parseRedisAddress,
   parseRedisAuth,
+  parseRedisUrl,
   type RedisAddress,
-  type RedisAuth,
   type RedisOptions,
   type RedisTls,
 } from "../store/redis/redis-options.ts";
@@ -100,18 +100,23 @@ function readRedis(values: Values, redis: RedisValues, problems: Problem[]): Red
   const masterName = type === "SENTINEL" ? parts.shift() : undefined;
   const addresses = parts.flatMap((part) => readAddress(part, redis, problems));
   if (addresses.length === 0) {
-    problems.push({ path: `${prefix}_URL`, message: "names no address; accepted is master,host:port,… for sentinels" });
+    const accepted = "names no address; accepted is master,host:port,… for sentinels";
+    if (problems.length === 0) problems.push({ path: `${prefix}_URL`, message: accepted });
     return undefined;
   }
-  const inUrl = type === "SINGLE" ? authInUrl(url) : undefined;
-  const auth = parseRedisAuth(redis.auth ?? "") ?? inUrl;
-  const sentinelAuth = parseRedisAuth(redis.sentinelAuth ?? "");
-  const tls = redis.tls || url.startsWith("rediss://") ? tlsOf(values) : undefined;
+  const urls = parts.flatMap((part) => parseRedisUrl(part) ?? []);
+  // What a URL says is for the server that it names: of a sentinel, the sentinel.
+  const authInUrl = urls.find((each) => each.auth !== undefined)?.auth;
+  const auth = parseRedisAuth(redis.auth ?? "") ?? (type === "SENTINEL" ? undefined : authInUrl);
+  const sentinelAuth = parseRedisAuth(redis.sentinelAuth ?? "") ?? (type === "SENTINEL" ? authInUrl : undefined);
+  const [database] = urls.map((each) => readDatabase(each.database, redis, problems));
+  const tls = redis.tls || parts.some((part) => part.startsWith("rediss://")) ? tlsOf(values) : undefined;
   return {
     topology: ({ SINGLE: "single", SENTINEL: "sentinel", CLUSTER: "cluster" } as const)[type],
     addresses,
     ...(masterName === undefined ? {} : { masterName }),
     ...(auth === undefined ? {} : { auth }),
+    ...(database === undefined ? {} : { database }),
     ...(sentinelAuth === undefined ? {} : { sentinelAuth }),
     ...(tls === undefined ? {} : { tls }),
     timeoutMs: redis.timeoutMs,
@@ -124,22 +129,24 @@ function readRedis(values: Values, redis: RedisValues, problems: Problem[]): Red
 }
 
 function readAddress(text: string, { prefix, type, socketType }: RedisValues, problems: Problem[]): RedisAddress[] {
-  const address = parseRedisAddress(text, socketType);
+  const isBrokenUrl = /^rediss?:\/\//.test(text) && parseRedisUrl(text) === undefined;
+  const address = isBrokenUrl ? undefined : parseRedisAddress(text, socketType);
   const isTcpOnly = type !== "SINGLE" || socketType === "tcp";
   if (address !== undefined && !(isTcpOnly && address.kind === "unix")) return [address];
-  const accepted = isTcpOnly ? "host:port" : "host:port, a socket's path or a redis:// URL";
+  const accepted = isTcpOnly ? "host:port" : "host:port, a socket's path or redis://user:password@host:port/database";
   // What was found may hold a password.
   problems.push({ path: `${prefix}_URL`, message: `holds an address that is not ${accepted}` });
   return [];
 }
 
-/** User and password within a `redis://` URL. */
-function authInUrl(text: string): RedisAuth | undefined {
-  const url = /^rediss?:\/\//.test(text) ? URL.parse(text) : null;
-  if (url === null || url.password === "") return undefined;
-  const username = decodeURIComponent(url.username);
-  const password = decodeURIComponent(url.password);
-  return username === "" ? { password } : { username, password };
+/** The number of the database that a URL names, if it names one. Only a single server has more than one. */
+function readDatabase(written: string, { prefix, type }: RedisValues, problems: Problem[]): number | undefined {
+  if (written === "") return undefined;
+  const number = Number(written);
+  if (/^\d{1,9}$/.test(written) && (type === "SINGLE" || number === 0)) return number;
+  const accepted = type === "SINGLE" ? "a number, as in redis://host:6379/1" : `0 with ${prefix}_TYPE=${type}`;
+  problems.push({ path: `${prefix}_URL`, message: `names a database that is not ${accepted}` });
+  return undefined;
 }
 
 function tlsOf(values: Values): RedisTls {

@@ -61,6 +61,15 @@ describeWith(["redis-server"], "a Redis behind a socket or a password", (program
     expect(await refusal({ ...options, auth: { username: "limits", password: "wrong" } })).toMatch(/WRONGPASS/);
   });
 
+  test("is asked for the database that was named, and for it again when the connection is made anew", async () => {
+    const store = await open(testRedisOptions([redis.port], { database: 3 }));
+    expect(await store.apply([{ ...step, key: "database" }])).toEqual([1]);
+    await redis.command("CLIENT", "KILL", "TYPE", "normal");
+    const check = () => Promise.resolve(store.apply([{ ...step, key: "database", hits: 0 }])).catch(() => "away");
+    await expect.poll(check).toEqual([1]);
+    expect(String(await redis.command("INFO", "keyspace"))).toMatch(/db3:keys=1/);
+  });
+
   test("is entered by the password of the default user", async () => {
     const closed = await startRedis(program["redis-server"], ["--requirepass", "open sesame"]);
     closing.push(() => closed.close());

@@ -7,6 +7,8 @@ export interface RedisOptions {
   /** The name under which the sentinels know the master; absent elsewhere. */
   readonly masterName?: string;
   readonly auth?: RedisAuth;
+  /** Number of the database to select; absent: the server's first, 0. Sentinels and clusters have no others. */
+  readonly database?: number;
   /** Towards the sentinels themselves. */
   readonly sentinelAuth?: RedisAuth;
   readonly tls?: RedisTls;
@@ -46,17 +48,49 @@ export interface RedisStartup {
 const defaultPort = 6379;
 
 /**
- * `host:port`, `host`, `[v6]:port`, `redis://user:password@host:port/`, or a path; `undefined` for what is none of them.
+ * `host:port`, `host`, `[v6]:port`, a `redis://` or `rediss://` URL of these, or a path; `undefined` for what is none of
+ * them. Of a URL only the address is read here.
  * @param socketType "unix" takes any text for a path
  */
 export function parseRedisAddress(text: string, socketType?: "tcp" | "unix"): RedisAddress | undefined {
   if (text === "") return undefined;
   if (socketType === "unix" || text.startsWith("/")) return { kind: "unix", path: text };
-  const bare = text.replace(/^rediss?:\/\/(?:[^/]*@)?/, "").replace(/\/$/, "");
-  const [, v6, name, port] = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/@,[\]]+))(?::(\d{1,5}))?$/.exec(bare) ?? [];
+  const [, afterUser] = /^rediss?:\/\/(?:[^/]*@)?([^/?#]*)/.exec(text) ?? [];
+  const [, v6, name, port] =
+    /^(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/@,[\]]+))(?::(\d{1,5}))?$/.exec(afterUser ?? text.replace(/\/$/, "")) ?? [];
   const host = v6 ?? name;
   const number = Number(port ?? defaultPort);
   return host === undefined || number < 1 || number > 65_535 ? undefined : { kind: "tcp", host, port: number };
+}
+
+/** What a `redis://user:password@host:port/N` URL says beside the address; `?username=`, `password=` and `db=` do as well. */
+export interface RedisUrlParts {
+  readonly auth?: RedisAuth;
+  /** As written; empty for none. */
+  readonly database: string;
+}
+
+/** `undefined` for what is no such URL. */
+export function parseRedisUrl(text: string): RedisUrlParts | undefined {
+  const url = /^rediss?:\/\//.test(text) ? URL.parse(text) : null;
+  if (url === null) return undefined;
+  const { searchParams: query } = url;
+  const password = decoded(url.password) || (query.get("password") ?? "");
+  const username = decoded(url.username) || (query.get("username") ?? "");
+  const path = url.pathname.slice(1);
+  return {
+    ...(password === "" ? {} : { auth: username === "" ? { password } : { username, password } }),
+    database: path === "" ? (query.get("db") ?? "") : path,
+  };
+}
+
+/** A `%` that begins no escape stands for itself. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** `password` or `user:password`; `undefined` for an empty text. */

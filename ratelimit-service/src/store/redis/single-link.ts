@@ -65,6 +65,7 @@ function newClient(options: LinkOptions, repeats: () => boolean, onError: OnLink
   const socket = socketOptions(options, repeats);
   const client = createClient({
     ...clientOptions(options.auth),
+    ...(options.database === undefined ? {} : { database: options.database }),
     socket:
       address.kind === "unix"
         ? { ...socket, path: address.path, tls: false }
