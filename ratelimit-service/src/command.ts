@@ -55,13 +55,18 @@ async function serve(settings: ServiceSettings): Promise<void> {
     process.exit(0);
   };
   // Before the start: as process 1 of a container, a process without handlers ignores SIGTERM.
-  handleSignals(process, {
-    shutDown: (signal) => void stop(signal),
-    force(signal) {
-      log.warn({ signal }, "stopped at once by a second signal");
-      process.exit(exitFailure);
+  handleSignals(
+    process,
+    {
+      shutDown: (signal) => void stop(signal),
+      force(signal) {
+        log.warn({ signal }, "stopped at once by a second signal");
+        process.exit(exitFailure);
+      },
     },
-  });
+    // The reference stops at SIGHUP, too.
+    ["SIGTERM", "SIGINT", "SIGHUP"],
+  );
   const started = await RateLimitProcess.start({
     settings,
     logs,

@@ -99,16 +99,20 @@ export interface SignalSource {
 }
 
 export interface SignalHandlers {
-  /** At the first SIGTERM or SIGINT. */
+  /** At the first signal. */
   readonly shutDown: (signal: NodeJS.Signals) => void;
   /** At the second one, for somebody who will not wait: exit now. */
   readonly force: (signal: NodeJS.Signals) => void;
 }
 
-/** Returns a function that takes the listeners away again. */
-export function handleSignals(source: SignalSource, handlers: SignalHandlers): () => void {
+/** Listens to `signals`; returns a function that takes the listeners away again. */
+export function handleSignals(
+  source: SignalSource,
+  handlers: SignalHandlers,
+  signals: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"],
+): () => void {
   let isShuttingDown = false;
-  const listeners = (["SIGTERM", "SIGINT"] as const).map((signal) => {
+  const listeners = signals.map((signal) => {
     const listener = () => {
       const handle = isShuttingDown ? handlers.force : handlers.shutDown;
       isShuttingDown = true;

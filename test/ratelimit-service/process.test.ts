@@ -1,12 +1,13 @@
 /** The service as users run it: the command line, what it serves with no setting, and the way down. */
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readProfile } from "@gatewayproxy/runtime/testing/read-profile";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { freePort } from "../support/proxy-process.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
 
@@ -144,12 +145,44 @@ describe("with no setting", () => {
   });
 
   test("serves metrics where they are asked for, and none where they are disabled", async () => {
-    const port = await (await import("../support/proxy-process.ts")).freePort();
+    const port = await freePort();
     await start({ USE_PROMETHEUS: "true", PROMETHEUS_ADDR: `127.0.0.1:${port}`, EXTRA_TAGS: "zone:a" });
     const disabled = await start({ DISABLE_STATS: "true" });
 
     expect(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()).toContain('zone="a"');
     expect(await (await fetch(`${disabled.debug}/metrics`)).text()).toContain("stats are disabled");
+  });
+});
+
+describe("before anything could be loaded", () => {
+  test.each(["1", "2"])("is not healthy, and is when the folder comes, with %s workers", async (workers) => {
+    const folder = join(await folderOf({}), "later");
+    const { client, http } = await start({ WORKERS: workers }, folder);
+    const call = { domain: "d", descriptors: [descriptor("k=v")] };
+    expect(await client.health("ratelimit")).toBe("NOT_SERVING");
+    expect((await fetch(`${http}/healthcheck`)).status).toBe(500);
+    expect(await client.outcome(call)).toMatchObject({ details: "no rate limit configuration loaded" });
+    await mkdir(folder);
+    await writeFile(join(folder, "a.yaml"), "domain: d\n");
+
+    await expect.poll(() => client.health("ratelimit")).toBe("SERVING");
+    expect((await fetch(`${http}/healthcheck`)).status).toBe(200);
+    expect(await client.ask(call)).toMatchObject({ overallCode: "OK" });
+  });
+
+  test("is not healthy with nothing but a bad file, and is healthy with an empty folder", async () => {
+    const bad = await start({}, await folderOf({ "a.yaml": "domain: ''\n" }));
+    const empty = await start({}, await folderOf({}));
+
+    expect(await bad.client.health("ratelimit")).toBe("NOT_SERVING");
+    expect(await empty.client.health("ratelimit")).toBe("SERVING");
+  });
+
+  test("is healthy where the configuration may come later", async () => {
+    const folder = join(await folderOf({}), "later");
+    const { client } = await start({ FORCE_START_WITHOUT_INITIAL_CONFIG: "true" }, folder);
+
+    expect(await client.health("ratelimit")).toBe("SERVING");
   });
 });
 
@@ -236,6 +269,26 @@ describe("going down", () => {
     child.kill("SIGTERM");
 
     expect(await exited).toEqual([0, null]);
+  });
+
+  test("ends with 0 while it tries to reach Redis over and over", async () => {
+    const port = await freePort();
+    const { child, output } = await start({ REDIS_URL: `127.0.0.1:${port}`, REDIS_STARTUP_INITIAL_INTERVAL: "10ms" });
+    await expect.poll(() => output.some((line) => line.includes("ECONNREFUSED"))).toBe(true);
+    const exited = once(child, "exit");
+    child.kill("SIGTERM");
+
+    expect(await exited).toEqual([0, null]);
+    expect(output.join("\n")).not.toContain("cannot go on");
+  });
+
+  test.each(["SIGINT", "SIGHUP"] as const)("stops at %s as at SIGTERM", async (signal) => {
+    const { child, output } = await start();
+    const exited = once(child, "exit");
+    child.kill(signal);
+
+    expect(await exited).toEqual([0, null]);
+    expect(output.at(-1)).toContain('"msg":"stopped"');
   });
 
   test("ends at once at a second signal", async () => {

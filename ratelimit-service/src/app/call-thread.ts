@@ -177,7 +177,7 @@ export class CallThread {
       counters: new CounterTable(counterMemory, thread + 1),
       clock,
       random,
-      onError: (error) => log.warn({ err: error }, "redis connection failed"),
+      log,
       onDegraded: () => {
         log.debug({}, "call counted in memory, since Redis is away");
         this.#stats.service.degraded++;
@@ -241,8 +241,8 @@ export class CallThread {
   }
 
   #updateHealth(): void {
-    const needsDomains = this.#options.settings.values.healthyWithAtLeastOneConfigLoaded;
-    const { store } = this.#options.settings;
+    const { store, values } = this.#options.settings;
+    const { healthyWithAtLeastOneConfigLoaded: needsDomains, forceStartWithoutInitialConfig } = values;
     const answersWithoutStore = store.kind === "redis" && store.failureMode !== "error";
     const isStoreHealthy = this.#store.isHealthy();
     if (isStoreHealthy !== this.#wasStoreHealthy) {
@@ -250,7 +250,9 @@ export class CallThread {
       log.debug({ store: store.kind }, isStoreHealthy ? "store answers" : "store does not answer");
     }
     this.#wasStoreHealthy = isStoreHealthy;
-    const isReady = (answersWithoutStore || isStoreHealthy) && (!needsDomains || this.#config.hasDomains);
+    // Without a configuration every call fails, unless who starts the service says that it may come later.
+    const isLoaded = forceStartWithoutInitialConfig || this.#config.current !== undefined;
+    const isReady = isLoaded && (answersWithoutStore || isStoreHealthy) && (!needsDomains || this.#config.hasDomains);
     this.status.set(isReady && !this.#closing.signal.aborted);
   }
 }

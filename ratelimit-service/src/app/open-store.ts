@@ -1,5 +1,6 @@
 /** The store that the settings ask for, one for each thread: memory is shared by the threads, Redis connections are not. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Logger } from "@gatewayproxy/runtime/log";
 import type { StoreSettings } from "../settings/read-store-settings.ts";
 import type { CounterStore } from "../store/counter-store.ts";
 import type { CounterTable } from "../store/counter-table.ts";
@@ -8,6 +9,7 @@ import { MemoryStore } from "../store/memory-store.ts";
 import { PerSecondStore } from "../store/per-second-store.ts";
 import { openRedisStore } from "../store/redis/open-redis-store.ts";
 import type { RedisOptions } from "../store/redis/redis-options.ts";
+import { OutageLog } from "./outage-log.ts";
 
 export interface OpenStoreOptions {
   readonly settings: StoreSettings;
@@ -16,8 +18,7 @@ export interface OpenStoreOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** Each fault of a connection to Redis. */
-  readonly onError: (error: Error) => void;
+  readonly log: Logger;
   /** Each call that is counted in memory because Redis is away (FAILURE_MODE=local). */
   readonly onDegraded: () => void;
   /** Ends the attempts to connect. */
@@ -27,7 +28,7 @@ export interface OpenStoreOptions {
 export interface OpenedStore {
   /** Usable at once; refuses calls until Redis is connected. */
   readonly store: CounterStore;
-  /** Resolves with the first connection; rejects when the settings say to give up. */
+  /** Resolves with the first connection, and when `signal` aborts; rejects when the settings say to give up. */
   readonly connected: Promise<unknown>;
 }
 
@@ -36,9 +37,10 @@ export function openStore(options: OpenStoreOptions): OpenedStore {
   const { settings, counters, clock, onDegraded } = options;
   const memory = new MemoryStore(counters, clock);
   if (settings.kind === "memory") return { store: memory, connected: Promise.resolve() };
-  const main = openRedis(settings.redis, settings.jitterMaxSeconds, options);
+  const { jitterMaxSeconds: jitter } = settings;
+  const main = openRedis("redis", settings.redis, jitter, options);
   const perSecond =
-    settings.perSecond === undefined ? undefined : openRedis(settings.perSecond, settings.jitterMaxSeconds, options);
+    settings.perSecond === undefined ? undefined : openRedis("redis per second", settings.perSecond, jitter, options);
   const shared = perSecond === undefined ? main.store : new PerSecondStore(main.store, perSecond.store);
   return {
     store: settings.failureMode === "local" ? new FallbackStore(shared, memory, onDegraded) : shared,
@@ -46,7 +48,23 @@ export function openStore(options: OpenStoreOptions): OpenedStore {
   };
 }
 
-function openRedis(redis: RedisOptions, jitterMaxSeconds: number, options: OpenStoreOptions): OpenedStore {
-  const { clock, random, onError, signal } = options;
-  return openRedisStore({ redis, jitterMaxSeconds, clock, random, onError }, signal);
+/** @param name as in the log */
+function openRedis(
+  name: string,
+  redis: RedisOptions,
+  jitterMaxSeconds: number,
+  { clock, random, log, signal }: OpenStoreOptions,
+): OpenedStore {
+  const outage = new OutageLog(name, log, clock);
+  return openRedisStore(
+    {
+      ...{ redis, jitterMaxSeconds, clock, random },
+      onError(error) {
+        // What breaks while the store is closed is no fault of Redis.
+        if (!signal.aborted) outage.failed(error);
+      },
+      onAnswer: () => outage.answered(),
+    },
+    signal,
+  );
 }

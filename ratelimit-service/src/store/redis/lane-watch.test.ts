@@ -31,7 +31,7 @@ function start(timeoutMs = 100) {
   const clock = new FakeClock();
   const { link, state } = fakeLink();
   let forgotten = 0;
-  const watch = new LaneWatch(link, timeoutMs, clock, () => forgotten++);
+  const watch = new LaneWatch({ link, timeoutMs, clock, onReset: () => forgotten++, onError: () => undefined });
   /** Moves on in small steps, and lets what was promised happen in between. */
   async function pass(ms: number): Promise<void> {
     for (let at = 0; at < ms; at += 50) {

@@ -11,11 +11,24 @@ const probeIntervalMs = 1_000;
 /** A lane silent for so many timeouts is connected anew. */
 const patience = 3;
 
+export interface LaneWatchOptions {
+  readonly link: RedisLink;
+  /** For an answer to a probe. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** Told when all connections were dropped; it is to open them again. */
+  readonly onReset: () => void;
+  /** Told why a probe failed. */
+  readonly onError: (error: Error) => void;
+  /** Told of every answer, unless some lane owes one or takes no writes. */
+  readonly onAnswer?: (() => void) | undefined;
+}
+
 export class LaneWatch {
+  readonly #options: LaneWatchOptions;
   readonly #link: RedisLink;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  readonly #onReset: () => void;
   /** By lane: since when it is stalled, on the monotonic clock. */
   readonly #stalled = new Map<string, number>();
   #heardSinceProbe = false;
@@ -23,12 +36,11 @@ export class LaneWatch {
   #timer: Timer | undefined;
   #isClosed = false;
 
-  /** @param onReset told when all connections were dropped; it is to open them again */
-  constructor(link: RedisLink, timeoutMs: number, clock: Clock, onReset: () => void) {
-    this.#link = link;
-    this.#timeoutMs = timeoutMs;
-    this.#clock = clock;
-    this.#onReset = onReset;
+  constructor(options: LaneWatchOptions) {
+    this.#options = options;
+    this.#link = options.link;
+    this.#timeoutMs = options.timeoutMs;
+    this.#clock = options.clock;
     this.#schedule();
   }
 
@@ -51,6 +63,7 @@ export class LaneWatch {
   heard(key: string): void {
     this.#heardSinceProbe = true;
     if (this.#stalled.size > 0) this.#stalled.delete(this.#link.laneOf(key));
+    this.#answered();
   }
 
   missed(key: string): void {
@@ -60,6 +73,10 @@ export class LaneWatch {
   /** A server takes no writes; it is connected anew with the next probe, not at once, so that it is no storm. */
   foundReadOnly(): void {
     this.#isReadOnly = true;
+  }
+
+  #answered(): void {
+    if (this.#stalled.size === 0 && !this.#isReadOnly) this.#options.onAnswer?.();
   }
 
   #stall(lane: string): void {
@@ -86,16 +103,25 @@ export class LaneWatch {
   }
 
   async #ask(lane: RedisLane): Promise<void> {
-    const late = Promise.withResolvers<boolean>();
-    const timer = this.#clock.setTimer(this.#timeoutMs, () => late.resolve(false));
+    const { onError } = this.#options;
+    const late = Promise.withResolvers<Error>();
+    const timer = this.#clock.setTimer(this.#timeoutMs, () => {
+      late.resolve(new Error(`redis did not answer within ${this.#timeoutMs} ms`));
+    });
     const answer = lane.ping().then(
-      () => true,
-      () => false,
+      () => undefined,
+      (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
     );
-    const isWell = await Promise.race([answer, late.promise]);
+    const fault = await Promise.race([answer, late.promise]);
     timer.cancel();
-    if (isWell) this.#stalled.delete(lane.name);
-    else this.#stall(lane.name);
+    if (this.#isClosed) return;
+    if (fault === undefined) {
+      this.#stalled.delete(lane.name);
+      this.#answered();
+    } else {
+      this.#stall(lane.name);
+      onError(fault);
+    }
   }
 
   #resetIfSilent(): void {
@@ -108,6 +134,6 @@ export class LaneWatch {
     this.#isReadOnly = false;
     this.#stalled.clear();
     this.#link.reset();
-    this.#onReset();
+    this.#options.onReset();
   }
 }

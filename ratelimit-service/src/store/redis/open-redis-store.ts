@@ -14,16 +14,18 @@ export interface OpenRedisOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** Told of every fault of a connection, before and after the store is open. */
+  /** Told of every fault, before and after the store is open: of a connection, of a command, or no answer in time. */
   readonly onError: OnLinkError;
+  /** Told of every answer that is no fault, unless another server owes one. */
+  readonly onAnswer?: () => void;
 }
 
 export interface OpeningRedisStore {
   /** Usable at once; refuses calls until it is connected. */
   readonly store: RedisStore;
   /**
-   * Resolves with the first connection. Rejects with the last fault when the startup options say to give up, and when
-   * the signal aborts.
+   * Resolves with the first connection, and when the signal aborts. Rejects with the last fault when the startup options
+   * say to give up.
    */
   readonly connected: Promise<void>;
 }
@@ -33,11 +35,11 @@ export interface OpeningRedisStore {
  * cannot be read.
  */
 export function openRedisStore(options: OpenRedisOptions, signal?: AbortSignal): OpeningRedisStore {
-  const { redis, jitterMaxSeconds, clock, random, onError } = options;
+  const { redis, jitterMaxSeconds, clock, random, onError, onAnswer } = options;
   const { startup, timeoutMs } = redis;
   const link = linkFor(redis, onError);
   const reopen = (closing: AbortSignal) => connect(link, { ...startup, maxElapsedMs: 0 }, { clock, onError }, closing);
-  const store = new RedisStore({ link, timeoutMs, jitterMaxSeconds, clock, random, reopen });
+  const store = new RedisStore({ link, timeoutMs, jitterMaxSeconds, clock, random, reopen, onError, onAnswer });
   return { store, connected: connect(link, startup, { clock, onError }, signal) };
 }
 
@@ -63,7 +65,7 @@ function readTls({ certificateFile, keyFile, authoritiesFile, skipsHostnameVerif
   };
 }
 
-/** Rejects with the last fault when the time is up, and when the signal aborts. */
+/** Rejects with the last fault when the time is up; resolves without a connection when the signal aborts. */
 async function connect(
   link: RedisLink,
   { initialIntervalMs, maxIntervalMs, maxElapsedMs }: RedisStartup,
@@ -76,12 +78,13 @@ async function connect(
       await link.open();
       return;
     } catch (cause) {
+      if (isAborted(signal)) return;
       const error = cause instanceof Error ? cause : new Error(String(cause));
       const elapsedMs = clock.monotonicMs() - startMs + pauseMs;
-      if (isAborted(signal) || (maxElapsedMs > 0 && elapsedMs > maxElapsedMs)) throw error;
+      if (maxElapsedMs > 0 && elapsedMs > maxElapsedMs) throw error;
       onError(error);
       await pause(pauseMs, clock, signal);
-      if (isAborted(signal)) throw error;
+      if (isAborted(signal)) return;
     }
   }
 }

@@ -24,6 +24,10 @@ export interface RedisStoreOptions {
   readonly random: () => number;
   /** Opens the link again after its connections were dropped, however long that takes; ends when the signal aborts. */
   readonly reopen: (signal: AbortSignal) => Promise<void>;
+  /** Told of every fault of a command or of a probe. */
+  readonly onError: (error: Error) => void;
+  /** Told of every answer that is no fault, unless another lane owes one. */
+  readonly onAnswer?: (() => void) | undefined;
 }
 
 /** A process that counts more keys than this in a window sends some EXPIRE twice. */
@@ -43,7 +47,8 @@ export class RedisStore implements CounterStore {
 
   constructor(options: RedisStoreOptions) {
     this.#options = options;
-    this.#lanes = new LaneWatch(options.link, options.timeoutMs, options.clock, () => this.#reopen());
+    const { link, timeoutMs, clock, onError, onAnswer } = options;
+    this.#lanes = new LaneWatch({ link, timeoutMs, clock, onReset: () => this.#reopen(), onError, onAnswer });
   }
 
   apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]> {
@@ -69,8 +74,7 @@ export class RedisStore implements CounterStore {
 
   #reopen(): void {
     this.#expiring.clear();
-    // It rejects only when the store is closed meanwhile, and nobody waits for it then.
-    this.#options.reopen(this.#closing.signal).catch(() => undefined);
+    this.#options.reopen(this.#closing.signal).catch(this.#options.onError);
   }
 
   #commandFor({ key, hits }: CounterStep): CounterCommand {
@@ -89,7 +93,9 @@ export class RedisStore implements CounterStore {
     this.#lastOfKey = new Map();
     const { link, clock, timeoutMs } = this.#options;
     if (!link.isReady()) {
-      for (const command of commands) command.fail(new StoreError("redis is not connected"));
+      const error = new StoreError("redis is not connected");
+      this.#options.onError(error);
+      for (const command of commands) command.fail(error);
       return;
     }
     let unanswered = commands.length;
@@ -129,7 +135,9 @@ export class RedisStore implements CounterStore {
         }
         this.#expiring.delete(key);
         if (text.startsWith("READONLY")) this.#lanes.foundReadOnly();
-        command.fail(new StoreError(`redis: ${text}`, { cause: error }));
+        const fault = new StoreError(`redis: ${text}`, { cause: error });
+        this.#options.onError(fault);
+        command.fail(fault);
       },
     );
     if (isCounting && !wasExpiring) this.#expire(command);
@@ -137,14 +145,19 @@ export class RedisStore implements CounterStore {
 
   #expire(command: CounterCommand): void {
     const { key, windowSeconds } = command;
-    const { link, jitterMaxSeconds, random } = this.#options;
+    const { link, jitterMaxSeconds, random, onError } = this.#options;
     const seconds = windowSeconds + Math.floor(random() * jitterMaxSeconds);
     this.#expiring.set(key, windowSeconds);
-    link.send(key, command.wordsOfEnd(seconds)).catch(() => this.#expiring.delete(key));
+    link.send(key, command.wordsOfEnd(seconds)).catch((error: unknown) => {
+      this.#expiring.delete(key);
+      // Where the whole connection broke, the count has failed, too, and says so.
+      if (link.isReady()) onError(new StoreError(`redis gives counters no end: ${String(error)}`, { cause: error }));
+    });
   }
 
   #giveUp(commands: readonly CounterCommand[]): void {
     const error = new StoreError(`redis did not answer within ${this.#options.timeoutMs} ms`);
+    this.#options.onError(error);
     for (const command of commands) {
       if (command.isSettled) continue;
       this.#lanes.missed(command.key);

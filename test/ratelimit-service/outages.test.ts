@@ -1,0 +1,82 @@
+/** What the log says of a Redis that fails: a line for each kind of error, and one when it answers again. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClient } from "@redis/client";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../support/describe-with.ts";
+import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { startRateLimitService } from "../support/ratelimit-process.ts";
+import { type RedisServer, startRedis } from "../support/redis-server.ts";
+
+const limits = "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 1000}\n";
+
+describeWith(["redis-server"], "an outage", (paths) => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "outages-"));
+    await writeFile(join(folder, "limits.yaml"), limits);
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  /** A service on a Redis of its own, and what its log says of the store. */
+  async function start(options: readonly string[] = []) {
+    const redis = await startRedis(paths["redis-server"], options);
+    onTestFinished(() => redis.close());
+    const service = await startRateLimitService(folder, {
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+      REDIS_TIMEOUT: "200ms",
+    });
+    onTestFinished(() => service.kill());
+    const client = connectRateLimit(service.grpcPort);
+    onTestFinished(() => client.close());
+    const ask = () => client.outcome({ domain: "d", descriptors: [descriptor("k=v")] });
+    const lines = (message: string): readonly string[] =>
+      service.output.filter((line) => line.includes(`"msg":"${message}"`));
+    return { redis, ask, client, fails: () => lines("store fails"), recoveries: () => lines("store answers again") };
+  }
+
+  /** Asks until the log has said that the store answers again. */
+  async function untilRecovered({ ask, recoveries }: Awaited<ReturnType<typeof start>>): Promise<void> {
+    await expect.poll(async () => [await ask(), recoveries().length].at(-1), { timeout: 15_000 }).toBe(1);
+  }
+
+  test.each<readonly [string, (redis: RedisServer) => unknown, (redis: RedisServer) => unknown, RegExp]>([
+    [
+      "takes no writes",
+      (redis) => redis.command("REPLICAOF", "127.0.0.1", "1"),
+      (redis) => redis.command("REPLICAOF", "NO", "ONE"),
+      /READONLY/,
+    ],
+    ["does not answer", (redis) => redis.pause(), (redis) => redis.resume(), /did not answer within 200 ms/],
+    ["is killed", (redis) => redis.kill(), (redis) => redis.start(), /ECONNREFUSED|closed unexpectedly/],
+  ])("of a Redis that %s has its lines", async (_, take, giveBack, reason) => {
+    const service = await start();
+    const { redis, ask, fails, recoveries } = service;
+    await expect.poll(ask).toMatchObject({ overallCode: "OK" });
+    await take(redis);
+    for (let call = 0; call < 20; call++) await ask();
+    await expect.poll(() => fails().join("\n")).toMatch(reason);
+    expect(recoveries()).toEqual([]);
+    await giveBack(redis);
+    await untilRecovered(service);
+
+    const messages = fails().map((line) => (JSON.parse(line) as { err: { message: string } }).err.message);
+    expect(new Set(messages).size).toBe(messages.length);
+    expect(messages.length).toBeLessThanOrEqual(4);
+  });
+
+  test("of a Redis whose password is not set has its lines, though nobody asks", async () => {
+    const service = await start(["--requirepass", "secret"]);
+    await expect.poll(() => service.fails().length, { timeout: 10_000 }).toBe(1);
+    expect(service.fails()[0]).toContain("NOAUTH");
+    expect(await service.client.health("ratelimit")).toBe("NOT_SERVING");
+
+    const admin = createClient({ password: "secret", socket: { host: "127.0.0.1", port: service.redis.port } });
+    await admin.connect();
+    await admin.sendCommand(["CONFIG", "SET", "requirepass", ""]);
+    admin.destroy();
+    await expect.poll(() => service.recoveries().length, { timeout: 10_000 }).toBe(1);
+  });
+});
