@@ -100,7 +100,7 @@ const places = {
     ["ratelimit-service/src/app/call-thread.ts"],
     ["ratelimit-service/src/app/open-config-source.ts"],
   ],
-  "ratelimit::store": [["ratelimit-service/src/app/call-thread.ts"]],
+  "ratelimit::store": [["ratelimit-service/src/app/call-thread.ts"], ["ratelimit-service/src/app/outage-log.ts"]],
   "ratelimit::grpc": [["ratelimit-service/src/app/logged-service.ts"]],
   "ratelimit::http": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::statsd": [["ratelimit-service/src/app/ratelimit-process.ts"]],

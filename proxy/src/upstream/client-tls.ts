@@ -1,6 +1,7 @@
 /** TLS towards a server: whom to ask for, whom to trust and to take it for, and what to show of ourselves. */
 import { isIP } from "node:net";
 import { type ConnectionOptions, createSecureContext, type SecureContext } from "node:tls";
+import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
 import type { UpstreamTls } from "../ir/snapshot.ts";
 import { identityCheck } from "./server-identity.ts";
 
@@ -32,6 +33,7 @@ function contextOf(tls: UpstreamTls): SecureContext {
   const known = contexts.get(tls);
   if (known !== undefined) return known;
   const { authorities, clientCertificate } = tls;
+  if (authorities === undefined) trustSystemAuthorities();
   const context = createSecureContext({
     ...(authorities !== undefined && { ca: authorities }),
     ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),

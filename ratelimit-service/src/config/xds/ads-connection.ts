@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
+import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
 import { loadProtos } from "@gatewayproxy/protos/load";
 import {
   type ChannelCredentials,
@@ -121,6 +122,7 @@ function newClient(server: XdsServer) {
 
 function channelCredentials(tls: XdsTls | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure();
+  if (tls.authoritiesFile === undefined) trustSystemAuthorities();
   const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
   return credentials.createSsl(read(tls.authoritiesFile), read(tls.keyFile), read(tls.certificateFile));
 }

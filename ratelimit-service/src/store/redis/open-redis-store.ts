@@ -1,6 +1,7 @@
 /** Settings → a Redis store that is connected. */
 import { readFileSync } from "node:fs";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
 import { ClusterLink } from "./cluster-link.ts";
 import type { OnLinkError, RedisLink, TlsSocketOptions } from "./redis-link.ts";
 import type { RedisOptions, RedisStartup, RedisTls } from "./redis-options.ts";
@@ -56,6 +57,7 @@ function linkFor({ tls, ...redis }: RedisOptions, onError: OnLinkError): RedisLi
 }
 
 function readTls({ certificateFile, keyFile, authoritiesFile, skipsHostnameVerification }: RedisTls): TlsSocketOptions {
+  if (authoritiesFile === undefined) trustSystemAuthorities();
   return {
     tls: true,
     ...(certificateFile === undefined ? {} : { cert: readFileSync(certificateFile) }),

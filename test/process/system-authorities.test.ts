@@ -1,0 +1,83 @@
+/** What the machine's store of authorities vouches for is trusted by the programs as they run, in each of their threads. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { type Certificate, TestAuthority } from "../support/certificates.ts";
+import { describeWith } from "../support/describe-with.ts";
+import { gatewayManifest, manifests, routeManifest, serviceManifest } from "../support/gateway.ts";
+import { freePort, startProxy } from "../support/proxy-process.ts";
+import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { startRateLimitService } from "../support/ratelimit-process.ts";
+import { startRedis } from "../support/redis-server.ts";
+
+describeWith(["openssl", "redis-server"], "an authority of the machine", (program) => {
+  let folder = "";
+  let authority: TestAuthority;
+  let server: Certificate;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "system-authorities-"));
+    authority = new TestAuthority(program.openssl, folder, "machine");
+    server = authority.issue("server", "IP:127.0.0.1", "DNS:api.example.com");
+    writeFileSync(join(folder, "limits.yaml"), "domain: d\n");
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const trusting = () => ({ SSL_CERT_FILE: authority.authority.certFile, SSL_CERT_DIR: folder });
+
+  test.each(["1", "2"])("vouches for Redis to the rate limit service, with %s workers", async (workers) => {
+    const port = await freePort();
+    const files = ["--tls-cert-file", server.certFile, "--tls-key-file", server.keyFile];
+    const trust = ["--tls-ca-cert-file", authority.authority.certFile, "--tls-auth-clients", "no"];
+    const redis = await startRedis(program["redis-server"], ["--tls-port", String(port), ...files, ...trust]);
+    onTestFinished(() => redis.close());
+    const start = async (env: Readonly<Record<string, string>>) => {
+      const settings = { REDIS_URL: `127.0.0.1:${port}`, REDIS_TLS: "true", WORKERS: workers, ...env };
+      const service = await startRateLimitService(folder, settings);
+      onTestFinished(() => service.kill());
+      const client = connectRateLimit(service.grpcPort);
+      onTestFinished(() => client.close());
+      return { ...service, client };
+    };
+    const trusts = await start(trusting());
+    await expect.poll(() => trusts.client.health("ratelimit")).toBe("SERVING");
+    const call = { domain: "d", descriptors: [{ ...descriptor("k=v"), limit: { requestsPerUnit: 1, unit: "DAY" } }] };
+    expect(await trusts.client.ask(call as never)).toMatchObject({ overallCode: "OK" });
+
+    const empty = mkdtempSync(join(folder, "empty-"));
+    const { output } = await start({ SSL_CERT_FILE: "/dev/null", SSL_CERT_DIR: empty });
+    const refusal = () => output.find((line) => line.includes("store fails"));
+    await expect.poll(refusal).toContain("certificate");
+  });
+
+  test("vouches for a backend to the proxy", async () => {
+    const backend = createServer({ cert: server.cert, key: server.key }, (_, response) => response.end("from tls"));
+    await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void backend.close());
+    // A TCP server that listens has such an address.
+    const { port } = backend.address() as AddressInfo;
+    const listen = await freePort();
+    const policy = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: { name: policy, namespace: default }
+spec:
+  targetRefs: [{ group: "", kind: Service, name: svc }]
+  validation: { wellKnownCACertificates: System, hostname: api.example.com }
+`;
+    const files = {
+      "all.yaml": manifests(
+        gatewayManifest(listen),
+        routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]),
+        serviceManifest("svc", [port]),
+        policy,
+      ),
+    };
+    const proxy = await startProxy(files, ["--workers", "1"], trusting());
+    const answer = await fetch(`http://127.0.0.1:${listen}/`, { headers: { host: "example.com" } });
+    expect(await answer.text()).toBe("from tls");
+    proxy.kill("SIGTERM");
+  });
+});
