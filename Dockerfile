@@ -20,7 +20,8 @@ FROM ${NODE_IMAGE} AS node
 USER root
 RUN set -eu; \
     node --version | grep -q '^v26\.' || { echo "NODE_IMAGE has Node $(node --version), not 26" >&2; exit 1; }; \
-    mkdir -p /image/etc /image/usr/local/bin /image/var/lib/dpkg/status.d; \
+    # Authorities of one's own are mounted at /etc/ssl/certs; Node complains of a folder that is not there.
+    mkdir -p /image/etc/ssl/certs /image/usr/local/bin /image/var/lib/dpkg/status.d; \
     mkdir -m 1777 /image/tmp; \
     node="$(readlink -f "$(command -v node)")"; \
     cp "$node" /image/usr/local/bin/node; \

@@ -2,7 +2,6 @@
  * The certificate authorities of the machine beside those that Node brings: what `SSL_CERT_FILE` and `SSL_CERT_DIR` name,
  * else the places of OpenSSL, such as `/etc/ssl/certs`. Programs in other languages trust them without being asked.
  */
-import { existsSync } from "node:fs";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 
 let isDone = false;
@@ -14,13 +13,6 @@ let isDone = false;
 export function trustSystemAuthorities(): void {
   if (isDone) return;
   isDone = true;
-  if (!mayHaveAuthorities()) return;
   const system = getCACertificates("system");
   if (system.length > 0) setDefaultCACertificates([...new Set([...getCACertificates("default"), ...system])]);
-}
-
-/** Node complains on standard error of a folder that is not there, as in an image without any. */
-function mayHaveAuthorities(): boolean {
-  const { SSL_CERT_FILE: file, SSL_CERT_DIR: folder = "/etc/ssl/certs" } = process.env;
-  return process.platform !== "linux" || file !== undefined || existsSync(folder);
 }
