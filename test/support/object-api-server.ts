@@ -36,9 +36,14 @@ interface Change {
   readonly object: KubeObject;
 }
 
+interface Selector {
+  readonly field: string | null;
+  readonly label: string | null;
+}
+
 interface Watcher {
   readonly place: Place;
-  readonly fieldSelector: string | null;
+  readonly selector: Selector;
   readonly response: ServerResponse;
 }
 
@@ -73,10 +78,10 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     record(before === undefined ? "ADDED" : "MODIFIED", collection, full);
   }
 
-  function listed({ collection, namespace }: Place, fieldSelector: string | null): readonly KubeObject[] {
+  function listed({ collection, namespace }: Place, selector: Selector): readonly KubeObject[] {
     const prefix = namespace === "" ? `${collection} ` : `${collection} ${namespace}/`;
     return [...objects]
-      .filter(([key, object]) => key.startsWith(prefix) && isSelected(object, fieldSelector))
+      .filter(([key, object]) => key.startsWith(prefix) && isSelected(object, selector))
       .map(([, object]) => object);
   }
 
@@ -100,7 +105,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     const since = Number(url.searchParams.get("resourceVersion") ?? 0);
     response.writeHead(200, { "content-type": "application/json" });
     response.flushHeaders();
-    const watcher = { place, fieldSelector: url.searchParams.get("fieldSelector"), response };
+    const watcher = { place, selector: selectorOf(url), response };
     if (since < (changes[0]?.version ?? version) - 1) {
       response.end(`${JSON.stringify({ type: "ERROR", object: failure(410) })}\n`);
       return;
@@ -122,7 +127,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
       const found = objects.get(keyOf(place.collection, place.namespace, place.name));
       return found === undefined ? [404, failure(404)] : [200, found];
     }
-    const items = listed(place, url.searchParams.get("fieldSelector"));
+    const items = listed(place, selectorOf(url));
     return [200, { kind: "List", apiVersion: "v1", metadata: { resourceVersion: String(version) }, items }];
   }
 
@@ -169,14 +174,21 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
   };
 }
 
-function send({ place, fieldSelector, response }: Watcher, { type, collection, object }: Change): void {
+function send({ place, selector, response }: Watcher, { type, collection, object }: Change): void {
   if (collection !== place.collection) return;
   if (place.namespace !== "" && namespaceOf(object) !== place.namespace) return;
-  if (isSelected(object, fieldSelector)) response.write(`${JSON.stringify({ type, object })}\n`);
+  if (isSelected(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`);
 }
 
-function isSelected(object: KubeObject, fieldSelector: string | null): boolean {
-  return fieldSelector === null || fieldSelector === `metadata.name=${nameOf(object)}`;
+function selectorOf({ searchParams }: URL): Selector {
+  return { field: searchParams.get("fieldSelector"), label: searchParams.get("labelSelector") };
+}
+
+/** By name, and by one label that must have a value: what our programs select by. */
+function isSelected(object: KubeObject, { field, label }: Selector): boolean {
+  const labels = fieldsOf(fieldsOf(object["metadata"])["labels"]);
+  const hasLabel = label === null || Object.entries(labels).some(([key, value]) => label === `${key}=${String(value)}`);
+  return hasLabel && (field === null || field === `metadata.name=${nameOf(object)}`);
 }
 
 function keyOf(collection: string, namespace: string, name: string): string {

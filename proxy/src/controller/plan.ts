@@ -23,6 +23,7 @@ import { gatewayOwnership, ourClasses } from "../translate/gateway-classes.ts";
 import { gatewayScopes, type ScopeOf } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translateInSteps } from "../translate/translate.ts";
+import { type MostRights, mostRights } from "./permitted-rights.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
 import { besideClass, limitedMetadata, selectedKeys, withoutSelectedLabels } from "./provision/infrastructure.ts";
@@ -72,14 +73,14 @@ export function* planFor(known: Known, defaults: ProxyDefaults, before: SoundCre
     planOf({ ...known, resources }, defaults, before),
   );
   if (culprits.length === 0) return plan;
-  // Nothing is taken from a Gateway that is not understood.
+  // What permits a Gateway that cannot be planned with to read more than its own namespace is not known.
   const present = new Set(known.resources.Gateway.map(({ metadata }) => ownerKey(metadata)));
   const missing = known.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(keyOf(metadata)));
   const frozen = new Map([
     ...plan.provision.frozen,
     ...missing.map(({ metadata }): [string, FrozenRights] => [
       ownerKey(metadata),
-      { kind: "unknown", namespaces: new Set([metadata.namespace]) },
+      { kind: "unknown", mayRead: ({ namespace }) => namespace === metadata.namespace },
     ]),
   ]);
   return {
@@ -123,13 +124,14 @@ function* planOf(
   const wanted: Provision["wanted"][number][] = [];
   const frozen = new Map<string, FrozenRights>();
   const scopeOf = yield* gatewayScopes(resources);
+  const mostOf = mostRights(resources, scopeOf);
   const known = judged.gateways.flatMap((status) => {
     const gateway = byName.get(keyOf(status));
     return gateway === undefined ? [] : [{ gateway, status }];
   });
   const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
   yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
-    const rights = yield* rightsOf(gateway, resources, scopeOf, defaults);
+    const rights = yield* rightsOf(gateway, scopeOf, mostOf, defaults);
     const tenant = tenantOf(gateway, status, judged, resources, defaults, selected(gateway.metadata.namespace));
     if (tenant === undefined || rights.kind === "unknown") frozen.set(ownerKey(status), rights);
     else for (const object of [...rights.roles, ...workloadOf(tenant)]) wanted.push(object);
@@ -146,36 +148,15 @@ function* planOf(
 /** What the proxies of a Gateway may read, whether or not the Gateway is accepted: they may run since it was. */
 function* rightsOf(
   gateway: Gateway,
-  resources: ResourceSet,
   scopeOf: ScopeOf,
+  mostOf: MostRights,
   defaults: ProxyDefaults,
 ): Steps<FrozenRights> {
-  const { uid, namespace } = gateway.metadata;
+  const { uid } = gateway.metadata;
   const isKnown = gateway.spec.listeners.length > 0 && uid !== undefined;
-  if (!isKnown) return { kind: "unknown", namespaces: new Set([namespace, ...consentingTo(gateway, resources)]) };
+  if (!isKnown) return { kind: "unknown", mayRead: yield* mostOf(gateway) };
   const named = yield* namedObjects(yield* scopeOf(gateway.metadata));
   return { kind: "known", roles: rolesOf({ gateway, uid, defaults }, named) };
-}
-
-/**
- * Namespaces in which a Gateway that the parser refuses may have been permitted to read something: those with a route
- * or a ListenerSet for it, and those with a ReferenceGrant for its namespace or one of theirs.
- */
-function consentingTo(
-  { metadata }: Gateway,
-  { HTTPRoute, ListenerSet, ReferenceGrant }: ResourceSet,
-): readonly string[] {
-  const sets = ListenerSet.filter((set) => parentOf(set) === keyOf(metadata));
-  const parents = new Set([`Gateway ${keyOf(metadata)}`, ...sets.map((set) => `ListenerSet ${keyOf(set.metadata)}`)]);
-  const routes = HTTPRoute.filter((route) =>
-    route.spec.parentRefs.some(({ kind, name, namespace = route.metadata.namespace }) =>
-      parents.has(`${kind} ${namespace}/${name}`),
-    ),
-  );
-  const attached = [...sets, ...routes].map((object) => object.metadata.namespace);
-  const referrers = new Set([metadata.namespace, ...attached]);
-  const grants = ReferenceGrant.filter(({ spec }) => spec.from.some(({ namespace }) => referrers.has(namespace)));
-  return [...attached, ...grants.map((grant) => grant.metadata.namespace)];
 }
 
 /**

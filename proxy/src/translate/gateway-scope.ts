@@ -6,6 +6,7 @@
  */
 import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
+import type { Gateway } from "../api/gateway.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
@@ -40,12 +41,20 @@ export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayNam
   return yield* scopeOf(gateway);
 }
 
-export type ScopeOf = (gateway: GatewayName) => Steps<ResourceSet>;
+export interface ScopeOptions {
+  /**
+   * Takes every ListenerSet and route that names the Gateway, as some version of the Gateway could: for one that the
+   * parser refuses. Default: false.
+   */
+  readonly acceptsAll?: boolean;
+}
+
+export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<ResourceSet>;
 
 /** The same for one Gateway after the other: of thousands of resources each is looked at once, not once per Gateway. */
 export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
   const index = yield* indexResources(resources);
-  return (gateway) => scopeIn(resources, index, gateway);
+  return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
 }
 
 type Index = ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never;
@@ -75,10 +84,16 @@ function* indexResources(resources: ResourceSet) {
   };
 }
 
-function* scopeIn(resources: ResourceSet, index: Index, { namespace, name }: GatewayName): Steps<ResourceSet> {
+function* scopeIn(
+  resources: ResourceSet,
+  index: Index,
+  { namespace, name }: GatewayName,
+  { acceptsAll = false }: ScopeOptions,
+): Steps<ResourceSet> {
   const { labels, isPermitted, usesOf } = index;
   const key = `${namespace}/${name}`;
-  const gateway = index.gateways.get(key);
+  const known = index.gateways.get(key);
+  const gateway = known !== undefined && acceptsAll ? withAllSets(known) : known;
   const sets = (index.setsByParent.get(key) ?? []).filter(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
   );
@@ -92,7 +107,7 @@ function* scopeIn(resources: ResourceSet, index: Index, { namespace, name }: Gat
   };
   const candidates = valuesOf(index.routesByParent, parents.keys());
   const accepted = yield* eachObject(candidates, itself, (whole) => {
-    const routes = acceptedBy(parents, whole, labels);
+    const routes = acceptedBy(parents, whole, acceptsAll ? undefined : labels);
     if (routes.length > 0) use(usesOf(whole));
     return routes;
   });
@@ -187,18 +202,26 @@ function listenersOf(owner: ListenerOwner): readonly OpenListener[] {
   return owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) }));
 }
 
-/** The route with those parents alone; nothing where none of them accepts it. */
+function withAllSets(gateway: Gateway): Gateway {
+  return { ...gateway, spec: { ...gateway.spec, allowedListeners: { namespaces: { from: "All" } } } };
+}
+
+/**
+ * The route with those parents alone; nothing where none of them accepts it.
+ *
+ * @param labels undefined: each of the parents accepts it.
+ */
 function acceptedBy(
   parents: ReadonlyMap<string, readonly OpenListener[]>,
   route: HttpRoute,
-  labels: NamespaceLabels,
+  labels: NamespaceLabels | undefined,
 ): readonly HttpRoute[] {
   const { spec } = route;
   const own = parentsOf(route).flatMap(({ key, ref }) => {
     const listeners = parents.get(key);
-    return listeners === undefined
-      ? []
-      : [{ ref, isAccepted: matchListeners(route, ref, listeners, labels).kind === "attached" }];
+    if (listeners === undefined) return [];
+    const isAccepted = labels === undefined || matchListeners(route, ref, listeners, labels).kind === "attached";
+    return [{ ref, isAccepted }];
   });
   if (!own.some(({ isAccepted }) => isAccepted)) return [];
   if (own.length === spec.parentRefs.length) return [route];

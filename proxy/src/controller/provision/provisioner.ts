@@ -6,6 +6,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
+import type { NamedObject } from "../../api/resource.ts";
 import { controllerName } from "../../api/names.ts";
 import { type KubeApi, resourcePath } from "../../kube/api.ts";
 import { ApiFailure } from "../../kube/api-failure.ts";
@@ -25,7 +26,7 @@ import {
   ownedPath,
   ownedTypes,
 } from "./owned-object.ts";
-import { objectsReadBy } from "./roles.ts";
+import { narrowedRole, objectsReadBy } from "./roles.ts";
 import { heldReplicas, replicasManager } from "./replicas.ts";
 
 export interface ProvisionerOptions {
@@ -67,8 +68,8 @@ export interface Provision {
 export type FrozenRights =
   /** What its references ask for, where it has been served before. */
   | { readonly kind: "known"; readonly roles: readonly OwnedObject[] }
-  /** Its references are not known: those that it has, in these namespaces. */
-  | { readonly kind: "unknown"; readonly namespaces: ReadonlySet<string> };
+  /** Its references are not known: what it has and may still read. */
+  | { readonly kind: "unknown"; readonly mayRead: (object: NamedObject) => boolean };
 
 export class Provisioner {
   readonly #options: ProvisionerOptions;
@@ -115,10 +116,13 @@ export class Provisioner {
   async reconcile({ wanted, present, frozen }: Provision): Promise<ProvisionFaults> {
     const kept = [...frozen.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#servedOwners();
-    const all = [...wanted, ...kept.filter(({ body }) => served.has(ownerOf(body)))];
+    const left = this.#rightsLeft(frozen);
+    const narrowed = left.filter((role) => role.body !== this.standing(role.kind, role.namespace, role.name));
+    const all = [...wanted, ...kept.filter(({ body }) => served.has(ownerOf(body))), ...narrowed];
+    const frozenNow: FrozenObjects = { owners: new Set(frozen.keys()), roles: new Set(left.map(placeOf)) };
     const owners = Map.groupBy(all, ownedKey);
     // Rights go first, and come first: pods need them, and what is withdrawn must not wait for the work of others.
-    await this.#removeUnclaimed(isRight, owners, { present, frozen });
+    await this.#removeUnclaimed(isRight, owners, present, frozenNow);
     const faults = [
       ...(await this.#ensureAll(all.filter(isRight), present)),
       ...(await this.#ensureAll(
@@ -126,7 +130,7 @@ export class Provisioner {
         present,
       )),
     ];
-    await this.#removeUnclaimed((object) => !isRight(object), owners, { present, frozen });
+    await this.#removeUnclaimed((object) => !isRight(object), owners, present, frozenNow);
     const { log } = this.#options;
     log.debug(
       { wanted: all.length, frozen: frozen.size, faults: faults.length, isBehind: this.#isBehind },
@@ -203,13 +207,14 @@ export class Provisioner {
   async #removeUnclaimed(
     concerns: (object: OwnedObject) => boolean,
     owners: ReadonlyMap<string, readonly OwnedObject[]>,
-    { present, frozen }: Pick<Provision, "present" | "frozen">,
+    present: Provision["present"],
+    frozen: FrozenObjects,
   ): Promise<void> {
     const unclaimed = this.#all().filter((object) => {
       const owner = ownerOf(object.body);
       const claims = owners.get(ownedKey(object)) ?? [];
       if (!concerns(object) || claims.some(({ body }) => ownerOf(body) === owner)) return false;
-      if (isFrozen(object, frozen.get(owner)) || isLeaving(object.body)) return false;
+      if (isFrozen(object, frozen) || isLeaving(object.body)) return false;
       // Garbage collection sees to it, and it alone can be sure that the Gateway is gone.
       return present.has(owner) || (claims.length === 0 && !hasOwner(object.body));
     });
@@ -219,6 +224,14 @@ export class Provisioner {
       for (const { object, isInTurn } of this.#shareOf(own)) {
         if (isInTurn) await this.#attempt(object, () => this.#remove(object));
       }
+    });
+  }
+
+  /** Roles of Gateways whose references are not known, each with what its proxies may still read. */
+  #rightsLeft(frozen: Provision["frozen"]): readonly OwnedObject[] {
+    return this.#all().flatMap((object) => {
+      const rights = object.kind === "Role" ? frozen.get(ownerOf(object.body)) : undefined;
+      return rights?.kind === "unknown" ? (narrowedRole(object, rights.mayRead) ?? []) : [];
     });
   }
 
@@ -373,11 +386,22 @@ function joined(faults: readonly Fault[], keysOf: (fault: Fault) => readonly str
   return new Map([...byKey].map(([key, messages]) => [key, [...messages].join("; ")]));
 }
 
+interface FrozenObjects {
+  /** Gateways whose objects stay as they are, by `ownerKey`. */
+  readonly owners: ReadonlySet<string>;
+  /** By `placeOf`: Roles that stay, and so their bindings. */
+  readonly roles: ReadonlySet<string>;
+}
+
 /** Whether an object that nobody asks for stays, because its Gateway's objects do. */
-function isFrozen({ kind, namespace }: OwnedObject, rights: FrozenRights | undefined): boolean {
-  if (rights === undefined) return false;
-  if (namespace === undefined || !isRight({ kind })) return true;
-  return rights.kind === "unknown" && rights.namespaces.has(namespace);
+function isFrozen(object: OwnedObject, { owners, roles }: FrozenObjects): boolean {
+  if (!owners.has(ownerOf(object.body))) return false;
+  return object.namespace === undefined || !isRight(object) || roles.has(placeOf(object));
+}
+
+/** The same for a Role and its binding. */
+function placeOf({ namespace = "", name, body }: OwnedObject): string {
+  return `${ownerOf(body)} ${namespace}/${name}`;
 }
 
 /** A Gateway in a namespace that is being deleted needs nothing any more. */

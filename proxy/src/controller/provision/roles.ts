@@ -81,6 +81,29 @@ export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly s
   });
 }
 
+/**
+ * A Role as the API server has it, with no more than what may still be read; the Role itself where that is all of it,
+ * undefined where it is nothing. Rules that we do not write are dropped.
+ */
+export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) => boolean): OwnedObject | undefined {
+  const { kind, namespace = "", name, body } = role;
+  const all = objectsReadBy(body);
+  const left = objectsOf(body["rules"]).flatMap(({ resources, resourceNames }) => {
+    const names = Array.isArray(resourceNames) ? resourceNames.map(String) : [];
+    const of = (resource: string, each: NamedObject["kind"]): readonly NamedObject[] =>
+      Array.isArray(resources) && resources[0] === resource
+        ? names.map((named) => ({ kind: each, namespace, name: named }))
+        : [];
+    return [...of("secrets", "Secret"), ...of("configmaps", "ConfigMap")].filter(mayRead);
+  });
+  if (left.length === 0) return undefined;
+  if (left.length === all.length) return role;
+  const { labels, ownerReferences } = fieldsOf(body["metadata"]);
+  const metadata = { labels, ...(ownerReferences !== undefined && { ownerReferences }) };
+  const rules = [...ruleFor("secrets", "Secret", left), ...ruleFor("configmaps", "ConfigMap", left)];
+  return ownedObject({ kind, namespace, name, metadata, fields: { rules } });
+}
+
 /** `Secret namespace/name` */
 export function objectKey({ kind, namespace, name }: NamedObject): string {
   return `${kind} ${namespace}/${name}`;

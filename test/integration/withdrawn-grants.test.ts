@@ -1,0 +1,171 @@
+/**
+ * Rights of proxies after a ReferenceGrant is withdrawn, while the Gateway is malformed and the controller has never
+ * seen a version of it that it could read.
+ */
+import { afterEach, expect, test, vi } from "vitest";
+import { objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
+import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
+import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
+
+/** A right that no grant permits any more is gone after this time. */
+const withdrawalMs = 2_000;
+
+const gatewayApi = "gateway.networking.k8s.io/v1";
+const proxyApi = "gatewayproxy.dev/v1alpha1";
+const paths = {
+  classes: `/apis/${gatewayApi}/gatewayclasses`,
+  gateways: `/apis/${gatewayApi}/gateways`,
+  routes: `/apis/${gatewayApi}/httproutes`,
+  sets: `/apis/${gatewayApi}/listenersets`,
+  grants: `/apis/${gatewayApi}/referencegrants`,
+  policies: `/apis/${proxyApi}/proxypolicies`,
+  backends: `/apis/${proxyApi}/backends`,
+  roles: "/apis/rbac.authorization.k8s.io/v1/roles",
+  bindings: "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+};
+
+const gatewayClass = {
+  apiVersion: gatewayApi,
+  kind: "GatewayClass",
+  metadata: { name: "gateway-proxy" },
+  spec: { controllerName: "gatewayproxy.dev/controller" },
+};
+
+/** The Gateway of tenant `ann`, with a certificate of `bob`. */
+const gateway = {
+  apiVersion: gatewayApi,
+  kind: "Gateway",
+  metadata: { name: "web", namespace: "ann" },
+  spec: {
+    gatewayClassName: "gateway-proxy",
+    listeners: [
+      { name: "http", port: 80, protocol: "HTTP" },
+      {
+        ...{ name: "https", port: 443, protocol: "HTTPS" },
+        tls: { certificateRefs: [{ name: "certificate", namespace: "bob" }] },
+      },
+    ],
+  },
+};
+const malformedGateway = { ...gateway, spec: { ...gateway.spec, addresses: "everywhere" } };
+
+function backend(name: string, secret: string): KubeObject {
+  const ai = { provider: { openai: {} }, auth: { secretRef: { name: secret } } };
+  return { apiVersion: proxyApi, kind: "Backend", metadata: { name, namespace: "bob" }, spec: { ai } };
+}
+
+function route(name: string, to: string, more: object = {}): KubeObject {
+  const backendRefs = [{ group: "gatewayproxy.dev", kind: "Backend", name: to, namespace: "bob" }];
+  const spec = { parentRefs: [{ name: "web" }], rules: [{ backendRefs }], ...more };
+  return { apiVersion: gatewayApi, kind: "HTTPRoute", metadata: { name, namespace: "ann" }, spec };
+}
+
+/** Of `bob`, for the objects of a kind of `ann`. */
+function grant(name: string, kind: string, to: object): KubeObject {
+  const from = [{ group: "gateway.networking.k8s.io", kind, namespace: "ann" }];
+  return {
+    ...{ apiVersion: gatewayApi, kind: "ReferenceGrant" },
+    ...{ metadata: { name, namespace: "bob" }, spec: { from, to: [to] } },
+  };
+}
+const toBackends = grant("backends", "HTTPRoute", { group: "gatewayproxy.dev", kind: "Backend" });
+const toSecrets = grant("secrets", "Gateway", { group: "", kind: "Secret" });
+
+const running: ControllerProcess[] = [];
+afterEach(async () => {
+  for (const controller of running.splice(0)) await controller.stop("SIGKILL");
+});
+
+async function control(api: ObjectApiServer): Promise<ControllerProcess> {
+  const controller = await startController({ kubeconfig: api.kubeconfig, namespace: "system" });
+  running.push(controller);
+  return controller;
+}
+
+/** Names of Secrets of `bob` that the proxies of `ann/web` may read. */
+function readable(api: ObjectApiServer): readonly unknown[] {
+  const name = "gateway-proxy:ann:web-gateway-proxy";
+  if (api.get(paths.bindings, "bob", name) === undefined) return [];
+  const rules = objectsOf(api.get(paths.roles, "bob", name)?.["rules"]);
+  return rules.flatMap(({ resourceNames }) => resourceNames);
+}
+
+/** Of the last condition that the controller wrote for the Gateway. */
+function isRefused(api: ObjectApiServer): boolean {
+  return JSON.stringify(api.get(paths.gateways, "ann", "web")?.["status"] ?? {}).includes("everywhere");
+}
+
+/** Whether it comes to be so before the time is over. */
+async function comes(what: () => void, timeout: number): Promise<void> {
+  await vi.waitFor(what, { timeout, interval: 20 });
+}
+
+async function clusterWithRights(): Promise<ObjectApiServer> {
+  const api = await startObjectApiServer();
+  api.put(paths.classes, gatewayClass);
+  api.put(paths.gateways, gateway);
+  for (const [name, secret] of [
+    ["chat", "chat-key"],
+    ["mail", "mail-key"],
+  ] as const) {
+    api.put(paths.backends, backend(name, secret));
+    api.put(paths.routes, route(name, name));
+  }
+  api.put(paths.grants, toBackends);
+  api.put(paths.grants, toSecrets);
+  return api;
+}
+
+test("a malformed Gateway keeps the rights that are permitted, and loses each with its grant", async () => {
+  const api = await clusterWithRights();
+  const first = await control(api);
+  await comes(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+  // The next replica has never seen the sound version.
+  await first.stop();
+  api.put(paths.gateways, malformedGateway);
+  await control(api);
+  await comes(() => expect(isRefused(api)).toBe(true), 10_000);
+  expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]);
+
+  api.remove(paths.grants, toSecrets);
+  await comes(() => expect(readable(api)).toEqual(["chat-key", "mail-key"]), withdrawalMs);
+  api.put(paths.grants, grant("backends", "HTTPRoute", { group: "gatewayproxy.dev", kind: "Backend", name: "mail" }));
+  await comes(() => expect(readable(api)).toEqual(["mail-key"]), withdrawalMs);
+  api.remove(paths.grants, toBackends);
+  await comes(() => expect(readable(api)).toEqual([]), withdrawalMs);
+}, 40_000);
+
+test.each([
+  ["Gateway", paths.gateways, malformedGateway],
+  ["HTTPRoute", paths.routes, route("chat", "chat", { hostnames: "everything" })],
+  ["class parameters", paths.classes, { ...gatewayClass, spec: { ...gatewayClass.spec, parametersRef: "shape" } }],
+  [
+    "Backend",
+    paths.backends,
+    {
+      ...backend("chat", "chat-key"),
+      spec: { ai: { provider: { none: {} }, auth: { secretRef: { name: "chat-key" } } } },
+    },
+  ],
+  [
+    "policy",
+    paths.policies,
+    {
+      ...{ apiVersion: proxyApi, kind: "ProxyPolicy", metadata: { name: "p", namespace: "ann" } },
+      spec: { targetRefs: [{ group: "gateway.networking.k8s.io", kind: "Gateway", name: "web" }], traffic: "much" },
+    },
+  ],
+])(
+  "a right is gone with its grant after an edit made the %s malformed",
+  async (_, path, malformed) => {
+    const api = await clusterWithRights();
+    await control(api);
+    await comes(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+    api.put(path, malformed);
+    api.remove(paths.grants, toBackends);
+    await comes(() => expect(readable(api)).toEqual(["certificate"]), withdrawalMs);
+    api.remove(paths.grants, toSecrets);
+    await comes(() => expect(readable(api)).toEqual([]), withdrawalMs);
+  },
+  40_000,
+);
