@@ -169,3 +169,20 @@ test.each([
   },
   40_000,
 );
+
+test.each([
+  ["Gateways", paths.gateways],
+  ["HTTPRoutes", paths.routes],
+  ["Backends", paths.backends],
+])(
+  "a right is gone with its grant while the API server fails to give %s",
+  async (_, path) => {
+    const api = await clusterWithRights();
+    await control(api);
+    await comes(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+    api.fail(path);
+    api.remove(paths.grants, toBackends);
+    await comes(() => expect(readable(api)).toEqual(["certificate"]), withdrawalMs);
+  },
+  40_000,
+);

@@ -16,6 +16,8 @@ export interface ObjectApiServer {
   /** Creates or replaces an object. @param collection its path over all namespaces, such as `/api/v1/services` */
   put(collection: string, object: KubeObject): void;
   remove(collection: string, object: KubeObject): void;
+  /** From now on answers 500 to all who read this collection, and ends their watches. */
+  fail(collection: string): void;
   /** As it is now, with the status that was written. */
   get(collection: string, namespace: string, name: string): KubeObject | undefined;
 }
@@ -52,6 +54,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
   const objects = new Map<string, KubeObject>();
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
+  const failing = new Set<string>();
   let version = 1;
 
   function record(type: Change["type"], collection: string, object: KubeObject): KubeObject {
@@ -134,6 +137,10 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://api");
     const place = placeOf(url.pathname);
+    if (place !== undefined && request.method === "GET" && failing.has(place.collection)) {
+      response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
+      return;
+    }
     if (place !== undefined && url.searchParams.get("watch") === "1") {
       watch(place, url, response);
       return;
@@ -169,6 +176,10 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     remove(collection, object) {
       const known = objects.get(keyOf(collection, namespaceOf(object), nameOf(object)));
       if (known !== undefined) record("DELETED", collection, known);
+    },
+    fail(collection) {
+      failing.add(collection);
+      for (const { place, response } of watchers) if (place.collection === collection) response.destroy();
     },
     get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
   };

@@ -77,6 +77,8 @@ export class Controller {
   readonly #toldCulprits = new Set<string>();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
+  /** Whether ReferenceGrants have changed since the pass began: rights must be looked at again soon. */
+  #hasNewGrants = false;
   #isClosed = false;
 
   /** Begins at once; what cannot be reached is tried again for ever. */
@@ -92,7 +94,11 @@ export class Controller {
     const isLeader = () => this.#isLeader;
     const { onWritten } = options;
     const statusLog = logs.logger("controller::status");
-    this.#writer = new StatusWriter({ api, clock, log: statusLog, isLeader, onWritten, onBehind: onChange });
+    const isPressed = () => this.#hasNewGrants;
+    this.#writer = new StatusWriter({
+      ...{ api, clock, log: statusLog, isLeader, isPressed, onWritten },
+      onBehind: onChange,
+    });
     const log = logs.logger("controller::provision");
     this.#finalizer = new ClassFinalizer({ api, log, isLeader });
     this.#provisioner = new Provisioner({ connection, api, clock, random, log, isLeader, onChange });
@@ -132,8 +138,10 @@ export class Controller {
   }
 
   #take(configuration: KubernetesConfiguration): void {
-    this.#configuration = configuration;
     const { resources, rejected, kept } = configuration;
+    const before = this.#configuration?.resources.ReferenceGrant ?? [];
+    this.#hasNewGrants ||= !isSameList(before, resources.ReferenceGrant);
+    this.#configuration = configuration;
     const log = this.#options.logs.logger("controller::config");
     if (log.isLevelEnabled("debug")) {
       log.debug({ objects: objectCounts(resources), rejected: rejected.length, kept: kept.length }, "objects taken");
@@ -172,6 +180,7 @@ export class Controller {
     const { resources, rejected, forbiddenKinds } = this.#configuration;
     const log = this.#options.logs.logger("controller::reconcile");
     const startMs = this.#options.clock.monotonicMs();
+    this.#hasNewGrants = false;
     // Who knows no Gateway would take everything away from all of them.
     if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) {
       log.debug({ forbiddenKinds }, "pass left out, since Gateways may not be read");
@@ -212,4 +221,9 @@ export class Controller {
     const waitMs = Math.max(retryMs, this.#backoff.next());
     this.#retry = this.#options.clock.setTimer(waitMs, () => this.#changes.poke());
   }
+}
+
+/** Whether two lists have the same items in the same order. What has not changed in the cluster is the same object. */
+function isSameList(a: readonly object[], b: readonly object[]): boolean {
+  return a.length === b.length && a.every((item, index) => item === b[index]);
 }

@@ -305,5 +305,14 @@ describe("thousands of objects of one namespace", () => {
     // Each writes for about four seconds.
     expect(passes).toBeGreaterThan(10);
     expect(passes).toBeLessThan(15);
+    // When a permission is withdrawn, a pass ends soon, and writes some statuses all the same.
+    const pressed = new StatusWriter({ api: slow, clock, log, isLeader: () => true, isPressed: () => true });
+    const [before, startMs] = [server.writes.length, clock.monotonicMs()];
+    for (const { namespace, name } of statuses.httpRoutes) {
+      server.put(`/apis/gateway.networking.k8s.io/v1/namespaces/${namespace}/httproutes/${name}`, {});
+    }
+    await pressed.write(statuses, standing);
+    expect(server.writes.length - before).toBeGreaterThan(3);
+    expect(clock.monotonicMs() - startMs).toBeLessThan(2_000);
   });
 });

@@ -27,6 +27,8 @@ export interface StatusWriterOptions {
   readonly onWritten?: (outcome: "written" | "failed") => void;
   /** Called where more is to be written than one pass does: the rest is for the next one. */
   readonly onBehind?: () => void;
+  /** Whether something that must not wait for statuses needs the next pass, such as a permission that was withdrawn. */
+  readonly isPressed?: () => boolean;
 }
 
 /**
@@ -34,6 +36,9 @@ export interface StatusWriterOptions {
  * before the pass is over.
  */
 const passMs = 4_000;
+
+/** The same where the next pass is needed soon. Not at once, so that statuses are written however often that is so. */
+const pressedPassMs = 500;
 
 /** Requests under way at once; more would be queued by the API server's fairness anyway. */
 const parallel = 8;
@@ -84,8 +89,9 @@ export class StatusWriter {
   async write(statuses: ClusterStatuses, standing: StandingObjects): Promise<boolean> {
     const tasks = await inTurns(tasksIn(this.#comparisons(statuses, standing)));
     this.#retain(standing);
-    const { isLeader, clock, onBehind } = this.#options;
-    const endMs = clock.monotonicMs() + passMs;
+    const { isLeader, clock, onBehind, isPressed } = this.#options;
+    const startMs = clock.monotonicMs();
+    const goesOn = () => clock.monotonicMs() - startMs < (isPressed?.() === true ? pressedPassMs : passMs);
     // What has failed before comes last, and cannot keep the others from being written.
     const ordered = [false, true].flatMap((isFailing) =>
       byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
@@ -95,7 +101,7 @@ export class StatusWriter {
       { due: tasks.length, failing: this.#failing.size },
       tasks.length === 0 ? "no status is due" : "statuses are due",
     );
-    const outcomes = await runParallel(ordered, () => isLeader() && clock.monotonicMs() < endMs);
+    const outcomes = await runParallel(ordered, () => isLeader() && goesOn());
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();
     return isLeader() && outcomes.every(Boolean);
   }
