@@ -1,5 +1,6 @@
 /** The memory that connections and heads of requests may take, and who gives way when it is used up. */
 import { once } from "node:events";
+import { constants } from "node:http2";
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
@@ -13,6 +14,7 @@ import {
   type TestGateway,
   type TestGatewayOptions,
 } from "../support/gateway.ts";
+import { usedMemory } from "../support/memory.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { clientPreface, endHeaders, endStream, frame, framesOf, frameType } from "../support/raw-http2.ts";
 
@@ -338,6 +340,32 @@ test("a refused request of HTTP/2 whose answer the client does not take ends aft
   gateway.clock.advance(1);
   await expect.poll(() => framesOfType(client, frameType.rstStream)).toBe(100);
   expect(gateway.shed).toEqual([]);
+});
+
+test("a connection of HTTP/2 that goes on after 100 of its requests were ended is closed with ENHANCE_YOUR_CALM", async () => {
+  const { gateway } = await start(1, 64 * kib);
+  const client = openUntaken(gateway, "10.0.0.1", "/none");
+  await expect.poll(() => gateway.records.length).toBeGreaterThan(90);
+  expect(framesOfType(client, frameType.goaway)).toBe(0);
+  const more = Array.from({ length: 50 }, (_, i) =>
+    frame(frameType.headers, endHeaders | endStream, 201 + 2 * i, block("/none")),
+  );
+  client.socket.write(Buffer.concat(more));
+  await isClosed(client);
+  const goaway = framesOf(Buffer.from(client.text(), "latin1")).filter(({ type }) => type === frameType.goaway);
+  expect(goaway.map(({ payload }) => payload.readUInt32BE(4))).toEqual([constants.NGHTTP2_ENHANCE_YOUR_CALM]);
+  await openIdle(gateway, "10.0.0.2");
+});
+
+test("an answer that the client does not take keeps no more than it counts", async () => {
+  const { gateway } = await start(200, 64 * 1_024 * kib);
+  // What is compiled and cached once.
+  openUntaken(gateway, "10.0.0.1", "/");
+  await expect.poll(() => underWay(gateway)).toBe(100);
+  const before = await usedMemory();
+  for (let i = 0; i < 40; i++) openUntaken(gateway, "10.0.0.1", "/");
+  await expect.poll(() => underWay(gateway), { timeout: 10_000 }).toBe(4_100);
+  expect((await usedMemory()) - before).toBeLessThan(4_000 * 8.5 * kib);
 });
 
 test("requests of HTTP/1 that wait count by what each takes, however small they are", async () => {

@@ -36,16 +36,22 @@ export interface ProxyProcess {
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. `env` adds to ours. */
+/**
+ * Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready.
+ *
+ * @param env adds to ours.
+ * @param cgroup folder of a control group that the process is in from its beginning.
+ */
 export async function spawnProxy(
   files: Readonly<Record<string, string>>,
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  cgroup?: string,
 ): Promise<ProxyProcess> {
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
   await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
-  return await spawnWith(["--config-dir", directory, ...args], directory, env);
+  return await spawnWith(["--config-dir", directory, ...args], directory, env, cgroup);
 }
 
 /** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. `env` adds to ours. */
@@ -64,11 +70,15 @@ async function spawnWith(
   args: readonly string[],
   directory: string,
   env: Readonly<Record<string, string>>,
+  cgroup?: string,
 ): Promise<ProxyProcess> {
   const addresses = [await freePort(), await freePort(), await freePort()].map((port) => `127.0.0.1:${port}`);
   const [stats = "", readiness = "", admin = ""] = addresses;
   const pages = ["--stats-address", stats, "--readiness-address", readiness, "--admin-address", admin];
-  const child = spawn(process.execPath, [mainFile, ...pages, ...args], {
+  const command = [process.execPath, mainFile, ...pages, ...args];
+  const joining = ["/bin/sh", "-c", `echo $$ > ${cgroup}/cgroup.procs && exec "$0" "$@"`];
+  const [program = "", ...parameters] = cgroup === undefined ? command : [...joining, ...command];
+  const child = spawn(program, parameters, {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env },
   });

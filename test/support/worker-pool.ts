@@ -24,6 +24,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
   const filter = { level: "off", modules: new Map() } as const;
   const pool = new WorkerPool({
     workers,
+    heapMib: undefined,
     start: {
       counters,
       clientMemory: clientMemoryOf(defaultClientBytes),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { bytesPerWorker, mainBytes, memoryPlan } from "./memory-plan.ts";
+import { bytesPerWorker, mainBytes, memoryPlan, workerHeapMib } from "./memory-plan.ts";
 
 const mib = 1024 * 1024;
 
@@ -30,4 +30,15 @@ describe("workers and body memory", () => {
       }),
     );
   });
+});
+
+test.each([
+  // The limit of a proxy that the controller makes.
+  [3, 1_024 * mib, 298],
+  [1, 384 * mib, 256],
+  [8, 512 * mib, 128],
+  [2, 0, undefined],
+  [2, 2 ** 63, undefined],
+])("the heap of each of %d workers with %d bytes has %s MiB", (workers, limit, heap) => {
+  expect(workerHeapMib(workers, limit)).toBe(heap);
 });

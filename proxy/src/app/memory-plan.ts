@@ -14,11 +14,27 @@ export const mainBytes = 128 * mib;
 const bodyPart = 1 / 4;
 const minBodyBytes = 32 * mib;
 
+/** A limit beyond it is none: kernels tell an absent one as a number of this kind. */
+const maxLimit = 2 ** 50;
+const minWorkerHeapMib = 128;
+
 export interface MemoryPlan {
   readonly workers: number;
   readonly bodyBytes: number;
   /** For connections of clients and their headers, of all workers. */
   readonly clientBytes: number;
+}
+
+/**
+ * MiB that the heap of one worker may take: an equal part of what the main thread leaves of `limit`. V8 would otherwise let
+ * each heap grow to half of the limit before it collects all garbage. A worker that needs more is replaced, and the other
+ * workers go on serving, where the kernel would kill the process with all of them. Undefined where there is no limit.
+ *
+ * @param limit as for `memoryPlan`.
+ */
+export function workerHeapMib(workers: number, limit: number): number | undefined {
+  if (limit <= 0 || limit > maxLimit) return undefined;
+  return Math.max(minWorkerHeapMib, Math.floor((limit - mainBytes) / workers / mib));
 }
 
 /**

@@ -18,6 +18,7 @@ import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { bindName } from "../server/data-plane.ts";
+import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
 import { clientMemoryOf } from "../server/client-connections.ts";
 import { openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
@@ -28,6 +29,7 @@ import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Soundness, type SourcedResources, type Taken } from "./configuration.ts";
 import { openKubernetes } from "./kubernetes.ts";
+import { workerHeapMib } from "./memory-plan.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
 import { TraceWatches } from "./trace-watches.ts";
@@ -70,20 +72,22 @@ export class Proxy {
 
   private constructor(options: ProxyOptions) {
     const { settings, logs, clock } = options;
-    const memory = createCounterMemory(settings.maxCounters);
+    const counters = createCounterMemory(settings.maxCounters);
     this.#options = options;
-    this.#counters = new CounterTable(memory, mainOwner);
-    this.#counterBytes = memory.byteLength;
-    const bodies = createBodyMemory(settings.workers);
+    this.#counters = new CounterTable(counters, mainOwner);
+    this.#counterBytes = counters.byteLength;
+    const { workers } = settings;
+    const bodies = createBodyMemory(workers);
     const bodyMemoryBytes = settings.maxBodyMemory * 1024 * 1024;
     this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
     this.#pool = new WorkerPool({
-      workers: settings.workers,
+      workers,
+      heapMib: workerHeapMib(workers, process.constrainedMemory()),
       start: {
-        counters: memory,
+        counters,
         bodies,
         bodyMemoryBytes,
-        clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
+        clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / workers),
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
         requestRules: requestRules(settings),
@@ -92,11 +96,7 @@ export class Proxy {
         streamIdleTimeoutMs: settings.streamIdleTimeout,
         contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
         upstream: upstreamSettings(settings),
-        abandonedAnswers: {
-          timeoutMs: settings.abandonedAnswerTimeout,
-          maxBytes: settings.abandonedAnswerBytes,
-          maxAnswers: settings.maxAbandonedAnswers,
-        },
+        abandonedAnswers: abandonedAnswers(settings),
         logFilter: renderLogFilter(settings.logLevel),
         accessLog: settings.accessLog,
       },
@@ -360,6 +360,15 @@ function requestRules(settings: ProxySettings): RequestRules {
 /** A folder of manifests is the operator's own; what a cluster's tenants write must not reach this machine. */
 function addressRules({ kubernetes, allowBackendAddress }: ProxySettings, own: readonly SocketAddress[]): AddressRules {
   return { own, refusesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
+}
+
+/** What the settings say of answers whose clients have left. */
+function abandonedAnswers(settings: ProxySettings): AbandonedAnswerSettings {
+  return {
+    timeoutMs: settings.abandonedAnswerTimeout,
+    maxBytes: settings.abandonedAnswerBytes,
+    maxAnswers: settings.maxAbandonedAnswers,
+  };
 }
 
 /** What the settings say of backends. */

@@ -31,6 +31,8 @@ import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.t
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
+  /** MiB of the heap of a worker; undefined: as V8 decides. */
+  readonly heapMib: number | undefined;
   /** What each worker starts with, but for its number and what is known only when the pool opens. */
   readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
   readonly counters: CounterTable;
@@ -177,7 +179,7 @@ export class WorkerPool {
       onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
     };
-    const thread = new WorkerThread(this.#startOf(number), { onDeath, onTraced });
+    const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, { onDeath, onTraced });
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
@@ -222,11 +224,12 @@ class WorkerThread {
   #requests = 0;
   #isGone = false;
 
-  constructor(start: WorkerStart, { onDeath, onTraced }: ThreadEvents) {
+  constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced }: ThreadEvents) {
     this.#onTraced = onTraced;
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
+      ...(heapMib !== undefined && { resourceLimits: { maxOldGenerationSizeMb: heapMib } }),
     });
     let cause: unknown;
     this.thread.on("message", (message: FromWorker) => this.#receive(message));

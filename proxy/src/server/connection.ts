@@ -12,6 +12,11 @@ export interface Connection {
   readonly heads: HeadCounts;
 }
 
+/** Requests of a connection that are counted together when they are ended for their memory. */
+const endedWindowMs = 10_000;
+/** As many as HTTP/2 permits at once. */
+const maxEndedForMemory = 100;
+
 /** Of the requests that have come on a connection. Positions are bytes from the beginning of what is read. */
 export class HeadCounts {
   /** Heads that were complete, refused ones included. */
@@ -31,6 +36,23 @@ export class HeadCounts {
    * them, those that were dropped with their connection still open, and refused ones whose answer is not taken yet.
    */
   heldBytes = 0;
+  #endedForMemory = 0;
+  /** When the first of them was ended; monotonic. */
+  #endedSinceMs = 0;
+
+  /** A request of the connection was ended, because requests take too much memory. */
+  countEndedForMemory(nowMs: number): void {
+    if (nowMs - this.#endedSinceMs > endedWindowMs) {
+      this.#endedForMemory = 0;
+      this.#endedSinceMs = nowMs;
+    }
+    this.#endedForMemory++;
+  }
+
+  /** Whether the connection goes on sending requests while as many as may be open at once were ended for their memory. */
+  isTooGreedy(nowMs: number): boolean {
+    return this.#endedForMemory >= maxEndedForMemory && nowMs - this.#endedSinceMs <= endedWindowMs;
+  }
 
   /**
    * The head of an HTTP/1 request is complete.

@@ -58,7 +58,7 @@ import {
 import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import type { HeldRequest } from "./client-connections.ts";
-import type { Stallable } from "./stall-watch.ts";
+import type { Stallable, StallState } from "./stall-watch.ts";
 import { memoryUnderWay } from "./request-memory.ts";
 import {
   llmUsage,
@@ -107,6 +107,7 @@ const manyPassedOver = 50;
 export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linked<Exchange> {
   before: Exchange | undefined;
   after: Exchange | undefined;
+  stallState: StallState | undefined;
   readonly #services: ExchangeServices;
   #downstream: Downstream;
   readonly #record: RequestRecord;
@@ -248,6 +249,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
 
   endForMemory(): void {
     if (this.#isClosed) return;
+    this.connection.heads.countEndedForMemory(this.#services.clock.monotonicMs());
     try {
       if (this.#record.status === 0) {
         this.#limitCheck?.abandon();

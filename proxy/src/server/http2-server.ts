@@ -158,6 +158,11 @@ export class Http2Sessions {
     connection.heads.hasUnknownLength = true;
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
     if (stream.destroyed || stream.closed) return;
+    if (connection.heads.isTooGreedy(this.#clock.monotonicMs())) {
+      // GOAWAY. All that the connection holds is free again, and what it still sends is not parsed.
+      stream.session?.destroy(tooGreedy, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      return;
+    }
     const request = readRequest(this.#rules, schemeOf(connection), rawHeaders, this.#upgradeProtocols);
     if ("fault" in request) {
       const { method, path: target, fault } = request;
@@ -200,6 +205,9 @@ const endAnnouncement = Buffer.from([0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff
 function announceEnd({ session, socket, isGreeted }: OpenSession): void {
   if (isGreeted && !session.closed && !session.destroyed) socket.write(endAnnouncement);
 }
+
+/** Without an error, Node would say NO_ERROR in the GOAWAY. */
+const tooGreedy = new Error("the connection sends requests while its memory is used up");
 
 /** Closes a socket whose session has been over for `ms`: Node would wait for ever for a client that does not read. */
 function destroyWithSession(socket: Socket, session: ServerHttp2Session, ms: number, wasOver = false): void {

@@ -27,6 +27,11 @@ export interface Stallable {
   progress(): number | undefined;
   /** Ends the request. */
   endStalled(): void;
+  /**
+   * What the watch knows of the request. It is kept here and not in a map of the watch, which would keep requests in memory
+   * that have ended since the last look.
+   */
+  stallState: StallState | undefined;
 }
 
 export interface StallWatchOptions {
@@ -46,7 +51,8 @@ const looksPerTimeout = 8;
 /** Bytes per second of a request that delays others, times the requests of its client that do so too. */
 const minBytesPerSecond = 500;
 
-interface Watched {
+/** Progress of a request that waited for its client at the last look. */
+export interface StallState {
   /** At the last look. */
   readonly progress: number;
   /** Monotonic; when that figure was first seen. */
@@ -58,8 +64,6 @@ interface Watched {
 
 export class StallWatch {
   readonly #options: StallWatchOptions;
-  /** Those that waited for their clients at the last look. */
-  #watched = new Map<Stallable, Watched>();
   #timer: Timer;
   /** Monotonic; when all are looked at, even if no request waits. */
   #nextLookMs = 0;
@@ -71,7 +75,6 @@ export class StallWatch {
 
   close(): void {
     this.#timer.cancel();
-    this.#watched.clear();
   }
 
   #tickLater(): Timer {
@@ -98,28 +101,29 @@ export class StallWatch {
     const counts = new Map<string, number>();
     for (const request of requests()) {
       const progress = request.progress();
-      if (progress === undefined) continue;
+      if (progress === undefined) {
+        request.stallState = undefined;
+        continue;
+      }
       waiting.set(request, progress);
       if (request.delaysOthers) counts.set(request.client, (counts.get(request.client) ?? 0) + 1);
     }
-    const watched = new Map<Stallable, Watched>();
     const stalled: Stallable[] = [];
     for (const [request, progress] of waiting) {
       const dueBytes = ((minBytesPerSecond * contendedTimeoutMs) / 1_000) * (counts.get(request.client) ?? 1);
-      const next = advance(this.#watched.get(request), progress, nowMs, dueBytes);
+      const next = advance(request.stallState, progress, nowMs, dueBytes);
       const isStill = nowMs - next.sinceMs >= orNever(timeoutMs);
       const isTooSlow = request.delaysOthers && nowMs - next.paidMs >= orNever(contendedTimeoutMs);
+      request.stallState = isStill || isTooSlow ? undefined : next;
       if (isStill || isTooSlow) stalled.push(request);
-      else watched.set(request, next);
     }
-    this.#watched = watched;
     // Those that end leave the list that was just gone through.
     for (const request of stalled) request.endStalled();
   }
 }
 
 /** @param dueBytes that must have passed since `paidProgress` for the time to be counted anew. */
-function advance(before: Watched | undefined, progress: number, nowMs: number, dueBytes: number): Watched {
+function advance(before: StallState | undefined, progress: number, nowMs: number, dueBytes: number): StallState {
   if (before === undefined) return { progress, sinceMs: nowMs, paidProgress: progress, paidMs: nowMs };
   const isPaid = progress - before.paidProgress >= dueBytes;
   return {

@@ -62,7 +62,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   readonly #upgrade: string | undefined;
   readonly #sink: ResponseSink;
   readonly #owner: CallOwner;
+  /** Absent before the call has begun, and once the whole answer has come. */
   #controller: Dispatcher.DispatchController | undefined;
+  #hasBegun = false;
   #aborted = false;
   #hasExpired = false;
   #isDisplaced = false;
@@ -112,7 +114,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
 
   /** Whether the call has been handed to a live connection. */
   get hasBegun(): boolean {
-    return this.#controller !== undefined;
+    return this.#hasBegun;
   }
 
   /** Gives up: the connection is closed and the sink hears nothing more. Harmless after the end. */
@@ -158,6 +160,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#hasBegun = true;
     this.#owner.begun(this);
     // undici begins some calls again; none may be whose answer has begun.
     if (this.isOver || this.status !== 0) controller.abort(abortReason);
@@ -258,7 +261,10 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   }
 
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: ResponseHeaders): void {
-    if (!this.#finish(undefined)) return;
+    const isWanted = this.#finish(undefined);
+    // It holds the fields of the answer, 2 KiB or more, and the client may take minutes to read what it has been sent.
+    this.#controller = undefined;
+    if (!isWanted) return;
     try {
       this.#sink.onEnd(endToEndHeaders(trailers), this);
     } catch (error) {
@@ -280,8 +286,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   #failureOf(error: Error): UpstreamFailure {
     if (!this.#aborted && this.#isRefused) return toUpstreamFailure(refused, true);
     // undici has begun it, and nothing says that the endpoint has not.
-    if (error === refused && this.#controller !== undefined) return { kind: "reset", message: "the endpoint has left" };
-    if (!this.#aborted) return toUpstreamFailure(error, this.#controller !== undefined);
+    if (error === refused && this.#hasBegun) return { kind: "reset", message: "the endpoint has left" };
+    if (!this.#aborted) return toUpstreamFailure(error, this.#hasBegun);
     return { kind: this.#hasExpired ? "timeout" : "aborted", message: error.message };
   }
 

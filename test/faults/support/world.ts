@@ -16,6 +16,10 @@ export interface WorldOptions {
   /** Flow YAML of further fields of the route's rule. */
   readonly rule?: string;
   readonly args?: readonly string[];
+  /** How many workers. Default 2. */
+  readonly workers?: number;
+  /** As for `spawnProxy`. */
+  readonly cgroup?: string | undefined;
 }
 
 /** Manifests of a Gateway on `port` with one route `chat`. */
@@ -28,11 +32,11 @@ export function worldManifests(port: number, { backend, policies = [], rule = ""
   );
 }
 
-/** Starts the proxy with two workers. */
+/** Starts the proxy. */
 export async function startWorld(options: WorldOptions): Promise<World> {
   const port = await freePort();
-  const args = ["--workers", "2", "--access-log", "off", ...(options.args ?? [])];
-  const proxy = await startProxy({ "all.yaml": worldManifests(port, options) }, args);
+  const args = ["--workers", String(options.workers ?? 2), "--access-log", "off", ...(options.args ?? [])];
+  const proxy = await startProxy({ "all.yaml": worldManifests(port, options) }, args, {}, options.cgroup);
   return {
     proxy,
     port,

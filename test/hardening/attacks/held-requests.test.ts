@@ -3,8 +3,10 @@ import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { startWorld, type World } from "../../faults/support/world.ts";
+import { memoryPlan } from "../../../proxy/src/app/memory-plan.ts";
+import { startWorld, type World, type WorldOptions } from "../../faults/support/world.ts";
 import { startBackend } from "../../support/backend.ts";
+import { memoryCgroup } from "../../support/memory-cgroup.ts";
 import { policyManifest } from "../../support/gateway.ts";
 import { hardeningSeconds } from "../support/fuzz.ts";
 import { clientPreface, endHeaders, endStream, frame, frameType } from "../../support/raw-http2.ts";
@@ -16,6 +18,8 @@ const budgetMib = 64;
  * bound the streams of these clients take 800 to 1,300 MiB, and requests of HTTP/1 that may not wait 1,900 MiB.
  */
 const marginBytes = 640 * mib;
+/** Of a proxy that the controller makes. */
+const containerBytes = 1_024 * mib;
 
 function residentBytes({ proxy }: World): number {
   const [, kibibytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${proxy.pid}/status`, "utf8")) ?? [];
@@ -23,13 +27,13 @@ function residentBytes({ proxy }: World): number {
 }
 
 /** A gateway whose backend never answers `/held`, and that answers 429 to all but one request without `x-user`. */
-async function start(args: readonly string[]): Promise<World> {
+async function start(args: readonly string[], options: Pick<WorldOptions, "workers" | "cgroup"> = {}): Promise<World> {
   const backend = await startBackend((request, response) => {
     if (request.url !== "/held") response.end("ok");
   });
   const limit = `{ requests: 1, unit: Hours, key: 'request.headers["x-user"]' }`;
   const policies = [policyManifest("p", "kind: HTTPRoute, name: chat", [limit])];
-  return startWorld({ backend: backend.port, policies, args });
+  return startWorld({ backend: backend.port, policies, args, ...options });
 }
 
 /** From an address of its own, a hundred at a time. */
@@ -107,6 +111,55 @@ test.skipIf(hardeningSeconds === undefined || process.platform !== "linux").each
     await sleep(1_000);
   expect(residentBytes(world) - before).toBeLessThan(budgetMib * mib + marginBytes);
 });
+
+/** Streams without end, from one address, on as many connections as it gets: where one is closed it opens the next. */
+async function attackFor(world: World, seconds: number, connections: number): Promise<void> {
+  let isOver = false;
+  const sockets = new Set<Socket>();
+  const open = (): void => {
+    if (isOver) return;
+    const socket = connect({ port: world.port, host: "127.0.0.1", localAddress: "127.0.0.9" });
+    sockets.add(socket);
+    socket.on("error", () => undefined).resume();
+    socket.on("close", () => {
+      sockets.delete(socket);
+      setTimeout(open, 1);
+    });
+    socket.write(untaken("/"));
+  };
+  const end = (): void => {
+    isOver = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  onTestFinished(end);
+  for (let i = 1; i <= connections; i++) {
+    open();
+    if (i % 100 === 0) await sleep(50);
+  }
+  await sleep(seconds * 1_000);
+  end();
+}
+
+test.skipIf(hardeningSeconds === undefined || process.platform !== "linux")(
+  "a proxy under the container's memory limit survives one client that opens streams for minutes, with the default budgets",
+  { timeout: 300_000 },
+  async () => {
+    const cgroup = memoryCgroup(containerBytes);
+    const { workers, bodyBytes, clientBytes } = memoryPlan(64, containerBytes);
+    // What the limit makes of them where there is no such group.
+    const args = ["--max-client-memory", String(clientBytes / mib), "--max-body-memory", String(bodyBytes / mib)];
+    const world = await start(args, { workers, cgroup: cgroup?.path });
+    let peakBytes = 0;
+    const watch = setInterval(() => (peakBytes = Math.max(peakBytes, residentBytes(world))), 500);
+    onTestFinished(() => clearInterval(watch));
+    // Without the bound on what ended requests keep, the kernel kills the process after some 70 s.
+    await attackFor(world, 80, 4_000);
+    expect(await shed(world)).toBeGreaterThan(0);
+    await isServed(world);
+    expect(peakBytes).toBeLessThan(containerBytes);
+    console.log(`peak of the resident set: ${Math.round(peakBytes / mib)} MiB, of the group: ${cgroup?.peakBytes()}`);
+  },
+);
 
 test("the default budget admits 100 streams on each of 200 connections", { timeout: 120_000 }, async () => {
   const world = await start([]);
