@@ -254,8 +254,47 @@ describe("values are read as Go reads them", () => {
     ["150us", 0.15],
     ["0", 0],
     ["1.5s", 1_500],
+    [".5s", 500],
+    ["+5s", 5_000],
+    ["1.m", 60_000],
+    ["2μs", 0.002],
   ])("a duration %s", (text, ms) => {
     expect(settingsOf({ REDIS_TIMEOUT: text }).values.redisTimeout).toBeCloseTo(ms, 9);
+  });
+
+  test.each([
+    ["1_000", 1_000],
+    ["0x400", 1_024],
+    ["0b101", 5],
+    ["0o17", 15],
+    ["010", 8],
+    ["+7", 7],
+    ["0", 0],
+  ])("a whole number %s", (text, value) => {
+    expect(settingsOf({ PORT: text }).values.port).toBe(value);
+  });
+
+  test.each(["-1", "08", "0x", "1__0", "_1", "1_", "1e3", "ff", "1.0", " 1"])("no whole number %s", (text) => {
+    expect(problemsOf({ PORT: text })).toEqual([`PORT: ${JSON.stringify(text)} is not a whole number from 0 to 65535`]);
+  });
+
+  test.each([
+    [".8", 0.8],
+    ["8e-1", 0.8],
+    ["+1.", 1],
+  ])("a number %s", (text, value) => {
+    expect(settingsOf({ NEAR_LIMIT_RATIO: text }).values.nearLimitRatio).toBe(value);
+  });
+
+  test("bounds that the reference does not have", () => {
+    const { values, store } = settingsOf({
+      EXPIRATION_JITTER_MAX_SECONDS: "604800",
+      XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: "0",
+      REDIS_URL: "h",
+      REDIS_SOCKET_TYPE: "tcp4",
+    });
+    expect(values).toMatchObject({ expirationJitterMaxSeconds: 604_800, xdsMaxMessageBytes: 0 });
+    expect(store).toMatchObject({ redis: { addresses: [{ kind: "tcp", host: "h", port: 6379, family: 4 }] } });
   });
 
   test.each(["1", "t", "T", "TRUE", "true", "True"])("a flag %s", (text) => {

@@ -128,6 +128,19 @@ describe("with no setting", () => {
     expect(await response.json()).toMatchObject({ overallCode: "OVER_LIMIT" });
   });
 
+  test("counts an override by the week where its unit is the number of a week in answers", async () => {
+    const { client } = await start();
+    // The enum of overrides has no such name; protobufjs passes numbers on.
+    const limit = { requestsPerUnit: 1, unit: 7 as never };
+    const call = { domain: "chat", descriptors: [{ ...descriptor("any=thing"), limit }] };
+
+    expect(await client.ask(call)).toMatchObject({
+      overallCode: "OK",
+      statuses: [{ currentLimit: { requestsPerUnit: 1, unit: "WEEK" } }],
+    });
+    expect(await client.ask(call)).toMatchObject({ overallCode: "OVER_LIMIT" });
+  });
+
   test("is healthy, and shows operators limits, counters and metrics", async () => {
     const { client, http, debug } = await start();
     await client.ask({ domain: "chat", descriptors: [client1] });

@@ -43,7 +43,7 @@ function xdsServerOf(values: Values): XdsServer {
   return {
     address,
     headers: values.xdsClientAdditionalHeaders ?? new Map(),
-    ...(maxMessageBytes === undefined ? {} : { maxMessageBytes }),
+    ...(maxMessageBytes === 0 ? {} : { maxMessageBytes }),
     ...(values.xdsServerUseTls ? { tls: xdsTlsOf(values) } : {}),
   };
 }

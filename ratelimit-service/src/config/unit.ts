@@ -35,6 +35,7 @@ export function parseUnit(text: string): Unit | undefined {
   return isUnit(name) ? name : undefined;
 }
 
-function isUnit(name: string): name is Unit {
+/** Whether a text is a unit's name, in capitals. */
+export function isUnit(name: string): name is Unit {
   return Object.hasOwn(unitSeconds, name);
 }

@@ -4,18 +4,15 @@
  */
 import { headerPolicy } from "../config/header-policy.ts";
 import type { Rule } from "../config/rule.ts";
-import { maxWindowSeconds, windowSeconds } from "../config/unit.ts";
-import type { LimitOverride, Unit } from "./rate-limit.ts";
+import { isUnit, maxWindowSeconds, unitSeconds, windowSeconds } from "../config/unit.ts";
+import type { LimitOverride } from "./rate-limit.ts";
 
 const maxUint32 = 4_294_967_295;
-
-/** The units of envoy.type.v3.RateLimitUnit, which has no week. */
-const overrideUnits: ReadonlySet<string> = new Set<Unit>(["SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"]);
 
 /** The rule of an override in a domain; a string says what is wrong with it. */
 export function readOverride(domain: string, override: LimitOverride): Rule | string {
   const { requestsPerUnit, unit, unitMultiplier = 1 } = override;
-  if (!isOverrideUnit(unit)) return `limit unit '${unit}' must be one of ${[...overrideUnits].join(", ")}`;
+  if (!isUnit(unit)) return `limit unit '${unit}' must be one of ${Object.keys(unitSeconds).join(", ")}`;
   if (!isUint32(requestsPerUnit)) return `limit requests_per_unit ${requestsPerUnit} must be 0 to ${maxUint32}`;
   if (!isUint32(unitMultiplier) || unitMultiplier === 0) {
     return `limit unit_multiplier ${unitMultiplier} must be 1 to ${maxUint32}`;
@@ -41,10 +38,6 @@ export function readOverride(domain: string, override: LimitOverride): Rule | st
     // No level of the configuration stands behind it: its series is named after the entries that came.
     hasRuntimeMetric: true,
   };
-}
-
-function isOverrideUnit(unit: string): unit is Unit {
-  return overrideUnits.has(unit);
 }
 
 function isUint32(value: number): boolean {

@@ -1,7 +1,7 @@
 /** Where the limits come from. */
-import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
-import { decimal, duration, flag, pairs, word } from "./kinds.ts";
+import { decimal, duration, flag, integer, pairs, word } from "./kinds.ts";
 
 const file = optional(text("FILE", "the path of a PEM file"));
 
@@ -147,10 +147,10 @@ export const configSettings = {
     help: "Whether chance does so.",
   },
   xdsMaxMessageBytes: {
-    kind: optional(integer(1, 2 ** 31 - 1)),
+    kind: integer(0, 2 ** 31 - 1),
     env: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES",
-    defaultText: "4194304",
-    help: "Largest message taken from the xDS server, in bytes.",
+    default: "4194304",
+    help: "Largest message taken from the xDS server, in bytes; 0 is the default.",
   },
   xdsMaxDescriptors: {
     kind: integer(1, 10_000_000),

@@ -15,7 +15,9 @@ export const flag: SettingKind<boolean> = {
 const msOfUnit: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
+  // The sign for micro, and the Greek letter.
   µs: 1e-3,
+  μs: 1e-3,
   ms: 1,
   s: 1_000,
   m: 60_000,
@@ -36,24 +38,51 @@ export const duration: SettingKind<number> = {
   placeholder: "DURATION",
   accepted: "a duration such as 150us, 500ms, 10s or 1h30m",
   parse(value) {
-    if (value === "0") return 0;
-    if (!/^(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+$/.test(value)) return undefined;
+    const text = value.replace(/^\+/, "");
+    if (text === "0") return 0;
+    if (!/^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(text)) return undefined;
     let ms = 0;
-    for (const [, amount, unit] of value.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)) {
+    for (const [, amount, unit] of text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)) {
       ms += Number(amount) * (msOfUnit[unit ?? ""] ?? 0);
     }
     return ms;
   },
 };
 
-/** A number, both bounds included. */
+/** A whole number as Go's strconv.ParseInt reads it (`0x400`, `1_000`, `010` is eight), both bounds included. */
+export function integer(min: number, max: number): SettingKind<number> {
+  return {
+    placeholder: "N",
+    accepted: `a whole number from ${min} to ${max}`,
+    parse(value) {
+      const number = goInteger(value);
+      return number !== undefined && number >= min && number <= max ? number : undefined;
+    },
+  };
+}
+
+/** `undefined` for what is no such number. */
+function goInteger(text: string): number | undefined {
+  const [, sign = "", prefix, digits] = /^([-+]?)(0[xX]_?|0[bB]_?|0[oO]?_?)?(\w+)$/.exec(text) ?? [];
+  if (digits === undefined || !/^[0-9a-fA-F]+(?:_[0-9a-fA-F]+)*$/.test(digits)) return undefined;
+  const base = prefix === undefined ? "" : /x/i.test(prefix) ? "0x" : /b/i.test(prefix) ? "0b" : "0o";
+  // Not every text of hexadecimal digits is a number of the base.
+  if (base === "" && !/^[\d_]+$/.test(digits)) return undefined;
+  const number = Number(base + digits.replaceAll("_", ""));
+  if (Number.isNaN(number)) return undefined;
+  return sign === "-" ? -number : number;
+}
+
+/** A number as Go's strconv.ParseFloat reads a decimal one, both bounds included. */
 export function decimal(min: number, max: number): SettingKind<number> {
   return {
     placeholder: "X",
     accepted: `a number from ${min} to ${max}`,
     parse(value) {
       const number = Number(value);
-      return /^\d+(?:\.\d+)?$/.test(value) && number >= min && number <= max ? number : undefined;
+      return /^\+?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/.test(value) && number >= min && number <= max
+        ? number
+        : undefined;
     },
   };
 }

@@ -1,8 +1,8 @@
 /** How calls are counted and answered, and where the counters are. */
-import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
 import { defaultCallBounds, defaultMaxCallBytes } from "../limiter/call-bounds.ts";
-import { decimal, flag, word } from "./kinds.ts";
+import { decimal, flag, integer, word } from "./kinds.ts";
 
 const headerName = text("NAME", "a header name");
 
@@ -26,7 +26,7 @@ export const limitSettings = {
     help: "Room for counters in memory, 128 bytes each; past about half of it counters begin to be forgotten.",
   },
   expirationJitterMaxSeconds: {
-    kind: integer(0, 86_400),
+    kind: integer(0, 2 ** 31 - 1),
     env: "EXPIRATION_JITTER_MAX_SECONDS",
     default: "300",
     help: "Keys in Redis outlive their window by up to so many seconds.",

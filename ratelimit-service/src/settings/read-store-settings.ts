@@ -130,9 +130,11 @@ function readRedis(values: Values, redis: RedisValues, problems: Problem[]): Red
 
 function readAddress(text: string, { prefix, type, socketType }: RedisValues, problems: Problem[]): RedisAddress[] {
   const isBrokenUrl = /^rediss?:\/\//.test(text) && parseRedisUrl(text) === undefined;
-  const address = isBrokenUrl ? undefined : parseRedisAddress(text, socketType);
-  const isTcpOnly = type !== "SINGLE" || socketType === "tcp";
-  if (address !== undefined && !(isTcpOnly && address.kind === "unix")) return [address];
+  const address = isBrokenUrl ? undefined : parseRedisAddress(text, socketType === "unix");
+  const isTcpOnly = type !== "SINGLE" || socketType?.startsWith("tcp") === true;
+  const family = ({ tcp4: 4, tcp6: 6, tcp: undefined, unix: undefined } as const)[socketType ?? "tcp"];
+  if (address?.kind === "tcp") return [family === undefined ? address : { ...address, family }];
+  if (address !== undefined && !isTcpOnly) return [address];
   const accepted = isTcpOnly ? "host:port" : "host:port, a socket's path or redis://user:password@host:port/database";
   // What was found may hold a password.
   problems.push({ path: `${prefix}_URL`, message: `holds an address that is not ${accepted}` });

@@ -9,7 +9,7 @@ const auth = optional(text("AUTH", "PASSWORD or USER:PASSWORD"));
 const url = optional(
   text("ADDRESS", "host:port, a socket's path, a redis:// or rediss:// URL, or a list (see REDIS_TYPE)"),
 );
-const socketType = optional(word("tcp", "unix"));
+const socketType = optional(word("tcp", "tcp4", "tcp6", "unix"));
 
 export const redisSettings = {
   redisUrl: { kind: url, env: "REDIS_URL", help: "Address of Redis; without it counters are in memory." },
@@ -23,7 +23,7 @@ export const redisSettings = {
     kind: socketType,
     env: "REDIS_SOCKET_TYPE",
     defaultText: "`unix` for a path, else `tcp`",
-    help: "What kind of address REDIS_URL is.",
+    help: "What kind of address REDIS_URL is; tcp4 and tcp6 take only addresses of that version for its host.",
   },
   redisAuth: { kind: auth, env: "REDIS_AUTH", help: "Password, or user and password." },
   redisSentinelAuth: { kind: auth, env: "REDIS_SENTINEL_AUTH", help: "The same towards the sentinels." },

@@ -1,8 +1,8 @@
 /** Where the service listens, how it ends, and what it logs. */
-import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
 import { defaultMaxConnectionMemory, defaultMaxConnections } from "../transport/connection-bounds.ts";
-import { duration, flag, referenceLogFilter, word } from "./kinds.ts";
+import { duration, flag, integer, referenceLogFilter, word } from "./kinds.ts";
 import { serviceLogModules } from "./log-modules.ts";
 
 const host = text("ADDRESS", "an address or a host name");

@@ -1,7 +1,7 @@
 /** What the service tells about itself, and to whom. */
-import { integer, optional, text } from "@gatewayproxy/runtime/setting-kinds";
+import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
-import { duration, flag, pairs, word } from "./kinds.ts";
+import { duration, flag, integer, pairs, word } from "./kinds.ts";
 
 export const statsSettings = {
   disableStats: { kind: flag, env: "DISABLE_STATS", default: "false", help: "Counts and tells nothing." },

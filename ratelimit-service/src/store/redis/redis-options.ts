@@ -18,7 +18,8 @@ export interface RedisOptions {
 }
 
 export type RedisAddress =
-  | { readonly kind: "tcp"; readonly host: string; readonly port: number }
+  /** `family` is the version of IP that the host is to have; absent: either. */
+  | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly family?: 4 | 6 }
   | { readonly kind: "unix"; readonly path: string };
 
 export interface RedisAuth {
@@ -50,11 +51,11 @@ const defaultPort = 6379;
 /**
  * `host:port`, `host`, `[v6]:port`, a `redis://` or `rediss://` URL of these, or a path; `undefined` for what is none of
  * them. Of a URL only the address is read here.
- * @param socketType "unix" takes any text for a path
+ * @param isPath any text is a path
  */
-export function parseRedisAddress(text: string, socketType?: "tcp" | "unix"): RedisAddress | undefined {
+export function parseRedisAddress(text: string, isPath = false): RedisAddress | undefined {
   if (text === "") return undefined;
-  if (socketType === "unix" || text.startsWith("/")) return { kind: "unix", path: text };
+  if (isPath || text.startsWith("/")) return { kind: "unix", path: text };
   const [, afterUser] = /^rediss?:\/\/(?:[^/]*@)?([^/?#]*)/.exec(text) ?? [];
   const [, v6, name, port] =
     /^(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/@,[\]]+))(?::(\d{1,5}))?$/.exec(afterUser ?? text.replace(/\/$/, "")) ?? [];
@@ -110,6 +111,10 @@ export function renderRedisAddress(address: RedisAddress): string {
 /** The addresses of a sentinel or cluster set-up, which has no sockets in the file system. */
 export function tcpAddresses({
   addresses,
-}: Pick<RedisOptions, "addresses">): { readonly host: string; readonly port: number }[] {
-  return addresses.flatMap((address) => (address.kind === "tcp" ? [{ host: address.host, port: address.port }] : []));
+}: Pick<RedisOptions, "addresses">): { readonly host: string; readonly port: number; readonly family?: 4 | 6 }[] {
+  return addresses.flatMap((address) => {
+    if (address.kind !== "tcp") return [];
+    const { host, port, family } = address;
+    return [{ host, port, ...(family === undefined ? {} : { family }) }];
+  });
 }

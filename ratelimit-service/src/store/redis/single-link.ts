@@ -9,7 +9,7 @@ import {
   type RedisReply,
   socketOptions,
 } from "./redis-link.ts";
-import { renderRedisAddress } from "./redis-options.ts";
+import { renderRedisAddress, tcpAddresses } from "./redis-options.ts";
 
 export class SingleLink implements RedisLink {
   readonly #options: LinkOptions;
@@ -69,7 +69,7 @@ function newClient(options: LinkOptions, repeats: () => boolean, onError: OnLink
     socket:
       address.kind === "unix"
         ? { ...socket, path: address.path, tls: false }
-        : { ...socket, host: address.host, port: address.port },
+        : { ...socket, ...tcpAddresses(options)[0] },
   });
   return client.on("error", (error: Error) => {
     onError(new Error(`${renderRedisAddress(address)}: ${error.message}`, { cause: error }));

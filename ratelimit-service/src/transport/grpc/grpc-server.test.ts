@@ -400,6 +400,16 @@ describe("health", () => {
     expect(await check(port, service)).toBe(expected);
   });
 
+  test.each([
+    [true, "SERVING"],
+    [false, "NOT_SERVING"],
+  ])("of all services is listed, with serving %s", async (isServing, expected) => {
+    const { port } = await start(healthMethods(new ServingStatus(isServing)));
+    const answer = await new Promise((resolve) => healthClient(port).list({}, (_, listed) => resolve(listed)));
+
+    expect(answer).toEqual({ statuses: { "": { status: expected }, ratelimit: { status: expected } } });
+  });
+
   test("is watched: the state at once, then each change", async () => {
     const serving = new ServingStatus(true);
     const { port } = await start(healthMethods(serving));

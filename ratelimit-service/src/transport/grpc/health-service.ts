@@ -1,5 +1,5 @@
 /**
- * grpc.health.v1.Health: Check and Watch for the service names that the reference knows, `ratelimit` and the empty name
+ * grpc.health.v1.Health: Check, Watch and List for the service names that the reference knows, `ratelimit` and the empty name
  * for the server as a whole.
  */
 import type { ServingStatus } from "../serving-status.ts";
@@ -29,8 +29,24 @@ export function healthMethods(status: ServingStatus): [path: string, method: Grp
   const watch: StreamingMethod = { kind: "streaming", open: (sink) => new Watch(sink, status, response) };
   return [
     ["/grpc.health.v1.Health/Check", check],
+    ["/grpc.health.v1.Health/List", { kind: "unary", call: () => listResponse(response(status.isServing)) }],
     ["/grpc.health.v1.Health/Watch", watch],
   ];
+}
+
+/** A HealthListResponse: field 1, a map from the names to their HealthCheckResponse. */
+function listResponse(response: Buffer): Buffer {
+  return Buffer.concat(
+    serviceNames.map((name) => {
+      const entry = Buffer.concat([field(1, Buffer.from(name)), field(2, response)]);
+      return field(1, entry);
+    }),
+  );
+}
+
+/** A field of bytes, fewer than 128. */
+function field(number: number, bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | WireType.Bytes, bytes.length]), bytes]);
 }
 
 /** Tells the status at once and then each change, until the client goes. */

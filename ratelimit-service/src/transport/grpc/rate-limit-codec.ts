@@ -19,8 +19,8 @@ import { type CallBounds, CallTooLargeError, defaultCallBounds, moreThan, tooLon
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 
-/** envoy.type.v3.RateLimitUnit, by number; an override has no WEEK. */
-const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"];
+/** envoy.type.v3.RateLimitUnit, by number. It has no WEEK, but the reference reads the number of answers (7) as one. */
+const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"];
 
 const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
 

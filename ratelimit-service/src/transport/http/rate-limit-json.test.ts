@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { RateLimitResponse } from "../../limiter/rate-limit.ts";
-import { parseRateLimitJson, renderRateLimitJson } from "./rate-limit-json.ts";
+import { parseRateLimitJson as parseBytes, renderRateLimitJson } from "./rate-limit-json.ts";
+
+const parseRateLimitJson = (text: string, bounds?: Parameters<typeof parseBytes>[1]) =>
+  parseBytes(Buffer.from(text), bounds);
 
 describe("parseRateLimitJson", () => {
   const full = {
@@ -32,6 +35,32 @@ describe("parseRateLimitJson", () => {
     expect(parseRateLimitJson(text)).toEqual({ ok: true, value: full });
   });
 
+  test("refuses what is not UTF-8", () => {
+    const bytes = Buffer.concat([Buffer.from('{"domain": "caf'), Buffer.from([0xe9]), Buffer.from('"}')]);
+
+    expect(parseBytes(bytes)).toEqual({ ok: false, problems: [{ message: "not JSON: the text is not UTF-8" }] });
+  });
+
+  test("takes the same field in different objects, and braces, quotes and colons in texts", () => {
+    const text =
+      '{"domain": "{\\"domain\\": [", "descriptors": [{"entries": [{"key": "\\\\"}, {"key": "key\\":"}]}, {"entries": []}]}';
+
+    expect(parseRateLimitJson(text)).toMatchObject({
+      ok: true,
+      value: { domain: '{"domain": [', descriptors: [{ entries: [{ key: "\\" }, { key: 'key":' }] }, { entries: [] }] },
+    });
+  });
+
+  test("takes whole numbers however they are written, and the number of a week", () => {
+    const text =
+      '{"hitsAddend": "2e0", "descriptors": [{"hitsAddend": "3.0", "limit": {"unit": 7, "requestsPerUnit": 1e1}}]}';
+
+    expect(parseRateLimitJson(text)).toMatchObject({
+      ok: true,
+      value: { hitsAddend: 2, descriptors: [{ hitsAddend: 3, limit: { unit: "WEEK", requestsPerUnit: 10 } }] },
+    });
+  });
+
   test("takes numbers as text, numbers of the unit, and null for absent", () => {
     const text =
       '{"domain": null, "hitsAddend": "7", "descriptors": [{"entries": null, "hitsAddend": "0", "limit": {"unit": 2}}]}';
@@ -56,6 +85,17 @@ describe("parseRateLimitJson", () => {
     ['{"hitsAddend": 1.5}', "1.5 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 4294967296}', "4294967296 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 1, "hits_addend": 1}', "the field is there twice", "hits_addend"],
+    ['{"domain": "d", "domain": "e"}', "the field is there twice", "domain"],
+    ['{"domain": "d", "dom\\u0061in": "e"}', "the field is there twice", "domain"],
+    ['{"descriptors": [{"entries": [{"key": "a", "value": "b", "key":"c"}]}]}', "the field is there twice", "key"],
+    ['{"domain": "\\ud800"}', "the text holds half of a surrogate pair", "domain"],
+    ['{"hitsAddend": "007"}', '"007" is not a whole number from 0 to 2^32-1', "hitsAddend"],
+    ['{"hitsAddend": "1e400"}', '"1e400" is not a whole number from 0 to 2^32-1', "hitsAddend"],
+    [
+      '{"descriptors": [{"limit": {"unit": "WEEK"}}]}',
+      '"WEEK" is no unit, accepted are SECOND, MINUTE, HOUR, DAY, MONTH, YEAR',
+      "descriptors[0].limit.unit",
+    ],
     ['{"descriptors": {}}', "an object is not a list", "descriptors"],
     [
       '{"descriptors": [{"entries": [{}, {"val": ""}]}]}',

@@ -3,6 +3,7 @@
  * strictly as the reference does: field names in camelCase or as in the .proto file, unknown ones refused. Problems are
  * reported with their places, up to `maxProblems`. In answers fields at their default are left out.
  */
+import { isUtf8 } from "node:buffer";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { shownText } from "@gatewayproxy/runtime/redaction";
 import { type CallBounds, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
@@ -23,7 +24,9 @@ const maxProblems = 20;
  * Reads a request within `bounds`; every problem carries the path of its field, as `descriptors[0].entries[1].key`. There
  * are at most `maxProblems`.
  */
-export function parseRateLimitJson(text: string, bounds: CallBounds = defaultCallBounds): Result<RateLimitRequest> {
+export function parseRateLimitJson(bytes: Buffer, bounds: CallBounds = defaultCallBounds): Result<RateLimitRequest> {
+  if (!isUtf8(bytes)) return { ok: false, problems: [{ message: "not JSON: the text is not UTF-8" }] };
+  const text = bytes.toString();
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -31,6 +34,10 @@ export function parseRateLimitJson(text: string, bounds: CallBounds = defaultCal
     // What follows the first comma quotes the body.
     const [reason = ""] = (error instanceof Error ? error.message : String(error)).split(",");
     return { ok: false, problems: [{ message: `not JSON: ${reason}` }] };
+  }
+  const repeated = repeatedField(text);
+  if (repeated !== undefined) {
+    return { ok: false, problems: [{ path: shortened(repeated), message: "the field is there twice" }] };
   }
   const reader = new JsonMessageReader(bounds);
   try {
@@ -60,7 +67,9 @@ const overrideFields = fieldNames("requestsPerUnit", "unit", "unitMultiplier");
 /** Fields of a message as they came, by their camelCase names; absent and `null` ones are not there. */
 type Fields = ReadonlyMap<string, unknown>;
 
-const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR"];
+/** By number; the last has a number only, see the gRPC codec. */
+const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"];
+const overrideUnitNames = overrideUnits.slice(0, -1);
 
 class JsonMessageReader {
   readonly problems: Problem[] = [];
@@ -111,8 +120,11 @@ class JsonMessageReader {
     const value = fields.get("unit");
     if (value === undefined) return "UNKNOWN";
     if (typeof value === "number" && Number.isInteger(value)) return overrideUnits[value] ?? String(value);
-    if (typeof value === "string" && overrideUnits.includes(value)) return value;
-    this.#report(join(path, "unit"), `${shown(value)} is no unit, accepted are ${overrideUnits.slice(1).join(", ")}`);
+    if (typeof value === "string" && overrideUnitNames.includes(value)) return value;
+    this.#report(
+      join(path, "unit"),
+      `${shown(value)} is no unit, accepted are ${overrideUnitNames.slice(1).join(", ")}`,
+    );
     return "UNKNOWN";
   }
 
@@ -155,6 +167,7 @@ class JsonMessageReader {
     const value = fields.get(name) ?? "";
     const { maxTextLength } = this.#bounds;
     if (typeof value !== "string") this.#report(join(path, name), `${shown(value)} is not a string`);
+    else if (!value.isWellFormed()) this.#report(join(path, name), "the text holds half of a surrogate pair");
     else if (value.length > maxTextLength) {
       this.#report(join(path, name), tooLong(`the ${name}`, value.length, maxTextLength));
     } else return value;
@@ -172,7 +185,7 @@ class JsonMessageReader {
   #uint(fields: Fields, name: string, path: string, bits: 32 | 64): number | undefined {
     const value = fields.get(name);
     if (value === undefined) return undefined;
-    const number = typeof value === "string" && /^\d{1,20}$/.test(value) ? Number(value) : value;
+    const number = typeof value === "string" && jsonNumber.test(value) ? Number(value) : value;
     if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number <= 2 ** bits - 1) return number;
     this.#report(join(path, name), `${shown(value)} is not a whole number from 0 to 2^${bits}-1`);
     return undefined;
@@ -182,6 +195,26 @@ class JsonMessageReader {
     this.problems.push({ path: path === "" ? "body" : path, message });
     if (this.problems.length === maxProblems) throw new TooManyProblems();
   }
+}
+
+/** A number in the grammar of JSON, which may also come as a string. */
+const jsonNumber = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+/** The name of a field that stands twice in one object of `json`, which is JSON; `undefined` where there is none. */
+function repeatedField(json: string): string | undefined {
+  /** The fields of the objects around the place, from the outside in; of lists nothing. */
+  const open: (Set<unknown> | undefined)[] = [];
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"\s*:?|[{}[\]]/g)) {
+    if (token === "{" || token === "[") open.push(token === "{" ? new Set() : undefined);
+    else if (token === "}" || token === "]") open.pop();
+    else if (token.endsWith(":")) {
+      const name: unknown = JSON.parse(token.slice(0, -1));
+      const fields = open.at(-1);
+      if (fields?.has(name) === true) return String(name);
+      fields?.add(name);
+    }
+  }
+  return undefined;
 }
 
 function join(path: string, name: string): string {

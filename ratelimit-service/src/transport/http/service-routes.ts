@@ -27,7 +27,7 @@ async function answerJson(service: RateLimitService, bounds: CallBounds, request
   // reference's clients send any.
   const site = anySite(request.headers);
   if (site !== undefined) return textAnswer(403, `web pages (${site}) may not ask\n`);
-  const parsed = parseRateLimitJson(request.body.toString("utf8"), bounds);
+  const parsed = parseRateLimitJson(request.body, bounds);
   if (!parsed.ok) return badRequest(parsed.problems);
   try {
     const answer = await service.shouldRateLimit(parsed.value);
