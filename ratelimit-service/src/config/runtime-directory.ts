@@ -56,9 +56,21 @@ async function readRuntimeFile({ key, file }: RuntimeFile): Promise<ConfigText> 
   try {
     const { size } = await stat(file);
     if (size > maxFileBytes) return { key, file, unreadable: `${size} bytes found, at most ${maxFileBytes} accepted` };
-    return { key, file, text: await readFile(file, "utf8") };
+    const text = decodeText(await readFile(file));
+    return text === undefined ? { key, file, unreadable: "the text is neither UTF-8 nor UTF-16" } : { key, file, text };
   } catch (error) {
     return { key, file, unreadable: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** YAML is UTF-8, or UTF-16 with a byte order mark (YAML 1.1 §5.2); `undefined` for what is neither. */
+function decodeText(bytes: Buffer): string | undefined {
+  const mark = bytes.subarray(0, 2).toString("hex");
+  const encoding = ({ fffe: "utf-16le", feff: "utf-16be" } as const)[mark] ?? "utf-8";
+  try {
+    return new TextDecoder(encoding, { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
   }
 }
 

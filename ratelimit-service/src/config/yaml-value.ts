@@ -56,8 +56,26 @@ export interface YamlDocument {
 /** Aliases let a short text describe an endless tree; no configuration that a person wrote has this many values. */
 const maxValues = 200_000;
 
-/** Reads the first YAML document of `text`. Never throws. */
-export function readYaml(text: string, file: string): YamlDocument {
+/**
+ * What a YAML file may hold (YAML 1.1 §5.1), without a byte order mark within and without the line breaks that only
+ * YAML 1.1 knows (U+0085, U+2028, U+2029), which would be read as text here and as breaks by the reference.
+ */
+const foreignCharacter = /[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
+
+/** Reads the first YAML document of `found`. Never throws. */
+export function readYaml(found: string, file: string): YamlDocument {
+  // A line may also end with a carriage return alone, which the package takes for text.
+  const text = found.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n");
+  const foreign = foreignCharacter.exec(text);
+  if (foreign !== null) {
+    const before = text.slice(0, foreign.index).split("\n");
+    const code = (text.codePointAt(foreign.index) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+    const location = { file, line: before.length, column: (before.at(-1) ?? "").length + 1 };
+    return {
+      problems: [loadingProblem(`control characters are not allowed, found U+${code}`, location)],
+      warnings: [],
+    };
+  }
   const lineCounter = new LineCounter();
   const documents = parseAllDocuments(text, {
     lineCounter,
@@ -115,8 +133,18 @@ class NodeReader {
       }
       return undefined;
     }
-    if (isScalar(node)) return readScalar(node, location);
     if (isAlias(node)) return this.#readAlias(node, location);
+    if (node.tag !== undefined && !knownTags.has(node.tag)) {
+      const tag = node.tag.replace("tag:yaml.org,2002:", "!!");
+      this.problems.push(
+        loadingProblem(
+          `the tag ${tag} is not supported; accepted are !!str, !!int, !!float, !!bool and !!null`,
+          location,
+        ),
+      );
+      return undefined;
+    }
+    if (isScalar(node)) return readScalar(node, location);
     this.#open.add(node);
     const value = isMap(node) ? this.#readMap(node, location) : this.#readList(node, location);
     this.#open.delete(node);
@@ -155,7 +183,7 @@ class NodeReader {
       const value = pair.value === null ? nullAt(key.location) : this.read(pair.value as Node);
       if (value === undefined) continue;
       // To the package `<<` is a key like any other; it would merge only on the way to values without places.
-      if (key.text === "<<") merged.push(...mergedEntries(value));
+      if (key.text === "<<") merged.push(...this.#mergedEntries(value));
       else {
         if (entries.has(key.text)) {
           this.warnings.push({
@@ -170,16 +198,16 @@ class NodeReader {
     for (const entry of merged) if (!entries.has(entry.key.text)) entries.set(entry.key.text, entry);
     return { kind: "map", entries: [...entries.values()], location };
   }
-}
 
-function mergedEntries(value: YamlValue): readonly YamlEntry[] {
-  switch (value.kind) {
-    case "map":
-      return value.entries;
-    case "list":
-      return value.items.flatMap(mergedEntries);
-    case "scalar":
+  #mergedEntries(value: YamlValue): readonly YamlEntry[] {
+    if (value.kind === "map") return value.entries;
+    const maps = value.kind === "list" ? value.items : [value];
+    return maps.flatMap((map) => {
+      if (map.kind === "map") return map.entries;
+      const message = "map merge requires map or sequence of maps as the value";
+      this.problems.push(loadingProblem(message, map.location));
       return [];
+    });
   }
 }
 
@@ -193,6 +221,12 @@ function readScalar(node: Scalar, location: SourceLocation): YamlScalar {
   const type = node.tag === undefined && isPlain ? plainType(text) : (taggedTypes[node.tag ?? ""] ?? "string");
   return { kind: "scalar", type, text: type === "null" ? "" : text, location };
 }
+
+/** `!` alone says that a scalar is a text; of the others the package makes values that no setting has. */
+const knownTags: ReadonlySet<string> = new Set([
+  "!",
+  ...["str", "int", "float", "bool", "null", "map", "seq"].map((name) => `tag:yaml.org,2002:${name}`),
+]);
 
 const taggedTypes: Readonly<Record<string, YamlScalar["type"]>> = {
   "tag:yaml.org,2002:int": "integer",
