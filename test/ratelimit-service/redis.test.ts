@@ -89,6 +89,35 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     expect(await client.ask(call)).toMatchObject({ overallCode: "OK" });
   });
 
+  test.each(["1", "2"])(
+    "counts its connections and its local cache as the reference does, with %s workers",
+    async (workers) => {
+      const { client, debug } = await start({ LOCAL_CACHE_SIZE_IN_BYTES: "1000000", WORKERS: workers });
+      const call = { domain: "d", descriptors: [{ ...descriptor(`k=cache${workers}`), hitsAddend: { value: 151 } }] };
+      for (let times = 0; times < 3; times++) await client.ask(call);
+      const text = async (path: string) => (await fetch(`${debug}${path}`)).text();
+      const stats = await text("/stats");
+      const metrics = await text("/metrics");
+      // The main thread has a connection of its own beside those of the workers.
+      const connections = workers === "1" ? 1 : 3;
+
+      const counts = [
+        ...["entryCount: 1", "hitCount: 2", "missCount: 1", "lookupCount: 3", "overwriteCount: 0", "evacuateCount: 0"],
+        "expiredCount: 0",
+      ];
+      for (const line of counts) expect(stats).toContain(`ratelimit.localcache.${line}\n`);
+      expect(metrics).toContain("ratelimit_localcache_hitCount 2\n");
+      expect(stats).toContain(`ratelimit.redis_pool.cx_active: ${connections}\n`);
+      expect(stats).toContain(`ratelimit.redis_pool.cx_total: ${connections}\n`);
+      expect(stats).toContain("ratelimit.redis_pool.cx_local_close: 0\n");
+      expect(metrics).toContain(`ratelimit_redis_pool_cx_active ${connections}\n`);
+
+      await redis.command("CLIENT", "KILL", "TYPE", "normal");
+      await expect.poll(() => text("/stats")).toContain(`ratelimit.redis_pool.cx_total: ${2 * connections}\n`);
+      expect(await text("/stats")).toContain(`ratelimit.redis_pool.cx_local_close: ${connections}\n`);
+    },
+  );
+
   test.each(["open", "local"])("with FAILURE_MODE=%s calls are answered, and so it is healthy", async (mode) => {
     const { client, debug } = await start({ FAILURE_MODE: mode, REDIS_TIMEOUT: "500ms" });
     const call = { domain: "d", descriptors: [descriptor(`k=${mode}`)] };

@@ -59,6 +59,7 @@ export class CallThread {
   readonly #callTimes = new CallTimes();
   readonly #store: OpenedStore["store"];
   readonly #closing = new AbortController();
+  #overLimitCache: OverLimitCache | undefined;
   /** The configurations that were handed over, one after the other; never rejects. */
   #configs: Promise<unknown> = Promise.resolve();
   #grpc: GrpcServer | undefined;
@@ -120,7 +121,8 @@ export class CallThread {
 
   /** What this thread has counted. */
   takeStats(): StatsSnapshot {
-    return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0);
+    const [cache, pools] = [this.#overLimitCache?.counts, this.#store.connections?.()];
+    return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools: pools ?? [] });
   }
 
   /** `undefined` when the store cannot list its counters. */
@@ -190,12 +192,13 @@ export class CallThread {
     const { settings, refunds } = this.#options;
     const { values, headers } = settings;
     const cacheBytes = Math.floor(values.localCacheSizeInBytes / values.workers);
+    if (cacheBytes > 0) this.#overLimitCache = new OverLimitCache(cacheBytes, refunds);
     return new Limiter({
       store,
       stats: this.#stats,
       cacheKeyPrefix: values.cacheKeyPrefix ?? "",
       keyForm: settings.store.kind === "redis" ? values.redisKeyForm : "escaped",
-      ...(cacheBytes > 0 ? { overLimitCache: new OverLimitCache(cacheBytes, refunds) } : {}),
+      ...(this.#overLimitCache === undefined ? {} : { overLimitCache: this.#overLimitCache }),
       stopsAtOverLimit: values.stopAtOverLimit,
       strictZeroHit: values.strictZeroHit,
       shadowMode: values.shadowMode,

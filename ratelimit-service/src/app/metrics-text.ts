@@ -2,7 +2,7 @@
 import type { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type PrometheusOptions, renderPrometheus } from "../metrics/prometheus.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
-import { statsdCounters } from "../metrics/statsd-lines.ts";
+import { statsdCounters, statsdGauges } from "../metrics/statsd-lines.ts";
 
 export interface MetricsTextOptions extends PrometheusOptions {
   /** What each thread has counted. */
@@ -28,8 +28,9 @@ export class MetricsText {
 
   /** One `name: value` a line, under the names that statsd has, sorted. */
   async plain(): Promise<string> {
-    const counters = statsdCounters(mergeStats(await this.#options.collect()), this.#options.extraTags);
-    return Array.from(counters, ([name, value]) => `${name}: ${value}\n`)
+    const stats = mergeStats(await this.#options.collect());
+    const values = [...statsdCounters(stats, this.#options.extraTags), ...statsdGauges(stats)];
+    return Array.from(values, ([name, value]) => `${name}: ${value}\n`)
       .sort()
       .join("");
   }

@@ -13,6 +13,18 @@ export interface KnownOver {
   readonly refunds: number;
 }
 
+/** What was asked of the cache, and what became of its entries, since the start; `entries` is now. */
+export interface OverLimitCacheCounts {
+  readonly entries: number;
+  readonly hits: number;
+  readonly misses: number;
+  readonly overwritten: number;
+  /** Forgotten for want of room, while their window ran. */
+  readonly evicted: number;
+  /** Forgotten after the end of their window. */
+  readonly expired: number;
+}
+
 /** What one entry costs beside the text of its key: three numbers, the object and its place in the map. */
 const entryBytes = 120;
 
@@ -21,6 +33,11 @@ export class OverLimitCache {
   readonly #refunds: Int32Array;
   readonly #known = new Map<string, KnownOver>();
   #bytes = 0;
+  #hits = 0;
+  #misses = 0;
+  #overwritten = 0;
+  #evicted = 0;
+  #expired = 0;
 
   /**
    * @param maxBytes bound on the estimated size; past it the oldest entries go
@@ -44,22 +61,35 @@ export class OverLimitCache {
   /** Whether a counter is known to be over `requestsPerUnit`. */
   isOver(key: string, requestsPerUnit: number): boolean {
     const known = this.#known.get(key);
-    return known !== undefined && known.refunds === this.refunds && requestsPerUnit <= known.requestsPerUnit;
+    const isOver = known !== undefined && known.refunds === this.refunds && requestsPerUnit <= known.requestsPerUnit;
+    if (isOver) this.#hits++;
+    else this.#misses++;
+    return isOver;
   }
 
   remember(key: string, over: KnownOver, nowSeconds: number): void {
-    this.#forget(key);
+    if (this.#forget(key)) this.#overwritten++;
     this.#known.set(key, over);
     this.#bytes += sizeOf(key);
     // The key names its window, so an entry of a past window is never asked for: it only has to make room.
     for (const [oldest, { windowEndSeconds: end }] of this.#known) {
       if (end > nowSeconds && this.#bytes <= this.#maxBytes) break;
+      if (end > nowSeconds) this.#evicted++;
+      else this.#expired++;
       this.#forget(oldest);
     }
   }
 
-  #forget(key: string): void {
-    if (this.#known.delete(key)) this.#bytes -= sizeOf(key);
+  #forget(key: string): boolean {
+    const wasKnown = this.#known.delete(key);
+    if (wasKnown) this.#bytes -= sizeOf(key);
+    return wasKnown;
+  }
+
+  get counts(): OverLimitCacheCounts {
+    const entries = this.#known.size;
+    const [hits, misses, overwritten] = [this.#hits, this.#misses, this.#overwritten];
+    return { entries, hits, misses, overwritten, evicted: this.#evicted, expired: this.#expired };
   }
 
   get size(): number {

@@ -1,5 +1,6 @@
 /** The metrics of the service, each declared once; Prometheus and statsd know them by the reference's names. */
 import type { RuleCounts, ServiceCounts } from "../stats.ts";
+import type { CacheCounts } from "./stats-snapshot.ts";
 
 export interface MetricName {
   /** Last part of the name in statsd, below `ratelimit.service.rate_limit.<domain>.<keys>` or `ratelimit.service`. */
@@ -71,6 +72,20 @@ export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, Error
     help: "Calls over a limit that SHADOW_MODE let pass.",
   },
 };
+
+/** Gauges of the over-limit cache, below `ratelimit.localcache`; counts since the start but for the entries. */
+export function cacheGauges(cache: CacheCounts): readonly { name: string; value: number; help: string }[] {
+  const { entries, hits, misses, overwritten, evicted, expired } = cache;
+  return [
+    { name: "entryCount", value: entries, help: "Counters known to be over their limit." },
+    { name: "hitCount", value: hits, help: "Counters found in the local cache." },
+    { name: "missCount", value: misses, help: "Counters not found in the local cache." },
+    { name: "lookupCount", value: hits + misses, help: "Counters looked for in the local cache." },
+    { name: "overwriteCount", value: overwritten, help: "Entries of the local cache written over." },
+    { name: "evacuateCount", value: evicted, help: "Entries of the local cache that made room for others." },
+    { name: "expiredCount", value: expired, help: "Entries of the local cache removed after their window." },
+  ];
+}
 
 /** Kinds of failed calls. */
 export type ErrorCount = "storeError" | "serviceError";

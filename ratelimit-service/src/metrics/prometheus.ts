@@ -4,7 +4,7 @@
  */
 import type { RuleCounts } from "../stats.ts";
 import { callTimeBounds, type CallTimesSnapshot } from "./call-times.ts";
-import { errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import { cacheGauges, errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
 import type { SeriesSnapshot, StatsSnapshot } from "./stats-snapshot.ts";
 
 export interface PrometheusOptions {
@@ -37,6 +37,18 @@ export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, 
   writeCalls(text, stats.callTimes, options.timesInMilliseconds);
   text.family("ratelimit_service_grpc_connections", "gauge", "Open gRPC connections.");
   text.sample("ratelimit_service_grpc_connections", {}, stats.connections);
+  for (const { pool, active, opened, closed } of stats.pools) {
+    text.family(`ratelimit_${pool}_cx_active`, "gauge", "Open connections to Redis.");
+    text.sample(`ratelimit_${pool}_cx_active`, {}, active);
+    text.family(`ratelimit_${pool}_cx_total`, "counter", "Connections to Redis opened.");
+    text.sample(`ratelimit_${pool}_cx_total`, {}, opened);
+    text.family(`ratelimit_${pool}_cx_local_close`, "counter", "Connections to Redis that have ended.");
+    text.sample(`ratelimit_${pool}_cx_local_close`, {}, closed);
+  }
+  for (const { name, value, help } of stats.cache === undefined ? [] : cacheGauges(stats.cache)) {
+    text.family(`ratelimit_localcache_${name}`, "gauge", help);
+    text.sample(`ratelimit_localcache_${name}`, {}, value);
+  }
   const evicted = "ratelimit_service_memory_counters_evicted";
   text.family(
     evicted,

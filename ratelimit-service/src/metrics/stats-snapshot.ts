@@ -17,16 +17,44 @@ export interface StatsSnapshot {
   readonly callTimes: CallTimesSnapshot;
   /** Open gRPC connections. */
   readonly connections: number;
+  /** Of the over-limit cache; absent where there is none. */
+  readonly cache?: CacheCounts;
+  readonly pools: readonly PoolCounts[];
+}
+
+/** As `OverLimitCacheCounts` of the limiter. */
+export interface CacheCounts {
+  readonly entries: number;
+  readonly hits: number;
+  readonly misses: number;
+  readonly overwritten: number;
+  readonly evicted: number;
+  readonly expired: number;
+}
+
+/** As `StoreConnections` of the store. */
+export interface PoolCounts {
+  readonly pool: string;
+  readonly active: number;
+  readonly opened: number;
+  readonly closed: number;
 }
 
 /** What one thread has counted so far. */
-export function takeStats(stats: RateLimitStats, callTimes: CallTimes, connections: number): StatsSnapshot {
+export function takeStats(
+  stats: RateLimitStats,
+  callTimes: CallTimes,
+  connections: number,
+  { cache, pools = [] }: { readonly cache?: CacheCounts | undefined; readonly pools?: readonly PoolCounts[] } = {},
+): StatsSnapshot {
   return {
     service: { ...stats.service },
     series: Array.from(stats.series(), ({ domain, segments, counts }) => ({ domain, segments, counts: { ...counts } })),
     domainsNotFound: new Map(stats.domainsNotFound()),
     callTimes: callTimes.take(),
     connections,
+    ...(cache === undefined ? {} : { cache }),
+    pools,
   };
 }
 
@@ -41,13 +69,20 @@ export function mergeStats(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
     domainsNotFound: mergeMaps(snapshots.map(({ domainsNotFound }) => domainsNotFound)),
     callTimes: mergeTimes(snapshots.map(({ callTimes }) => callTimes)),
     connections: snapshots.reduce((sum, { connections }) => sum + connections, 0),
+    ...mergeCaches(snapshots.flatMap(({ cache }) => cache ?? [])),
+    pools: mergePools(snapshots.flatMap(({ pools }) => pools)),
   };
 }
 
 /** The same of threads that have ended: no connection of theirs is open, and their times are of long ago. */
 export function mergeStatsOfEnded(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
   const merged = mergeStats(snapshots);
-  return { ...merged, connections: 0, callTimes: { ...merged.callTimes, samplesMs: [], sampledOf: 0 } };
+  const { cache } = merged;
+  const ended = {
+    ...(cache === undefined ? {} : { cache: { ...cache, entries: 0 } }),
+    pools: merged.pools.map((pool) => ({ ...pool, active: 0, closed: pool.opened })),
+  };
+  return { ...merged, ...ended, connections: 0, callTimes: { ...merged.callTimes, samplesMs: [], sampledOf: 0 } };
 }
 
 /** Adds objects of numbers field by field; there is at least one. */
@@ -56,6 +91,18 @@ function addUp<T extends object>(counted: readonly Readonly<T>[]): T {
   const value = (each: Readonly<T>, key: string): number => Number(each[key as keyof T]);
   // The same keys as each of them, each with a number.
   return Object.fromEntries(keys.map((key) => [key, counted.reduce((sum, each) => sum + value(each, key), 0)])) as T;
+}
+
+function mergeCaches(caches: readonly CacheCounts[]): { readonly cache?: CacheCounts } {
+  return caches.length === 0 ? {} : { cache: addUp(caches) };
+}
+
+function mergePools(pools: readonly PoolCounts[]): PoolCounts[] {
+  const groups = Map.groupBy(pools, ({ pool }) => pool);
+  return Array.from(groups, ([pool, group]) => ({
+    pool,
+    ...addUp(group.map(({ active, opened, closed }) => ({ active, opened, closed }))),
+  }));
 }
 
 function mergeSeries(series: readonly SeriesSnapshot[]): SeriesSnapshot[] {

@@ -2,7 +2,7 @@
  * What the service has counted, as lines of the statsd protocol under the reference's names: counters as what was added
  * since the last time, gauges as they are, and a sample of the response times.
  */
-import { errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import { cacheGauges, errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
 import type { StatsSnapshot } from "./stats-snapshot.ts";
 
 /** Values of counters by their full name. */
@@ -27,6 +27,10 @@ export function statsdCounters(stats: StatsSnapshot, extraTags: ReadonlyMap<stri
     add(`ratelimit.service.${serviceMetrics[key].statsd}`, stats.service[key]);
   }
   add("ratelimit_server.ShouldRateLimit.total_requests", stats.callTimes.calls);
+  for (const { pool, opened, closed } of stats.pools) {
+    add(`ratelimit.${pool}.cx_total`, opened);
+    add(`ratelimit.${pool}.cx_local_close`, closed);
+  }
   return counters;
 }
 
@@ -54,8 +58,18 @@ export function statsdLines(
   for (const ms of samplesMs) {
     lines.push({ text: `ratelimit_server.ShouldRateLimit.response_time${suffix}:${ms.toFixed(3)}|ms${rate}` });
   }
-  lines.push({ text: `ratelimit.service.grpc_connections${suffix}:${stats.connections}|g` });
+  for (const [name, value] of statsdGauges(stats)) lines.push({ text: `${name}${suffix}:${value}|g` });
   return lines;
+}
+
+/** Every gauge by its name in statsd, without tags. */
+export function statsdGauges({ connections, cache, pools }: StatsSnapshot): readonly (readonly [string, number])[] {
+  const gauges: (readonly [string, number])[] = [["ratelimit.service.grpc_connections", connections]];
+  for (const { pool, active } of pools) gauges.push([`ratelimit.${pool}.cx_active`, active]);
+  for (const { name, value } of cache === undefined ? [] : cacheGauges(cache)) {
+    gauges.push([`ratelimit.localcache.${name}`, value]);
+  }
+  return gauges;
 }
 
 /** What the protocol gives a meaning becomes `_`, and so do the dots of an IPv4 address, which would be levels. */

@@ -30,6 +30,14 @@ export interface LiveCounter {
   readonly windowEndSeconds: number;
 }
 
+/** Connections to a store: open now, and opened and closed since the start. */
+export interface StoreConnections {
+  readonly pool: "redis_pool" | "redis_per_second_pool";
+  readonly active: number;
+  readonly opened: number;
+  readonly closed: number;
+}
+
 export interface CounterStore {
   /**
    * Takes the steps of one call in their order, in one round trip where there is a way to go, and answers each counter's
@@ -39,6 +47,8 @@ export interface CounterStore {
   apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]>;
   /** Whether the store would answer now; while not, `apply` rejects without delay. */
   isHealthy(): boolean;
+  /** Connections to the servers of a remote store, by the name of their metrics: `redis_pool`. */
+  connections?(): readonly StoreConnections[];
   /** The counters of running windows, where the store can list them. */
   liveCounters?(): Iterable<LiveCounter>;
   /** Resolves when everything is let go; `apply` must not be called after. */

@@ -2,7 +2,13 @@
  * Counts in this process while the shared store is away (FAILURE_MODE=local): limits then hold per replica, from where
  * the fallback's own counters stand. A call that the shared store failed is counted here instead.
  */
-import { type CounterStep, type CounterStore, type LiveCounter, StoreError } from "./counter-store.ts";
+import {
+  type CounterStep,
+  type CounterStore,
+  type LiveCounter,
+  type StoreConnections,
+  StoreError,
+} from "./counter-store.ts";
 
 export class FallbackStore implements CounterStore {
   readonly #shared: CounterStore;
@@ -33,6 +39,10 @@ export class FallbackStore implements CounterStore {
 
   liveCounters(): Iterable<LiveCounter> {
     return this.#local.liveCounters?.() ?? [];
+  }
+
+  connections(): readonly StoreConnections[] {
+    return this.#shared.connections?.() ?? [];
   }
 
   async close(): Promise<void> {

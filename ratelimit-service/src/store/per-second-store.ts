@@ -1,5 +1,5 @@
 /** Two stores as one: counters of one-second windows in a store of their own (REDIS_PERSECOND), the rest in the other. */
-import type { CounterStep, CounterStore } from "./counter-store.ts";
+import type { CounterStep, CounterStore, StoreConnections } from "./counter-store.ts";
 
 export class PerSecondStore implements CounterStore {
   readonly #store: CounterStore;
@@ -23,6 +23,12 @@ export class PerSecondStore implements CounterStore {
 
   isHealthy(): boolean {
     return this.#store.isHealthy() && this.#perSecond.isHealthy();
+  }
+
+  connections(): readonly StoreConnections[] {
+    const perSecond = this.#perSecond.connections?.() ?? [];
+    const others = this.#store.connections?.() ?? [];
+    return [...others, ...perSecond.map((each) => ({ ...each, pool: "redis_per_second_pool" as const }))];
   }
 
   async close(): Promise<void> {

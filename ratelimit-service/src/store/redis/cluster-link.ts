@@ -1,6 +1,7 @@
 /** A connection to each master of a Redis Cluster, opened when a key first needs it. */
 import { createCluster } from "@redis/client";
 import calculateSlot from "cluster-key-slot";
+import { ConnectionCounts } from "./connection-counts.ts";
 import {
   clientOptions,
   type LinkOptions,
@@ -13,6 +14,7 @@ import {
 import { tcpAddresses } from "./redis-options.ts";
 
 export class ClusterLink implements RedisLink {
+  readonly connections = new ConnectionCounts();
   readonly #options: LinkOptions;
   readonly #onError: OnLinkError;
   #client: ReturnType<typeof newClient>;
@@ -20,7 +22,7 @@ export class ClusterLink implements RedisLink {
   constructor(options: LinkOptions, onError: OnLinkError) {
     this.#options = options;
     this.#onError = onError;
-    this.#client = newClient(this.#options, this.#onError);
+    this.#client = newClient(this.#options, this.connections, this.#onError);
   }
 
   async open(): Promise<void> {
@@ -48,8 +50,9 @@ export class ClusterLink implements RedisLink {
   }
 
   reset(): void {
+    this.connections.closedAll();
     this.#destroy();
-    this.#client = newClient(this.#options, this.#onError);
+    this.#client = newClient(this.#options, this.connections, this.#onError);
   }
 
   close(): Promise<void> {
@@ -62,7 +65,7 @@ export class ClusterLink implements RedisLink {
   }
 }
 
-function newClient(options: LinkOptions, onError: OnLinkError) {
+function newClient(options: LinkOptions, connections: ConnectionCounts, onError: OnLinkError) {
   const socket = socketOptions(options, () => true);
   const client = createCluster({
     // Asking a node that hangs for the slots must end, so that the next one is asked.
@@ -75,5 +78,15 @@ function newClient(options: LinkOptions, onError: OnLinkError) {
     minimizeConnections: true,
     topologyRefreshOnReconnectionAttemptStrategy: 500,
   });
+  client.on("node-ready", ({ host, port }: ClusterNode) => connections.opened(`${host}:${port}`));
+  for (const event of ["node-reconnecting", "node-disconnect"]) {
+    client.on(event, ({ host, port }: ClusterNode) => connections.closed(`${host}:${port}`));
+  }
   return client.on("error", onError);
+}
+
+/** What the client tells with its events on a node. */
+interface ClusterNode {
+  readonly host: string;
+  readonly port: number;
 }

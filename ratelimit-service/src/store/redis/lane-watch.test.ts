@@ -1,5 +1,6 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
+import { ConnectionCounts } from "./connection-counts.ts";
 import { LaneWatch } from "./lane-watch.ts";
 import type { RedisLink } from "./redis-link.ts";
 
@@ -14,6 +15,7 @@ function fakeLink() {
     },
   });
   const link: RedisLink = {
+    connections: new ConnectionCounts(),
     open: () => Promise.resolve(),
     isReady: () => state.isReady,
     send: () => Promise.reject(new Error("nothing is sent")),

@@ -3,6 +3,7 @@
  * share. A link never queues: what cannot be written now is refused, because a caller of a rate limiter has no time.
  */
 import type { SecureContextOptions } from "node:tls";
+import type { ConnectionCounts } from "./connection-counts.ts";
 import type { RedisAuth, RedisOptions } from "./redis-options.ts";
 
 /** What our commands answer: a number for INCRBY and scripts, a text or nothing for GET. */
@@ -19,6 +20,8 @@ export interface RedisLink {
   laneOf(key: string): string;
   /** All lanes now, each with a way to see whether it answers. */
   lanes(): readonly RedisLane[];
+  /** Connections now and so far. */
+  readonly connections: ConnectionCounts;
   /** Drops all connections, because they answer no more; the link is as before `open`. */
   reset(): void;
   /** Final: `open` rejects from here on. */

@@ -7,7 +7,7 @@
  * and no script.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { type CounterStep, type CounterStore, StoreError } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, type StoreConnections, StoreError } from "../counter-store.ts";
 import { CounterCommand, overflowReply, type WaitingCall } from "./counter-command.ts";
 import { LaneWatch } from "./lane-watch.ts";
 import { RecentKeys } from "./recent-keys.ts";
@@ -64,6 +64,10 @@ export class RedisStore implements CounterStore {
 
   isHealthy(): boolean {
     return this.#lanes.isHealthy();
+  }
+
+  connections(): readonly StoreConnections[] {
+    return [{ pool: "redis_pool", ...this.#options.link.connections.counts }];
   }
 
   close(): Promise<void> {

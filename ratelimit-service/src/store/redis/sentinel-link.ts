@@ -1,5 +1,6 @@
 /** One connection to the master that the sentinels name, which moves with it. */
 import { createSentinel } from "@redis/client";
+import { ConnectionCounts } from "./connection-counts.ts";
 import {
   clientOptions,
   type LinkOptions,
@@ -12,6 +13,7 @@ import {
 import { tcpAddresses } from "./redis-options.ts";
 
 export class SentinelLink implements RedisLink {
+  readonly connections = new ConnectionCounts();
   readonly #options: LinkOptions;
   readonly #onError: OnLinkError;
   #client: ReturnType<typeof newClient>;
@@ -19,7 +21,7 @@ export class SentinelLink implements RedisLink {
   constructor(options: LinkOptions, onError: OnLinkError) {
     this.#options = options;
     this.#onError = onError;
-    this.#client = newClient(this.#options, this.#onError);
+    this.#client = newClient(this.#options, this.connections, this.#onError);
   }
 
   async open(): Promise<void> {
@@ -43,8 +45,9 @@ export class SentinelLink implements RedisLink {
   }
 
   reset(): void {
+    this.connections.closedAll();
     const old = this.#client;
-    this.#client = newClient(this.#options, this.#onError);
+    this.#client = newClient(this.#options, this.connections, this.#onError);
     if (old.isOpen) old.destroy().catch(this.#onError);
   }
 
@@ -53,7 +56,7 @@ export class SentinelLink implements RedisLink {
   }
 }
 
-function newClient(options: LinkOptions, onError: OnLinkError) {
+function newClient(options: LinkOptions, connections: ConnectionCounts, onError: OnLinkError) {
   const { auth, sentinelAuth, masterName = "" } = options;
   // Connections that break are the sentinel client's to make anew, to whoever is master then.
   const socket = socketOptions(options, () => true);
@@ -68,5 +71,7 @@ function newClient(options: LinkOptions, onError: OnLinkError) {
     nodeClientOptions: { ...clientOptions(auth), socket },
     sentinelClientOptions: { ...clientOptions(sentinelAuth), socket },
   });
+  client.on("ready", () => connections.opened(""));
+  for (const event of ["reconnecting", "end"]) client.on(event, () => connections.closed(""));
   return client.on("error", onError);
 }

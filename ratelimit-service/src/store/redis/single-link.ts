@@ -1,5 +1,6 @@
 /** One connection to one Redis. */
 import { createClient } from "@redis/client";
+import { ConnectionCounts } from "./connection-counts.ts";
 import {
   clientOptions,
   type LinkOptions,
@@ -12,6 +13,7 @@ import {
 import { renderRedisAddress, tcpAddresses } from "./redis-options.ts";
 
 export class SingleLink implements RedisLink {
+  readonly connections = new ConnectionCounts();
   readonly #options: LinkOptions;
   readonly #onError: OnLinkError;
   #client: ReturnType<typeof newClient>;
@@ -20,7 +22,7 @@ export class SingleLink implements RedisLink {
   constructor(options: LinkOptions, onError: OnLinkError) {
     this.#options = options;
     this.#onError = onError;
-    this.#client = newClient(this.#options, () => this.#wasOpen, this.#onError);
+    this.#client = newClient(this.#options, this.connections, () => this.#wasOpen, this.#onError);
   }
 
   async open(): Promise<void> {
@@ -45,8 +47,9 @@ export class SingleLink implements RedisLink {
   }
 
   reset(): void {
+    this.connections.closedAll();
     this.#destroy();
-    this.#client = newClient(this.#options, () => this.#wasOpen, this.#onError);
+    this.#client = newClient(this.#options, this.connections, () => this.#wasOpen, this.#onError);
   }
 
   close(): Promise<void> {
@@ -59,7 +62,7 @@ export class SingleLink implements RedisLink {
   }
 }
 
-function newClient(options: LinkOptions, repeats: () => boolean, onError: OnLinkError) {
+function newClient(options: LinkOptions, connections: ConnectionCounts, repeats: () => boolean, onError: OnLinkError) {
   const [address] = options.addresses;
   if (address === undefined) throw new RangeError("a Redis needs an address");
   const socket = socketOptions(options, repeats);
@@ -71,7 +74,10 @@ function newClient(options: LinkOptions, repeats: () => boolean, onError: OnLink
         ? { ...socket, path: address.path, tls: false }
         : { ...socket, ...tcpAddresses(options)[0] },
   });
+  client.on("ready", () => connections.opened(""));
+  client.on("end", () => connections.closed(""));
   return client.on("error", (error: Error) => {
+    connections.closed("");
     onError(new Error(`${renderRedisAddress(address)}: ${error.message}`, { cause: error }));
   });
 }
