@@ -84,7 +84,11 @@ const places = {
     ["proxy/src/upstream/name-watch.ts"],
   ],
   "proxy::workers": [["proxy/src/app/worker-pool.ts"]],
-  "proxy::server": [[passingOn, "lines.server"], ["proxy/src/server/logged-downstream.ts"]],
+  "proxy::server": [
+    [passingOn, "lines.server"],
+    ["proxy/src/server/logged-downstream.ts"],
+    ["proxy/src/server/connection-log.ts"],
+  ],
   "proxy::admin": [["proxy/src/admin/server.ts"]],
   "proxy::access": [[passingOn, "lines.access"]],
   "controller::lifecycle": [["proxy/src/controller-command.ts"]],

@@ -59,6 +59,7 @@ export interface TestGatewayOptions
       | "globalLimits"
       | "requestLog"
       | "upstreamLog"
+      | "connectionLog"
     >
   > {
   /** Default false. */

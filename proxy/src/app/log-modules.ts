@@ -9,7 +9,8 @@ export const proxyLogModules = {
   "proxy::upstream":
     "at debug: which endpoint a call goes to, retries, endpoints that are ejected or return, health checks, names",
   "proxy::workers": "worker threads that end",
-  "proxy::server": "faults of the proxy, and connections that are closed to save memory",
+  "proxy::server":
+    "faults of the proxy, and connections that are closed to save memory; at debug: each connection of a client, and its TLS",
   "proxy::admin": "the admin server",
   "proxy::access": "requests, a line each when it has ended; at debug: another one when it begins",
 } as const;

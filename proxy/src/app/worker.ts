@@ -52,7 +52,7 @@ const logs = new Logs({
 const log = logs.logger("proxy::server");
 const globalLimitMetrics = new GlobalLimitMetrics(logs.logger("proxy::ratelimit"));
 const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLineDropped() });
-/** Of lines of requests, which come with every request and so go where those of the access log go. */
+/** Of lines of requests and connections, which come with every one of them and so go where those of the access log go. */
 const requestLogs = new Logs({
   filter,
   clock: systemClock,
@@ -90,6 +90,7 @@ const servicesBack = new BroadcastChannel("rate limit services that are back");
 const dataPlane = new DataPlane({
   worker: start.worker,
   requestLog,
+  connectionLog: requestLogs.logger("proxy::server"),
   upstreamLog: logs.logger("proxy::upstream"),
   clock: systemClock,
   random: Math.random,

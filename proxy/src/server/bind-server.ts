@@ -12,6 +12,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import type { ClientConnection, ClientConnections } from "./client-connections.ts";
 import { type Connection, type DrainPhase, HeadCounts, type TlsSession } from "./connection.ts";
+import type { ConnectionLines, ConnectionLog } from "./connection-log.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type Judgement, readFirstBytes } from "./first-bytes.ts";
 import type { Http1Connection } from "./http1.ts";
@@ -36,6 +37,7 @@ export interface BindOptions extends RequestReceiver {
   readonly upgradeProtocols: UpgradeProtocols;
   readonly rules: RequestRules;
   readonly clients: ClientConnections;
+  readonly connectionLog: ConnectionLog;
   /** Something failed inside the proxy, and has ended a request before it began, or a connection. */
   readonly onFault: (error: unknown) => void;
   readonly onConnectionOpened: () => void;
@@ -139,7 +141,9 @@ export class BindServer {
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
     const onSecure = (socket: TLSSocket, session: TlsSession): void =>
       this.#guard(socket, () => this.#serveSecure(socket, session));
-    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, onSecure, this.#options.onFault);
+    const onRefused = (socket: TLSSocket, reason: string): void => this.#linesOf(socket)?.notSecured(reason);
+    const { onFault } = this.#options;
+    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, { onSecure, onRefused, onFault });
     this.#tlsListeners = listeners;
   }
 
@@ -160,6 +164,7 @@ export class BindServer {
   /** Takes no new connection, closes idle ones, asks the others to leave; resolves when the last one has. */
   drain(): Promise<void> {
     this.#phase = "closing";
+    this.#options.connectionLog.draining();
     const closed = new Promise<void>((resolve) => this.#http1.close(() => resolve()));
     this.#http2.drain();
     return closed;
@@ -180,6 +185,7 @@ export class BindServer {
   }
 
   #fail(socket: Socket, error: unknown): void {
+    this.#linesOf(socket)?.closing("something failed inside the proxy");
     socket.destroy();
     this.#options.onFault(error);
   }
@@ -198,8 +204,10 @@ export class BindServer {
       return;
     }
     const begin = (header: ProxyHeader): void => {
-      if (header.kind === "invalid") socket.destroy();
-      else this.#begin(client, header.sourceAddress);
+      if (header.kind === "invalid") {
+        this.#linesOf(socket)?.closing("it did not begin with a PROXY protocol header");
+        socket.destroy();
+      } else this.#begin(client, header.sourceAddress);
     };
     readFirstBytes(socket, judgeProxyHeader, begin, (error) => this.#fail(socket, error));
   }
@@ -242,6 +250,7 @@ export class BindServer {
     if (secured === undefined) socket.destroy();
     else {
       const { client, sourceAddress } = secured;
+      this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
       const connection = { sourceAddress, peer, tls, heads: new HeadCounts() };
       this.#serveHttp(client, socket, connection, socket.alpnProtocol === "h2");
     }
@@ -276,10 +285,17 @@ export class BindServer {
     this.#options.onRefused({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
   }
 
+  /** @param socket as the kernel gave it, or that of TLS above. */
+  #linesOf(socket: Socket): ConnectionLines | undefined {
+    const { connectionLog } = this.#options;
+    return connectionLog.of(socket) ?? connectionLog.of(this.#secured.get(peerOf(socket))?.client.socket ?? socket);
+  }
+
   #track(socket: Socket): ClientConnection {
     const { clients, expectsProxyHeader: isTold } = this.#options;
     const client = clients.add(socket, peerAddress(socket), { isTls: this.#tls !== undefined, isTold });
     this.#sockets.set(socket, client);
+    this.#options.connectionLog.opened(socket, peerOf(socket));
     this.#options.onConnectionOpened();
     // A reset by the client; "close" follows.
     socket.on("error", ignore);

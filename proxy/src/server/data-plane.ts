@@ -41,6 +41,7 @@ import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-set
 import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "./body-budget.ts";
 import { BindServer } from "./bind-server.ts";
+import { ConnectionLog } from "./connection-log.ts";
 import {
   ClientConnections,
   type ClientMemory,
@@ -103,6 +104,8 @@ export interface DataPlaneOptions
   readonly worker?: number;
   /** Takes single requests in detail; absent: nobody does. */
   readonly requestLog?: RequestLog;
+  /** Hears of connections of clients; absent: nobody does. */
+  readonly connectionLog?: Logger;
   /** Hears of endpoints and connections to them; absent: nobody does. */
   readonly upstreamLog?: Logger;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
@@ -332,12 +335,14 @@ export class DataPlane {
 
   async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
     const { observer, portOf, reusePort, expectsProxyHeader } = this.#options;
+    const { clock, connectionLog: log = silentLogger } = this.#options;
     const name = bindName(bind);
     const options = {
+      connectionLog: new ConnectionLog({ log, clock, bind: name }),
       host: bind.address,
       port: portOf?.(bind) ?? bind.port,
       reusePort,
-      clock: this.#options.clock,
+      clock,
       expectsProxyHeader,
       upgradeProtocols: this.#upgradeProtocols,
       rules: this.#requestRules,

@@ -16,8 +16,15 @@ import type { TlsSession } from "./connection.ts";
 /** A TLS listener as far as TLS is concerned. */
 export type TlsListener = Pick<Listener, "key" | "hostname"> & { readonly tls: ListenerTls };
 
-/** Called with a connection whose handshake is done, paused. */
-export type OnSecure = (socket: TLSSocket, session: TlsSession) => void;
+/** What becomes of connections and their handshakes. */
+export interface TlsOutcomes {
+  /** Called with a connection whose handshake is done, paused. */
+  readonly onSecure: (socket: TLSSocket, session: TlsSession) => void;
+  /** Called with a connection that is closed because of its handshake. @param reason in words. */
+  readonly onRefused: (socket: TLSSocket, reason: string) => void;
+  /** Hears of what failed inside the proxy during a handshake, which has ended that connection. */
+  readonly onFault: (error: unknown) => void;
+}
 
 const handshakeTimeoutMs = 10_000;
 /** Ends a handshake. node:tls shows it to nobody. */
@@ -28,14 +35,11 @@ export class TlsTermination {
   /** Never listens: connections are handed to it. */
   readonly #server: Server;
 
-  readonly #onFault: (error: unknown) => void;
+  readonly #outcomes: TlsOutcomes;
 
-  /**
-   * @param listeners at least one. Throws when OpenSSL refuses what they ask for.
-   * @param onFault hears of what failed inside the proxy during a handshake, which has ended that connection.
-   */
-  constructor(listeners: readonly TlsListener[], onSecure: OnSecure, onFault: (error: unknown) => void) {
-    this.#onFault = onFault;
+  /** @param listeners at least one. Throws when OpenSSL refuses what they ask for. */
+  constructor(listeners: readonly TlsListener[], outcomes: TlsOutcomes) {
+    this.#outcomes = outcomes;
     for (const listener of listeners) this.#names.add(listener.hostname, compileListener(listener));
     const rules = listeners.map(({ tls }) => tls);
     const asksCertificate = rules.some(({ clientValidation }) => clientValidation !== undefined);
@@ -60,8 +64,9 @@ export class TlsTermination {
       },
       ALPNCallback: ({ servername, protocols }) => this.#guarded(() => this.#choose(nameOf(servername), protocols)),
     });
+    this.#server.on("tlsClientError", (error, socket) => outcomes.onRefused(socket, reasonOf(error)));
     this.#server.on("secureConnection", (socket) => {
-      if (this.#guarded(() => (this.#accept(socket, onSecure), true)) === undefined) socket.destroy();
+      if (this.#guarded(() => (this.#accept(socket), true)) === undefined) socket.destroy();
     });
   }
 
@@ -70,7 +75,7 @@ export class TlsTermination {
     try {
       return action();
     } catch (error) {
-      this.#onFault(error);
+      this.#outcomes.onFault(error);
       return undefined;
     }
   }
@@ -86,15 +91,17 @@ export class TlsTermination {
     return protocols.find((protocol) => offered.includes(protocol));
   }
 
-  #accept(socket: TLSSocket, onSecure: OnSecure): void {
+  #accept(socket: TLSSocket): void {
     socket.on("error", ignore);
     const serverName = nameOf(socket.servername);
     const listener = this.#names.find(serverName);
-    if (listener === undefined || !speaksVersion(listener.tls, socket) || !isTrusted(listener.tls, socket)) {
+    const fault = listener === undefined ? "no listener has the server name" : faultOf(listener.tls, socket);
+    if (listener === undefined || fault !== undefined) {
+      this.#outcomes.onRefused(socket, fault ?? "");
       socket.destroy();
       return;
     }
-    onSecure(socket, { serverName, validation: listener.tls.clientValidation });
+    this.#outcomes.onSecure(socket, { serverName, validation: listener.tls.clientValidation });
   }
 }
 
@@ -165,13 +172,23 @@ function nameOf(serverName: unknown): string {
   return typeof serverName === "string" ? serverName.toLowerCase() : "";
 }
 
-function speaksVersion({ minVersion, maxVersion }: ListenerTls, socket: TLSSocket): boolean {
-  const version = socket.getProtocol() ?? "";
-  return version >= minVersion && version <= maxVersion;
+/** OpenSSL's codes where a listener shows no certificate, which it does for no other name than its own. */
+const withoutCertificate = new Set(["ERR_SSL_NO_SUITABLE_SIGNATURE_ALGORITHM", "ERR_SSL_NO_SHARED_CIPHER"]);
+
+/** What Node says of a handshake that failed, without OpenSSL's places in its code. */
+function reasonOf(error: Error & { readonly code?: string; readonly reason?: string }): string {
+  const { reason = error.message, code = "" } = error;
+  return withoutCertificate.has(code) ? `no listener has a certificate for the server name (${reason})` : reason;
 }
 
-function isTrusted({ clientValidation }: ListenerTls, socket: TLSSocket): boolean {
-  return clientValidation?.mode !== "AllowValidOnly" || socket.authorized;
+/** Why a listener does not take a connection whose handshake is done; undefined where it does. */
+function faultOf({ minVersion, maxVersion, clientValidation }: ListenerTls, socket: TLSSocket): string | undefined {
+  const version = socket.getProtocol() ?? "";
+  if (version < minVersion || version > maxVersion) {
+    return `the listener does not accept ${version}, accepted are ${minVersion} to ${maxVersion}`;
+  }
+  if (clientValidation?.mode !== "AllowValidOnly" || socket.authorized) return undefined;
+  return `the client's certificate is not valid: ${String(socket.authorizationError)}`;
 }
 
 function lowest(versions: readonly TlsVersion[]): TlsVersion {
