@@ -525,6 +525,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     const headers = ["content-type", "text/plain"];
     admitted?.setHeaders(headers);
     if (answer.retryAfter !== undefined) headers.push("retry-after", String(answer.retryAfter));
+    if (answer.acceptEncoding !== undefined) headers.push("accept-encoding", answer.acceptEncoding);
     this.#respondWithCors(answer.status, headers, answer.body);
   }
 

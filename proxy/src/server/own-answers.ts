@@ -14,6 +14,8 @@ export interface OwnAnswer {
   readonly refund?: RefundCause;
   /** Seconds after which another try makes sense. */
   readonly retryAfter?: number;
+  /** Codings in which the body of the request would have been read (RFC 9110 §12.5.3). */
+  readonly acceptEncoding?: string;
 }
 
 /** Gateway API: no listener or no rule matches. */
@@ -107,8 +109,13 @@ export const headMemoryFull: OwnAnswer = {
   body: "too many requests or too large headers at once",
   retryAfter: 1,
 };
-/** The body must be read before it goes on, and is compressed. */
-export const bodyEncoded: OwnAnswer = { status: 415, reason: "BadRequest", body: "request body must not be encoded" };
+/** The body must be read before it goes on, or counted, and is compressed (RFC 9110 §15.5.16). */
+export const bodyEncoded: OwnAnswer = {
+  status: 415,
+  reason: "BadRequest",
+  body: "request body must not be encoded",
+  acceptEncoding: "identity",
+};
 const badBody = (body: string): OwnAnswer => ({ status: 400, reason: "BadRequest", body });
 /** The body must be read or edited, and servers could take it for different things. */
 const unreadableBodies = {

@@ -101,6 +101,10 @@ type RequestWithBody = OutgoingRequest & { readonly body: RequestBody };
 type Done = (prepared: ProviderRequest) => void;
 
 function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: RequestWithBody, done: Done): void {
+  if (isUncountable(backend, request)) {
+    done({ kind: "refused", answer: bodyEncoded });
+    return;
+  }
   const needed = bodyNeeded(rules, request.path);
   if (needed === "none" || (needed === "object" && passesUnread(backend, request))) passBody(request, done);
   else if (needed === "all" || isEncoded(request.headers)) editBody(backend, rules, request, done);
@@ -109,6 +113,12 @@ function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: Requ
       if (mayBeginObject(start)) editBody(backend, rules, request, done);
       else passBody(request, done);
     });
+}
+
+/** Whether a limit counts the tokens of an API whose request is compressed: neither its input nor what it asks for is known. */
+function isUncountable({ ai, countsTokens }: ModelBackend, { path, headers }: OutgoingRequest): boolean {
+  if (!countsTokens || !isEncoded(headers)) return false;
+  return ai === undefined ? mayBeOfModels(path) || isListed(path) : !generatesNothing(path);
 }
 
 /** Calls of gRPC wait for answers before they send more, and have no JSON. */
