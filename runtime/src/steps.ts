@@ -24,6 +24,16 @@ export function atOnce<Value>(steps: Steps<Value>): Value {
   }
 }
 
+/** Each item mapped, a step for each. */
+export function* mapInSteps<Item, Value>(items: Iterable<Item>, map: (item: Item) => Value): Steps<Value[]> {
+  const values: Value[] = [];
+  for (const item of items) {
+    values.push(map(item));
+    yield;
+  }
+  return values;
+}
+
 /**
  * Runs in slices of time, each in a turn of the event loop of its own. The first begins at once.
  *

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { renderStatuses } from "../../proxy/src/status/conditions.ts";
+import { statusLines } from "../../proxy/src/status/conditions.ts";
 import type { Translation } from "../../proxy/src/translate/translate.ts";
 import { answering, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
@@ -114,7 +114,7 @@ spec: ${spec}
   const served = ({ binds, backends }: Translation) => ({ binds, backends });
   const texts = (objects: Readonly<Record<string, string>>) => manifests(users(), ...Object.values(objects));
   const falseConditions = ({ statuses }: Translation) =>
-    renderStatuses(statuses).filter(({ status, condition }) => status === "False" && condition !== "Conflicted");
+    [...statusLines(statuses)].filter(({ status, condition }) => status === "False" && condition !== "Conflicted");
 
   test.each(cases)("%s: all is served as before, and told", async (_, name, malformed) => {
     const gateway = await startGateway(texts(sound()));
@@ -148,7 +148,7 @@ spec: ${spec}
   describe("the listener", () => {
     const conditionsOf = (translation: Translation) =>
       Object.fromEntries(
-        renderStatuses(translation.statuses)
+        [...statusLines(translation.statuses)]
           .filter(({ of }) => of === "listener https")
           .map(({ condition, status, reason }) => [condition, `${status} ${reason}`]),
       );

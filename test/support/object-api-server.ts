@@ -55,6 +55,8 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
+  /** What is left of lists that are read in pages, by their token. */
+  const pages = new Map<string, readonly KubeObject[]>();
   let version = 1;
 
   function record(type: Change["type"], collection: string, object: KubeObject): KubeObject {
@@ -104,6 +106,13 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     return [200, record(before === undefined ? "ADDED" : "MODIFIED", collection, full)];
   }
 
+  function nextPage(rest: readonly KubeObject[]): { readonly continue?: string } {
+    if (rest.length === 0) return {};
+    const token = `page-${pages.size}`;
+    pages.set(token, rest);
+    return { continue: token };
+  }
+
   function watch(place: Place, url: URL, response: ServerResponse): void {
     const since = Number(url.searchParams.get("resourceVersion") ?? 0);
     response.writeHead(200, { "content-type": "application/json" });
@@ -130,8 +139,11 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
       const found = objects.get(keyOf(place.collection, place.namespace, place.name));
       return found === undefined ? [404, failure(404)] : [200, found];
     }
-    const items = listed(place, selectorOf(url));
-    return [200, { kind: "List", apiVersion: "v1", metadata: { resourceVersion: String(version) }, items }];
+    const { searchParams } = url;
+    const rest = pages.get(searchParams.get("continue") ?? "") ?? listed(place, selectorOf(url));
+    const limit = Number(searchParams.get("limit") ?? rest.length);
+    const metadata = { resourceVersion: String(version), ...nextPage(rest.slice(limit)) };
+    return [200, { kind: "List", apiVersion: "v1", metadata, items: rest.slice(0, limit) }];
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -22,6 +22,7 @@ import {
 } from "./endpoint.ts";
 import { sendEvents } from "./event-stream.ts";
 import { findIntrusion, findStranger, readToken } from "./guard.ts";
+import { jsonPieces } from "./json-text.ts";
 import { findUnknown } from "./parameters.ts";
 
 /** Of pages that watch, and of tools. */
@@ -201,13 +202,11 @@ const commonHeaders = {
 async function write(response: ServerResponse, answered: AdminAnswer, signal: AbortSignal): Promise<void> {
   switch (answered.kind) {
     case "json":
-      writeJson(response, 200, answered.value, {});
-      return;
+      return writeJson(response, 200, answered.value, {}, signal);
     case "refused": {
       const { status, error, hint, headers = {} } = answered;
       const clipped = error.length > maxErrorLength ? `${error.slice(0, maxErrorLength)} …` : error;
-      writeJson(response, status, { error: clipped, hint } satisfies AdminError, headers);
-      return;
+      return writeJson(response, status, { error: clipped, hint } satisfies AdminError, headers, signal);
     }
     case "text": {
       const { text, contentType = "text/plain; charset=utf-8", whenSent = () => undefined } = answered;
@@ -237,12 +236,29 @@ async function write(response: ServerResponse, answered: AdminAnswer, signal: Ab
   }
 }
 
-function writeJson(
+/** In turns of the event loop, and at the pace of the client. */
+async function writeJson(
   response: ServerResponse,
   status: number,
   value: unknown,
   headers: Readonly<Record<string, string>>,
-): void {
+  signal: AbortSignal,
+): Promise<void> {
   response.writeHead(status, { ...commonHeaders, ...headers, "content-type": "application/json" });
-  response.end(`${JSON.stringify(value, undefined, 2)}\n`);
+  let waiting = "";
+  for (const piece of jsonPieces(value)) {
+    if (waiting !== "") {
+      const isTaken = response.write(waiting);
+      // A client that has gone takes nothing more, and says so by the signal.
+      await (isTaken ? nextTurn() : once(response, "drain", { signal }).catch(() => undefined));
+      if (signal.aborted) return;
+    }
+    waiting = piece;
+  }
+  // An answer of one piece has its length in the head.
+  response.end(waiting);
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }

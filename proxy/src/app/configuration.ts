@@ -18,7 +18,7 @@ import { locateProblemsInSteps } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
-import { changedStatusLines, renderStatuses, type StatusLine } from "../status/conditions.ts";
+import { changedStatusLines, type StatusLine } from "../status/conditions.ts";
 import { summaryOf } from "../status/summary.ts";
 import { snapshotChanges } from "./configuration-changes.ts";
 import { withPending } from "../status/pending-policies.ts";
@@ -200,7 +200,7 @@ export class Configuration {
       onServed(this.#served());
     } else {
       log.debug({ generation: this.#current.generation }, "nothing changes that is served");
-      this.#tellStatuses();
+      await this.#tellStatuses();
     }
     if (problems.length > 0) {
       const { generation } = this.#current;
@@ -217,7 +217,7 @@ export class Configuration {
     const before = this.#failures;
     this.#failures = await serve(this.#packed);
     this.#tellFailures(before);
-    this.#tellStatuses();
+    await this.#tellStatuses();
     if (this.#failures.length === 0) this.#backoff.reset();
     else if (!this.#isClosed) this.#retry = clock.setTimer(this.#backoff.next(), () => void this.openAgain());
   }
@@ -240,19 +240,19 @@ export class Configuration {
     return done;
   }
 
-  #tellStatuses(): void {
+  async #tellStatuses(): Promise<void> {
     if (this.#translated === undefined) return;
     const opened = withUnopened(this.#translated, this.#current.binds, this.#failures);
-    const statuses = { ...opened, proxyPolicies: withPending(opened.proxyPolicies, opened) };
-    if (this.#statuses === undefined) this.#tellSummary(statuses);
-    else this.#tellChanges(changedStatusLines(statuses, this.#statuses));
+    const statuses = { ...opened, proxyPolicies: await inTurns(withPending(opened.proxyPolicies, opened)) };
+    const lines = await inTurns(changedStatusLines(statuses, this.#statuses));
+    if (this.#statuses === undefined) this.#tellSummary(lines);
+    else this.#tellChanges(lines);
     this.#statuses = statuses;
   }
 
   /** At the start: how many objects there are, and each that is not fine. */
-  #tellSummary(statuses: Statuses): void {
+  #tellSummary(lines: readonly StatusLine[]): void {
     const { log } = this.#options;
-    const lines = renderStatuses(statuses);
     const { objects, faulty } = summaryOf(lines);
     log.info({ objects, ...(faulty.length > 0 && { notFine: faulty.length }) }, "objects judged");
     for (const { resource, conditions } of faulty.slice(0, maxLines)) {

@@ -241,7 +241,7 @@ export function* clusterStatuses(
   observed: Observed,
 ): Steps<ClusterStatuses> {
   const { resources } = observed;
-  const statuses = withWithheld(judged, resources, observed.faults.withheld);
+  const statuses = yield* withWithheld(judged, resources, observed.faults.withheld);
   const programmed = new Set<string>();
   const told: ClusterStatuses["gateways"][number][] = [];
   for (const status of statuses.gateways) {
@@ -264,7 +264,7 @@ export function* clusterStatuses(
   }
   const { httpRoutes } = statuses;
   const proxyPolicies: ClusterStatuses["proxyPolicies"][number][] = [];
-  for (const status of withPending(statuses.proxyPolicies, { gateways: told, listenerSets, httpRoutes })) {
+  for (const status of yield* withPending(statuses.proxyPolicies, { gateways: told, listenerSets, httpRoutes })) {
     proxyPolicies.push({ ...status, summary: policySummary(policies.get(keyOf(status)), status) });
     yield;
   }

@@ -2,6 +2,7 @@
  * Statuses of objects whose Secrets and ConfigMaps proxies may not read, because the controller could not write their
  * rights: whatever the translation finds, the proxies do not have them. Pure.
  */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { Condition, ListenerStatus, Statuses } from "../api/status.ts";
@@ -18,7 +19,7 @@ type Withheld = ProvisionFaults["withheld"];
 
 type Told = Pick<Statuses, "gateways" | "listenerSets" | "backendTlsPolicies" | "backends">;
 
-export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet, withheld: Withheld): T {
+export function* withWithheld<T extends Told>(statuses: T, resources: ResourceSet, withheld: Withheld): Steps<T> {
   if (withheld.size === 0) return statuses;
   const gateways = new Map(resources.Gateway.map((each) => [nameKey(each), each]));
   const sets = new Map(resources.ListenerSet.map((each) => [nameKey(each), each]));
@@ -26,7 +27,7 @@ export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet
   const backends = new Map(resources.Backend.map((each) => [nameKey(each), each]));
   return {
     ...statuses,
-    gateways: statuses.gateways.map((status) => {
+    gateways: yield* mapInSteps(statuses.gateways, (status) => {
       const gateway = gateways.get(keyOf(status));
       const ref = gateway?.spec.tls?.backend?.clientCertificateRef;
       if (gateway === undefined) return status;
@@ -34,7 +35,7 @@ export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet
       const conditions = unresolved(status.conditions, "InvalidClientCertificateRef", faults);
       return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, gateway, withheld) };
     }),
-    listenerSets: statuses.listenerSets.map((status) => {
+    listenerSets: yield* mapInSteps(statuses.listenerSets, (status) => {
       const set = sets.get(keyOf(status));
       if (set === undefined) return status;
       const { name, namespace = set.metadata.namespace } = set.spec.parentRef;
@@ -42,7 +43,7 @@ export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet
       if (gateway === undefined) return status;
       return { ...status, listeners: ofListeners(status.listeners, set, gateway, withheld) };
     }),
-    backendTlsPolicies: statuses.backendTlsPolicies.map((status) => ({
+    backendTlsPolicies: yield* mapInSteps(statuses.backendTlsPolicies, (status) => ({
       ...status,
       ancestors: status.ancestors.map((ancestor) => {
         const policy = policies.get(keyOf(status));
@@ -52,7 +53,7 @@ export function withWithheld<T extends Told>(statuses: T, resources: ResourceSet
         return { ...ancestor, conditions: unresolved(ancestor.conditions, "InvalidCACertificateRef", faults) };
       }),
     })),
-    backends: statuses.backends.map((status) => {
+    backends: yield* mapInSteps(statuses.backends, (status) => {
       const backend = backends.get(keyOf(status));
       const faults = faultsOf(backend === undefined ? [] : referencesOfBackend(backend), withheld.keys(), withheld);
       if (faults.length === 0) return status;

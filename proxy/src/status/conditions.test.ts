@@ -1,3 +1,4 @@
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import type { Condition, Statuses } from "../api/status.ts";
 import { changedStatusLines, mergeConditions, type TimedCondition } from "./conditions.ts";
@@ -112,7 +113,7 @@ const statuses: Statuses = {
 
 describe("changedStatusLines()", () => {
   test("tells every condition at first, naming the object and what it is judged against", () => {
-    expect(changedStatusLines(statuses, undefined)).toMatchObject([
+    expect(atOnce(changedStatusLines(statuses, undefined))).toMatchObject([
       { resource: "GatewayClass gateway-proxy", condition: "Accepted" },
       { resource: "Gateway infra/web", condition: "Programmed" },
       { resource: "Gateway infra/web", of: "listener http", condition: "Conflicted", status: "False" },
@@ -128,13 +129,13 @@ describe("changedStatusLines()", () => {
   });
 
   test("tells nothing when nothing changed, nor when objects go", () => {
-    expect(changedStatusLines(structuredClone(statuses), statuses)).toEqual([]);
-    expect(changedStatusLines(none, statuses)).toEqual([]);
+    expect(atOnce(changedStatusLines(structuredClone(statuses), statuses))).toEqual([]);
+    expect(atOnce(changedStatusLines(none, statuses))).toEqual([]);
   });
 
   test("tells only the condition that changed, even if only its message did", () => {
     const changed = JSON.parse(JSON.stringify(statuses).replace("no Service a", "no Service b")) as Statuses;
-    expect(changedStatusLines(changed, statuses)).toEqual([
+    expect(atOnce(changedStatusLines(changed, statuses))).toEqual([
       {
         resource: "HTTPRoute default/chat",
         of: "Gateway infra/web#http:80",

@@ -2,6 +2,7 @@
  * What a status says over time: when each condition last changed, and what is new since it was last told. Pure; who
  * writes to the API server or to the log asks here what to write.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type {
   BackendTlsPolicyStatus,
   Condition,
@@ -57,31 +58,38 @@ export interface StatusLine {
  * The lines of `statuses` that are not in `before` to the letter, in the order of the statuses. A condition that goes
  * because its object did is not told: the object's absence is no status.
  */
-export function changedStatusLines(statuses: Statuses, before: Statuses | undefined): readonly StatusLine[] {
-  const told = new Set(before === undefined ? [] : renderStatuses(before).map((line) => JSON.stringify(line)));
-  return renderStatuses(statuses).filter((line) => !told.has(JSON.stringify(line)));
+export function* changedStatusLines(statuses: Statuses, before: Statuses | undefined): Steps<readonly StatusLine[]> {
+  const told = new Set<string>();
+  for (const line of before === undefined ? [] : statusLines(before)) {
+    told.add(JSON.stringify(line));
+    yield;
+  }
+  const changed: StatusLine[] = [];
+  for (const line of statusLines(statuses)) {
+    if (!told.has(JSON.stringify(line))) changed.push(line);
+    yield;
+  }
+  return changed;
 }
 
-/** Every condition as a line. */
-export function renderStatuses(statuses: Statuses): readonly StatusLine[] {
+/** Every condition as a line, made when it is asked for: there may be thousands. */
+export function* statusLines(statuses: Statuses): Generator<StatusLine, undefined, undefined> {
   const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies, backends } = statuses;
-  return [
-    ...gatewayClasses.flatMap(({ name, conditions }) => lines(`GatewayClass ${name}`, undefined, conditions)),
-    ...gateways.flatMap((status) => linesWithListeners("Gateway", status)),
-    ...listenerSets.flatMap((status) => linesWithListeners("ListenerSet", status)),
-    ...httpRoutes.flatMap(({ namespace, name, parents }) =>
-      parents.flatMap(({ parentRef, conditions }) => {
-        const { kind, sectionName, port } = parentRef;
-        const parent = `${kind} ${parentRef.namespace ?? namespace}/${parentRef.name}`;
-        return lines(`HTTPRoute ${namespace}/${name}`, parent + section(sectionName) + portSuffix(port), conditions);
-      }),
-    ),
-    ...backendTlsPolicies.flatMap((status) => linesWithAncestors("BackendTLSPolicy", status)),
-    ...proxyPolicies.flatMap((status) => linesWithAncestors("ProxyPolicy", status)),
-    ...backends.flatMap(({ namespace, name, conditions }) =>
-      lines(`Backend ${namespace}/${name}`, undefined, conditions),
-    ),
-  ];
+  for (const { name, conditions } of gatewayClasses) yield* lines(`GatewayClass ${name}`, undefined, conditions);
+  for (const status of gateways) yield* linesWithListeners("Gateway", status);
+  for (const status of listenerSets) yield* linesWithListeners("ListenerSet", status);
+  for (const { namespace, name, parents } of httpRoutes) {
+    for (const { parentRef, conditions } of parents) {
+      const { kind, sectionName, port } = parentRef;
+      const parent = `${kind} ${parentRef.namespace ?? namespace}/${parentRef.name}`;
+      yield* lines(`HTTPRoute ${namespace}/${name}`, parent + section(sectionName) + portSuffix(port), conditions);
+    }
+  }
+  for (const status of backendTlsPolicies) yield* linesWithAncestors("BackendTLSPolicy", status);
+  for (const status of proxyPolicies) yield* linesWithAncestors("ProxyPolicy", status);
+  for (const { namespace, name, conditions } of backends) {
+    yield* lines(`Backend ${namespace}/${name}`, undefined, conditions);
+  }
 }
 
 function linesWithAncestors(

@@ -1,4 +1,5 @@
 /** Policies on what no Gateway serves yet: their status does not say that they are enforced now. Pure. */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } from "../api/status.ts";
 
 type Judged = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes">;
@@ -9,7 +10,7 @@ type Judged = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes">;
  *
  * @param judged as they are told, with `Programmed` as it is.
  */
-export function withPending(policies: readonly PolicyStatus[], judged: Judged): readonly PolicyStatus[] {
+export function* withPending(policies: readonly PolicyStatus[], judged: Judged): Steps<readonly PolicyStatus[]> {
   const programmed = new Map<string, boolean>();
   const add = (kind: string, each: { namespace: string; name: string; conditions: readonly Condition[] }) =>
     programmed.set(`${kind} ${each.namespace}/${each.name}`, holds(each.conditions, "Programmed"));
@@ -18,7 +19,7 @@ export function withPending(policies: readonly PolicyStatus[], judged: Judged): 
   // All serve, so nothing waits.
   if (![...programmed.values()].includes(false)) return policies;
   const parents = new Map(judged.httpRoutes.map((route) => [`${route.namespace}/${route.name}`, route.parents]));
-  return policies.map((policy) => ({
+  return yield* mapInSteps(policies, (policy) => ({
     ...policy,
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, namespace, name } = ancestor.ancestorRef;

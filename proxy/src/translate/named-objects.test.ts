@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import { parseResource } from "../api/parse-resource.ts";
 import { resourceSet } from "../api/resource.ts";
-import { renderStatuses } from "../status/conditions.ts";
+import { statusLines } from "../status/conditions.ts";
 import { translate } from "./translate.ts";
 
 function resource(apiVersion: string, kind: string, name: string, spec: object) {
@@ -39,7 +39,7 @@ const named = ["Secret default/cert", "ConfigMap default/authorities", "Secret d
 
 function messagesAbout(object: string, unreadable: readonly string[]): readonly string[] {
   const { statuses } = translate(resources, { unreadable: new Set(unreadable) });
-  const messages = renderStatuses(statuses).map(({ message }) => message);
+  const messages = [...statusLines(statuses)].map(({ message }) => message);
   return messages.filter((message) => message.includes(object));
 }
 

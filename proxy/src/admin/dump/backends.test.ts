@@ -1,3 +1,4 @@
+import { atOnce } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
 import type { Backend } from "../../ir/snapshot.ts";
 import type { EndpointState } from "../../upstream/endpoint-state.ts";
@@ -41,9 +42,11 @@ test.each([
     3,
   ],
 ])("tells the latency: %s", (_, workers, latencyMs) => {
-  const dumped = dumpBackends(
-    { generation: 1, binds: [], backends: { [backend.key]: backend } },
-    workers.map((worker) => figures(worker)),
+  const dumped = atOnce(
+    dumpBackends(
+      { generation: 1, binds: [], backends: { [backend.key]: backend } },
+      workers.map((worker) => figures(worker)),
+    ),
   );
   expect(dumped[0]?.endpoints[0]?.latencyMs).toBe(latencyMs);
 });

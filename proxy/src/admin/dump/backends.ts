@@ -1,16 +1,19 @@
 /** Backends with the figures of their endpoints over all workers, and the workloads and Services behind them. */
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
 import type { Backend, Snapshot } from "../../ir/snapshot.ts";
 import type { EndpointState as EndpointFigures } from "../../upstream/endpoint-state.ts";
 import type { ConfigurationState } from "./input.ts";
 
-export function dumpBackends({ backends }: Snapshot, figures: readonly EndpointFigures[]): readonly DumpedBackend[] {
-  const byBackend = new Map<string, EndpointFigures[]>();
-  for (const figure of figures) {
-    byBackend.set(figure.backend.key, [...(byBackend.get(figure.backend.key) ?? []), figure]);
-  }
-  return Object.values(backends).map((backend) => dumpBackend(backend, byBackend.get(backend.key) ?? []));
+export function* dumpBackends(
+  { backends }: Snapshot,
+  figures: readonly EndpointFigures[],
+): Steps<readonly DumpedBackend[]> {
+  const byBackend = Map.groupBy(figures, ({ backend }) => backend.key);
+  return yield* mapInSteps(Object.values(backends), (backend) =>
+    dumpBackend(backend, byBackend.get(backend.key) ?? []),
+  );
 }
 
 function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): DumpedBackend {
@@ -96,7 +99,7 @@ function meanLatencyMs(group: readonly EndpointFigures[]): number | undefined {
 }
 
 /** By namespace and name of their endpoint; endpoints that Backends name are told apart by their address. */
-export function dumpWorkloads(backends: readonly DumpedBackend[]): readonly DumpedWorkload[] {
+export function* dumpWorkloads(backends: readonly DumpedBackend[]): Steps<readonly DumpedWorkload[]> {
   const workloads = new Map<
     string,
     { name: string; namespace: string; addresses: Set<string>; backends: Set<string> }
@@ -110,21 +113,25 @@ export function dumpWorkloads(backends: readonly DumpedBackend[]): readonly Dump
       workload.backends.add(key);
       workloads.set(id, workload);
     }
+    yield;
   }
-  return Array.from(workloads.values(), (workload) => ({
+  return yield* mapInSteps(workloads.values(), (workload) => ({
     ...workload,
     addresses: [...workload.addresses],
     backends: [...workload.backends],
   }));
 }
 
-export function dumpServices({ resources, snapshot }: ConfigurationState): readonly DumpedService[] {
+export function* dumpServices({ resources, snapshot }: ConfigurationState): Steps<readonly DumpedService[]> {
   const slices = Map.groupBy(
     resources.EndpointSlice,
     ({ metadata }) => `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
   );
-  const used = Object.values(snapshot.backends).filter(({ kind }) => kind === "Service");
-  return resources.Service.map(({ metadata: { namespace, name }, spec }) => ({
+  const used = Map.groupBy(
+    Object.values(snapshot.backends).filter(({ kind }) => kind === "Service"),
+    ({ namespace, name }) => `${namespace}/${name}`,
+  );
+  return yield* mapInSteps(resources.Service, ({ metadata: { namespace, name }, spec }) => ({
     namespace,
     name,
     ports: spec.ports.map(({ name: portName, port, appProtocol }) => ({
@@ -135,6 +142,6 @@ export function dumpServices({ resources, snapshot }: ConfigurationState): reado
     readyEndpoints: (slices.get(`${namespace}/${name}`) ?? [])
       .flatMap(({ endpoints }) => endpoints)
       .filter(({ conditions }) => conditions.ready).length,
-    backends: used.filter((backend) => backend.namespace === namespace && backend.name === name).map(({ key }) => key),
+    backends: (used.get(`${namespace}/${name}`) ?? []).map(({ key }) => key),
   }));
 }

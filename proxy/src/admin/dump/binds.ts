@@ -1,23 +1,26 @@
 /** Sockets and listeners as they are served, and listeners as they are declared. */
 import { X509Certificate } from "node:crypto";
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { DumpedBind, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
 import type { ListenerStatus } from "../../api/status.ts";
 import type { Certificate, Listener, ListenerTls } from "../../ir/snapshot.ts";
 import type { ConfigurationState } from "./input.ts";
 
-export function dumpBinds({ snapshot, failures }: ConfigurationState): readonly DumpedBind[] {
-  return snapshot.binds.map(({ address, port, listeners }) => {
+export function* dumpBinds({ snapshot, failures }: ConfigurationState): Steps<readonly DumpedBind[]> {
+  const binds: DumpedBind[] = [];
+  for (const { address, port, listeners } of snapshot.binds) {
     const failure = failures.find((candidate) => candidate.address === address && candidate.port === port);
-    return {
+    binds.push({
       key: renderSocketAddress({ host: address ?? "*", port }),
       ...(address !== undefined && { address }),
       port,
       isOpen: failure === undefined,
       ...(failure !== undefined && { fault: failure.message }),
-      listeners: listeners.map(dumpServedListener),
-    };
-  });
+      listeners: yield* mapInSteps(listeners, dumpServedListener),
+    });
+  }
+  return binds;
 }
 
 function dumpServedListener(listener: Listener): DumpedBind["listeners"][number] {
@@ -56,19 +59,17 @@ function dumpCertificate({ source, hostnames, chain }: Certificate): DumpedTls["
   }
 }
 
-export function dumpListeners({ statuses, resources }: ConfigurationState): readonly DumpedListener[] {
-  const own = statuses.gateways.flatMap(({ namespace, name, listeners }) =>
+export function* dumpListeners({ statuses, resources }: ConfigurationState): Steps<readonly DumpedListener[]> {
+  const own = yield* mapInSteps(statuses.gateways, ({ namespace, name, listeners }) =>
     listeners.map((listener) => ({ gateway: { namespace, name }, ...dumpDeclared(listener) })),
   );
-  const ofSets = statuses.listenerSets.flatMap(({ namespace, name, listeners }) => {
-    const set = resources.ListenerSet.find(
-      ({ metadata }) => metadata.namespace === namespace && metadata.name === name,
-    );
-    const parent = set?.spec.parentRef;
+  const sets = new Map(resources.ListenerSet.map((set) => [`${set.metadata.namespace}/${set.metadata.name}`, set]));
+  const ofSets = yield* mapInSteps(statuses.listenerSets, ({ namespace, name, listeners }) => {
+    const parent = sets.get(`${namespace}/${name}`)?.spec.parentRef;
     const gateway = { namespace: parent?.namespace ?? namespace, name: parent?.name ?? "" };
     return listeners.map((listener) => ({ gateway, listenerSet: { namespace, name }, ...dumpDeclared(listener) }));
   });
-  return [...own, ...ofSets];
+  return [...own.flat(), ...ofSets.flat()];
 }
 
 function dumpDeclared({ name, attachedRoutes, conditions }: ListenerStatus) {

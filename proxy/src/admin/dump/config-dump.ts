@@ -1,4 +1,5 @@
-/** The answer of `/config_dump`, put together from its parts. Pure. */
+/** The answer of `/config_dump`, put together from its parts: in steps, as there may be thousands of routes. Pure. */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { dumpBackends, dumpServices, dumpWorkloads } from "./backends.ts";
 import { dumpBinds, dumpListeners } from "./binds.ts";
@@ -7,9 +8,9 @@ import { findNotServed } from "./not-served.ts";
 import { dumpPolicies } from "./policies.ts";
 import { dumpRoutes } from "./routes.ts";
 
-export function renderConfigDump(input: DumpInput): ConfigDump {
+export function* renderConfigDump(input: DumpInput): Steps<ConfigDump> {
   const { configuration, endpoints } = input;
-  const backends = dumpBackends(configuration.snapshot, endpoints);
+  const backends = yield* dumpBackends(configuration.snapshot, endpoints);
   return {
     version: {
       name: "gateway-proxy",
@@ -18,24 +19,24 @@ export function renderConfigDump(input: DumpInput): ConfigDump {
       platform: `${process.platform}-${process.arch}`,
       startedAt: iso(input.process.startedMs),
     },
-    config: dumpConfig(input),
-    binds: dumpBinds(configuration),
+    config: yield* dumpConfig(input),
+    binds: yield* dumpBinds(configuration),
     gateways: configuration.statuses.gateways.map(({ namespace, name, conditions }) => ({
       namespace,
       name,
       conditions,
     })),
-    listeners: dumpListeners(configuration),
-    routes: dumpRoutes(configuration),
-    conflicts: dumpConflicts(configuration),
+    listeners: yield* dumpListeners(configuration),
+    routes: yield* dumpRoutes(configuration),
+    conflicts: yield* dumpConflicts(configuration),
     backends,
-    workloads: dumpWorkloads(backends),
-    services: dumpServices(configuration),
-    policies: dumpPolicies(configuration),
+    workloads: yield* dumpWorkloads(backends),
+    services: yield* dumpServices(configuration),
+    policies: yield* dumpPolicies(configuration),
   };
 }
 
-function dumpConfig(input: DumpInput): ConfigDump["config"] {
+function* dumpConfig(input: DumpInput): Steps<ConfigDump["config"]> {
   const { configuration, workers, workerDeaths } = input;
   const { mode, source, settings } = input.process;
   const { snapshot, servingSinceMs, problems, lastRejected } = configuration;
@@ -57,12 +58,12 @@ function dumpConfig(input: DumpInput): ConfigDump["config"] {
         keptAtEarlierVersion: lastRejected.kept,
       },
     }),
-    notServed: findNotServed(configuration),
+    notServed: yield* findNotServed(configuration),
   };
 }
 
-function dumpConflicts({ conflicts: { found, ...rest } }: DumpInput["configuration"]): ConfigDump["conflicts"] {
-  const rules = found.map(({ route, rule, isReachable, winners, winnersLeftOut, message }) => ({
+function* dumpConflicts({ conflicts: { found, ...rest } }: DumpInput["configuration"]): Steps<ConfigDump["conflicts"]> {
+  const rules = yield* mapInSteps(found, ({ route, rule, isReachable, winners, winnersLeftOut, message }) => ({
     ...{ route, rule, isReachable, winners, winnersLeftOut, message },
   }));
   return { rules, ...rest };

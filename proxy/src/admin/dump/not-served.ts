@@ -1,7 +1,8 @@
 /** What is there and is not served, with the reason: the first thing to look at when a request goes nowhere. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { renderKey, type ResourceSet, resourceKey } from "../../api/resource.ts";
-import { renderStatuses } from "../../status/conditions.ts";
+import { statusLines } from "../../status/conditions.ts";
 import type { ConfigurationState } from "./input.ts";
 
 type NotServed = ConfigDump["config"]["notServed"][number];
@@ -9,10 +10,10 @@ type NotServed = ConfigDump["config"]["notServed"][number];
 /** Conditions that say, when they are false, that something does not work. */
 const positiveConditions = ["Accepted", "Programmed", "ResolvedRefs", "Attached"];
 
-export function findNotServed(configuration: ConfigurationState): readonly NotServed[] {
+export function* findNotServed(configuration: ConfigurationState): Steps<readonly NotServed[]> {
   return [
     ...unreadable(configuration),
-    ...falseConditions(configuration),
+    ...(yield* falseConditions(configuration)),
     ...foreignGateways(configuration),
     ...orphanRoutes(configuration),
     ...unusedBackends(configuration),
@@ -34,10 +35,14 @@ function keysOf(resources: ResourceSet): readonly string[] {
   return Object.values(resources).flatMap((list) => list.map(resourceKey));
 }
 
-function falseConditions({ statuses }: ConfigurationState): readonly NotServed[] {
-  return renderStatuses(statuses)
-    .filter(({ condition, status }) => status === "False" && positiveConditions.includes(condition))
-    .map(({ resource, of, reason, message }) => ({ resource, ...(of !== undefined && { of }), reason, message }));
+function* falseConditions({ statuses }: ConfigurationState): Steps<readonly NotServed[]> {
+  const found: NotServed[] = [];
+  for (const { resource, of, condition, status, reason, message } of statusLines(statuses)) {
+    yield;
+    if (status !== "False" || !positiveConditions.includes(condition)) continue;
+    found.push({ resource, ...(of !== undefined && { of }), reason, message });
+  }
+  return found;
 }
 
 function foreignGateways({ resources, statuses }: ConfigurationState): readonly NotServed[] {

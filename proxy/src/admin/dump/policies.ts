@@ -1,20 +1,26 @@
 /** Policies as they are written, where they are attached, and their global part as it is enforced. */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
-import type { AncestorStatus, PolicyStatus } from "../../api/status.ts";
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { AncestorStatus } from "../../api/status.ts";
 import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { globalLimitsOf } from "../snapshot-limits.ts";
 import type { ConfigurationState } from "./input.ts";
 
-export function dumpPolicies(configuration: ConfigurationState): readonly DumpedPolicy[] {
+export function* dumpPolicies(configuration: ConfigurationState): Steps<readonly DumpedPolicy[]> {
   const globals = new Map(globalLimitsOf(configuration.snapshot).map((limit) => [limit.policy, limit]));
-  return configuration.statuses.proxyPolicies.map((status) => {
-    const global = globals.get(`${status.namespace}/${status.name}`);
+  const written = new Map(
+    configuration.resources.ProxyPolicy.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]),
+  );
+  return yield* mapInSteps(configuration.statuses.proxyPolicies, (status) => {
+    const key = `${status.namespace}/${status.name}`;
+    const global = globals.get(key);
     return {
       namespace: status.namespace,
       name: status.name,
       targets: status.ancestors.map(dumpTarget),
-      local: localEntries(configuration, status),
+      local: localEntries(written.get(key)),
       ...(global !== undefined && { global: dumpGlobal(global) }),
     };
   });
@@ -29,10 +35,7 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
   };
 }
 
-function localEntries({ resources }: ConfigurationState, { namespace, name }: PolicyStatus): DumpedPolicy["local"] {
-  const policy = resources.ProxyPolicy.find(
-    ({ metadata }) => metadata.namespace === namespace && metadata.name === name,
-  );
+function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
   return (policy?.spec.traffic.rateLimit.local ?? []).map((entry) => ({
     counts: entry.tokens === undefined ? ("requests" as const) : ("tokens" as const),
     amount: entry.tokens ?? entry.requests ?? 0,

@@ -1,4 +1,5 @@
 /** Routes with their rules as they are served, and their conditions at each parent. */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { ParentStatus } from "../../api/status.ts";
 import type { Filter, HeaderField } from "../../ir/filter.ts";
@@ -13,12 +14,17 @@ interface ServedRoute {
   readonly route: Route;
 }
 
-export function dumpRoutes({ statuses, snapshot }: ConfigurationState): readonly DumpedRoute[] {
+export function* dumpRoutes({ statuses, snapshot }: ConfigurationState): Steps<readonly DumpedRoute[]> {
   const served = new Map<string, ServedRoute[]>();
   for (const { key, routes } of snapshot.binds.flatMap(({ listeners }) => listeners)) {
-    for (const route of routes) served.set(route.key, [...(served.get(route.key) ?? []), { listener: key, route }]);
+    for (const route of routes) {
+      const places = served.get(route.key);
+      if (places === undefined) served.set(route.key, [{ listener: key, route }]);
+      else places.push({ listener: key, route });
+    }
+    yield;
   }
-  return statuses.httpRoutes.map(({ namespace, name, parents }) => {
+  return yield* mapInSteps(statuses.httpRoutes, ({ namespace, name, parents }) => {
     const key = `${namespace}/${name}`;
     const places = served.get(key) ?? [];
     return {

@@ -1,4 +1,5 @@
 /** `/config_dump`: what is served, and what is not. */
+import { inTurns } from "@gatewayproxy/runtime/steps";
 import { renderConfigDump } from "../dump/config-dump.ts";
 import type { DumpInput } from "../dump/input.ts";
 import type { AdminEndpoint } from "../endpoint.ts";
@@ -8,6 +9,6 @@ export function configDumpEndpoint(collect: () => Promise<DumpInput>): AdminEndp
     path: "/config_dump",
     query: [],
     summary: "The configuration that is served, and what of the resources is not; without secrets.",
-    methods: { GET: async () => ({ kind: "json", value: renderConfigDump(await collect()) }) },
+    methods: { GET: async () => ({ kind: "json", value: await inTurns(renderConfigDump(await collect())) }) },
   };
 }
