@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { suggest } from "./suggest.ts";
+import { suggest, suggestName } from "./suggest.ts";
 
 describe("suggest()", () => {
   test.each([
@@ -38,5 +38,36 @@ describe("suggest()", () => {
         expect(suggest(meant, ["completely-different", meant])).toBe(meant);
       }),
     );
+  });
+});
+
+describe("suggestName()", () => {
+  test.each([
+    ["swapped neighbours", "default/chta", "default/chat"],
+    ["a missing letter", "default/quickstar", "default/quickstart"],
+    ["a letter too many", "default/chatt", "default/chat"],
+    ["a wrong letter", "default/chab", "default/chat"],
+  ])("hints at %s", (_, found, meant) => {
+    expect(suggestName(found, ["default/other", meant])).toBe(` (did you mean ${meant}?)`);
+  });
+
+  test.each([
+    ["the same name", "default/chat", "default/chat"],
+    ["two slips", "default/chat", "default/xhax"],
+    ["the name of another namespace", "team-a/chat", "team-b/chat"],
+  ])("hints at nothing for %s", (_, found, name) => {
+    expect(suggestName(found, [name])).toBe("");
+  });
+
+  test("looks at a bounded number of names", () => {
+    let looked = 0;
+    function* names() {
+      for (;;) {
+        looked++;
+        yield "default/another-name";
+      }
+    }
+    expect(suggestName("default/chat", names())).toBe("");
+    expect(looked).toBeLessThan(1_100);
   });
 });

@@ -21,6 +21,42 @@ export function suggest(found: string, candidates: readonly string[]): string | 
   return nearest;
 }
 
+/** Names that `suggestName` looks at: a hint must cost next to nothing where thousands of objects name what is not there. */
+const maxNames = 1_000;
+
+/**
+ * ` (did you mean default/chat?)`, or nothing, to follow the name of an object that is not there: the first of the names that
+ * is one edit away (insertion, deletion, substitution, swap of neighbours). It looks at 1,000 names at most, in time that is
+ * linear in their length.
+ *
+ * @param found such as `default/chta`. Names of other namespaces are not suggested: they may be none of the reader's business.
+ */
+export function suggestName(found: string, names: Iterable<string>): string {
+  let looked = 0;
+  for (const name of names) {
+    if (looked++ === maxNames) break;
+    if (isOneEdit(found, name) && namespaceOf(found) === namespaceOf(name)) return ` (did you mean ${name}?)`;
+  }
+  return "";
+}
+
+function namespaceOf(name: string): string {
+  return name.slice(0, name.indexOf("/") + 1);
+}
+
+/** Whether what lies between the common beginning and the common end of two texts is one edit. */
+function isOneEdit(a: string, b: string): boolean {
+  if (Math.abs(a.length - b.length) > 1) return false;
+  const shorter = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < shorter && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < shorter - start && a.at(-1 - end) === b.at(-1 - end)) end++;
+  const [left, right] = [a.slice(start, a.length - end), b.slice(start, b.length - end)];
+  if (left.length <= 1 && right.length <= 1) return a !== b;
+  return left.length === 2 && right.length === 2 && left[0] === right[1] && left[1] === right[0];
+}
+
 /** "match" is near enough to "matches" and "Prefix" to "PathPrefix", whatever is missing; a nearer word comes first. */
 function distance(found: string, candidate: string, allowed: number): number {
   const edits = editDistance(found, candidate);

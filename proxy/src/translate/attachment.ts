@@ -3,6 +3,7 @@
  * port, then by what the listener allows, then by host name. The first of these that leaves no listener is the reason
  * why the route is not accepted.
  */
+import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import type { FieldPath } from "../api/issue.ts";
 import { gatewayGroup } from "../api/names.ts";
@@ -52,7 +53,7 @@ export function attachRoute(
       parents.push(attachToParent(route, { parentRef, path, listeners }, labels));
     } else if (!parent.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so the problem is all that tells.
-      const message = `${parentRef.kind} ${name} does not exist`;
+      const message = `${parentRef.kind} ${name} does not exist${suggestName(name, parent.ours.keys())}`;
       problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
     }
   });

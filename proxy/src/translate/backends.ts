@@ -3,6 +3,7 @@
  * is no error of the route as a whole: its share of the traffic is answered with 500. A new kind of backend is one
  * entry in `resolveReference`.
  */
+import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
@@ -40,14 +41,20 @@ export function referenceResolver(
   const resolvedPorts = new Map<string, Resolution>();
 
   /** The kinds of backend that we know; undefined for any other. */
-  function resolveReference(namespace: string, { group, kind, name, port }: BackendReference): Resolution | undefined {
+  function resolveReference(
+    from: Referrer,
+    namespace: string,
+    { group, kind, name, port }: BackendReference,
+  ): Resolution | undefined {
+    // A grant for one object of another namespace must not tell the names of others.
+    const known = <T>(objects: ReadonlyMap<string, T>) => (namespace === from.namespace ? objects.keys() : []);
     const key = `${namespace}/${name}`;
     if (group === "" && kind === "Service") {
       const service = services.get(key);
-      if (service === undefined || port === undefined) return missing(`Service ${key}`);
+      if (service === undefined || port === undefined) return missing("Service", key, known(services));
       const place = `${key}:${port}`;
-      const known = resolvedPorts.get(place);
-      if (known !== undefined) return known;
+      const resolved = resolvedPorts.get(place);
+      if (resolved !== undefined) return resolved;
       const resolution = blaming(service, () =>
         resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress),
       );
@@ -57,7 +64,7 @@ export function referenceResolver(
     if (group === proxyGroup && kind === "Backend") {
       const backend = backends.get(key);
       return backend === undefined
-        ? missing(`Backend ${key}`)
+        ? missing("Backend", key, known(backends))
         : blaming(backend, () => judgeBackend(backend)).resolution;
     }
     return undefined;
@@ -66,7 +73,7 @@ export function referenceResolver(
   return (from, ref) => {
     const namespace = ref.namespace ?? from.namespace;
     const { group, kind, name } = ref;
-    const resolution = resolveReference(namespace, ref);
+    const resolution = resolveReference(from, namespace, ref);
     if (resolution === undefined) {
       const message = `kind ${kind} (group "${group}") is no backend, accepted are Service and Backend (group "${proxyGroup}")`;
       return { kind: "unresolved", reason: "InvalidKind", message };
@@ -80,6 +87,7 @@ export function referenceResolver(
   };
 }
 
-function missing(what: string): Resolution {
-  return { kind: "unresolved", reason: "BackendNotFound", message: `${what} does not exist` };
+function missing(kind: string, name: string, names: Iterable<string>): Resolution {
+  const message = `${kind} ${name} does not exist${suggestName(name, names)}`;
+  return { kind: "unresolved", reason: "BackendNotFound", message };
 }

@@ -3,6 +3,7 @@
  * nowhere else: a target that does not exist, is not ours or serves nothing leaves it unattached, and says so.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
@@ -106,7 +107,7 @@ export function* attachPolicies(
       const unattached =
         targetRef.kind === "Gateway"
           ? judgeGatewayTarget(name, targetRef, gateways)
-          : judgeRouteTargets(name, targetRef, routesByName.get(name) ?? [], conflicts);
+          : judgeRouteTargets(name, targetRef, routesByName, conflicts);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -160,7 +161,7 @@ function judgeGatewayTarget(
   gateways: JudgedGateways,
 ): Unattached | undefined {
   const known = gateways.all.get(name);
-  if (known === undefined) return notFound(`Gateway ${name} does not exist`);
+  if (known === undefined) return notFound(`Gateway ${name} does not exist${suggestName(name, gateways.all.keys())}`);
   const state = gateways.ours.get(name);
   if (state === undefined)
     return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which is not ours`);
@@ -178,22 +179,23 @@ function judgeGatewayTarget(
 function judgeRouteTargets(
   name: string,
   targetRef: PolicyTargetRef,
-  states: readonly RouteState[],
+  routes: ReadonlyMap<string, readonly RouteState[]>,
   conflicts: JudgedConflicts,
 ): Unattached | undefined {
+  const states = routes.get(name) ?? [];
+  if (states.length === 0) {
+    return notFound(`HTTPRoute ${name} does not exist${suggestName(name, routes.keys())}`);
+  }
   const judged = states.map((state) => judgeRouteTarget(name, targetRef, state, conflicts));
-  return judged.includes(undefined)
-    ? undefined
-    : (judged[0] ?? judgeRouteTarget(name, targetRef, undefined, conflicts));
+  return judged.includes(undefined) ? undefined : judged[0];
 }
 
 function judgeRouteTarget(
   name: string,
   { sectionName }: PolicyTargetRef,
-  route: RouteState | undefined,
+  route: RouteState,
   conflicts: JudgedConflicts,
 ): Unattached | undefined {
-  if (route === undefined) return notFound(`HTTPRoute ${name} does not exist`);
   // Rules need no name, and a target without a section is all of them.
   const rule =
     sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
