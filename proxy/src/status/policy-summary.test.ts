@@ -39,6 +39,12 @@ describe("policySummary()", () => {
     });
   });
 
+  test("has one request and one token in the singular", () => {
+    expect(summaryOf(web, "local: [{requests: 1, unit: Minutes, burst: 2}, {tokens: 1, unit: Hours}]")).toMatchObject({
+      limits: "1 request/Minute + 2 burst, 1 token/Hour",
+    });
+  });
+
   test("marks what refuses nothing", () => {
     const global =
       "global: {address: 'h:1', mode: Shadow, domain: d, descriptors: [{entries: [{name: a, expression: source.address}]}]}";

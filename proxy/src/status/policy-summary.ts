@@ -38,11 +38,17 @@ export function policySummary(policy: ProxyPolicy | undefined, { ancestors }: Po
 function limitsOf({ spec }: ProxyPolicy): string {
   const { local, global } = spec.traffic.rateLimit;
   const entries = local.map((entry) => {
-    const amount = entry.tokens === undefined ? `${entry.requests ?? 0} requests` : `${entry.tokens} tokens`;
+    const amount =
+      entry.tokens === undefined ? counted(entry.requests ?? 0, "request") : counted(entry.tokens, "token");
     const burst = entry.burst === undefined || entry.burst === 0 ? "" : ` + ${entry.burst} burst`;
     return `${amount}/${entry.unit.replace(/s$/, "")}${burst}${markOf(entry.mode)}`;
   });
   return [...entries, ...(global === undefined ? [] : [`global${markOf(global.mode)}`])].join(", ");
+}
+
+/** `1 request`, `10 requests`. */
+function counted(amount: number, noun: string): string {
+  return `${amount} ${noun}${amount === 1 ? "" : "s"}`;
 }
 
 /** What counts and never refuses must not look like a limit. */

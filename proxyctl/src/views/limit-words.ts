@@ -6,7 +6,7 @@ type GlobalLimit = NonNullable<DumpedPolicy["global"]>;
 
 /** `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
 export function describeLocal({ counts, amount, burst, unit, key, mode }: LocalEntry): string {
-  const base = `${amount} ${counts}/${unit.toLowerCase().replace(/s$/, "")}`;
+  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${unit.toLowerCase().replace(/s$/, "")}`;
   const parts = [
     base,
     burst > 0 ? `+ ${burst} burst` : undefined,
