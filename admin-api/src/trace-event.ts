@@ -30,6 +30,13 @@ const routeSelection = z.object({
   rule: z.string().optional().describe("Key of the rule: `namespace/name/0`."),
   match: z.string().optional().describe("The match that held, in words: `path prefix /v1, method POST`."),
   evaluatedRoutes: z.array(z.string()).describe("Routes of the listener, as `namespace/name`, in their order."),
+  passedOver: z
+    .array(z.string())
+    .optional()
+    .describe(
+      "Other rules of the listener with the first of their conditions that does not hold, those first that nearly match: `default/chat/1: method is not POST`. At most 50; absent for none.",
+    ),
+  passedOverMore: count.optional().describe("Rules that are not listed in `passedOver`; absent for none."),
 });
 
 const policySelection = z.object({

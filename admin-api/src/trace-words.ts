@@ -39,9 +39,13 @@ export function describeMessage(message: TraceMessage): EventWords {
 
 type Message<Type extends TraceMessage["type"]> = Extract<TraceMessage, { type: Type }>;
 
-function routeWords({ listener, route, rule, match, evaluatedRoutes }: Message<"routeSelection">): string {
+function routeWords({ listener, route, rule, match, evaluatedRoutes, passedOver }: Message<"routeSelection">): string {
   if (listener === undefined) return "no listener has this host";
-  if (route === undefined) return `no route of ${listener} matches, out of ${shortened(evaluatedRoutes)}`;
+  if (route === undefined) {
+    const [nearest] = passedOver ?? [];
+    const why = nearest === undefined ? "" : `; nearest is ${nearest}`;
+    return `no route of ${listener} matches, out of ${shortened(evaluatedRoutes)}${why}`;
+  }
   return `${rule ?? route}${match === undefined ? "" : ` by ${match}`}`;
 }
 

@@ -70,7 +70,7 @@ const places = {
   "proxy::lifecycle": [["proxy/src/app/proxy.ts"]],
   "proxy::config": [["proxy/src/app/configuration.ts"]],
   "proxy::kubernetes": [["proxy/src/kube/watch.ts"]],
-  "proxy::routing": [[passingOn, "lines.routing"], ["proxy/src/server/exchange.ts"]],
+  "proxy::routing": [[passingOn, "lines.routing"]],
   "proxy::ratelimit": [
     [passingOn, "lines.ratelimit"],
     ["proxy/src/server/limit-call-lines.ts"],

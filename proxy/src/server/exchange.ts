@@ -24,7 +24,6 @@ import type { RouteMatch } from "../routing/compile-routes.ts";
 import { hasConflictingParameter } from "../routing/query-parameters.ts";
 import { passedOver } from "../routing/passed-over.ts";
 import type { PathRules } from "../routing/path-rules.ts";
-import type { RequestLogger } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
@@ -100,9 +99,8 @@ export interface ExchangeServices extends MirrorServices {
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
-/** Rules that do not match which are logged of one request, at debug and at trace. */
-const fewPassedOver = 5;
-const manyPassedOver = 50;
+/** Rules that do not match which a trace lists. */
+const maxPassedOver = 50;
 
 export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linked<Exchange> {
   before: Exchange | undefined;
@@ -183,18 +181,13 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#trace = trace;
     if (trace.log !== undefined) this.#downstream = new LoggedDownstream(this.#downstream, trace.log.server);
     trace.emit(requestStarted(this.#record, this.#downstream.head, tracer.worker), "info", this.#startMs);
-    trace.emit(routeSelection(match, listener), match === undefined ? "error" : "success", this.#startMs);
-    if (trace.log !== undefined && listener !== undefined) {
-      this.#logPassedOver(trace.log.routing, listener, match?.compiled.rule);
-    }
+    const others =
+      listener === undefined
+        ? { rules: [], more: 0 }
+        : passedOver(listener, this.#downstream.head, match?.compiled.rule, this.#services.pathRules, maxPassedOver);
+    const severity = match === undefined ? "error" : "success";
+    trace.emit(routeSelection(match, listener, others), severity, this.#startMs);
     if (match !== undefined) trace.emit(policySelection(match.compiled));
-  }
-
-  /** @param rule key of the rule that has the request, if any. */
-  #logPassedOver(log: RequestLogger, listener: Listener, rule: string | undefined): void {
-    const max = log.isTracing ? manyPassedOver : fewPassedOver;
-    const { rules, more } = passedOver(listener, this.#downstream.head, rule, this.#services.pathRules, max);
-    if (rules.length > 0) log.debug({ rules, ...(more > 0 && { more }) }, "other rules do not match");
   }
 
   /** Something failed inside the proxy: the request ends, and nothing else. Never throws. */

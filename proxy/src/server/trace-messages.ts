@@ -37,7 +37,9 @@ export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHea
 export function routeSelection(
   match: RouteMatch<CompiledRule> | undefined,
   listener: Listener | undefined,
-): TraceMessage {
+  passedOver: { readonly rules: readonly string[]; readonly more: number },
+): Extract<TraceMessage, { type: "routeSelection" }> {
+  const { rules, more } = passedOver;
   return {
     type: "routeSelection",
     ...(listener !== undefined && { listener: listener.key }),
@@ -47,6 +49,8 @@ export function routeSelection(
       match: describeMatch(match.match),
     }),
     evaluatedRoutes: (listener?.routes ?? []).map(({ key }) => key),
+    ...(rules.length > 0 && { passedOver: [...rules] }),
+    ...(more > 0 && { passedOverMore: more }),
   };
 }
 

@@ -89,12 +89,9 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
       lines.access.trace({ method, path, headers: headersOf(headers) }, "request head received");
       return;
     }
-    case "routeSelection": {
-      // Of thousands of routes, the names say nothing; the reasons are logged by whoever has them.
-      const fields = { ...message, type, evaluatedRoutes: undefined, routes: message.evaluatedRoutes.length };
-      lines.routing.debug(fields, message.route === undefined ? "no route matched" : "route matched");
+    case "routeSelection":
+      logRoute(lines, message);
       return;
-    }
     case "policySelection": {
       const policies = message.policies.map(
         ({ policy, target, local, global }) => `${policy} ${target}: ${local} local, ${global ? 1 : 0} global`,
@@ -129,6 +126,20 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
       lines.server.debug({ ...message, type }, "request ended");
       return;
   }
+}
+
+/** Rules that do not match, in a line at debug; at trace as many as the message has. */
+const fewPassedOver = 5;
+
+function logRoute(lines: RequestLines, message: Extract<TraceMessage, { type: "routeSelection" }>): void {
+  const { listener, route, rule, match, evaluatedRoutes, passedOver = [], passedOverMore = 0 } = message;
+  // Of thousands of routes, the names say nothing.
+  const fields = { listener, rule, match, routes: evaluatedRoutes.length };
+  lines.routing.debug(fields, route === undefined ? "no route matched" : "route matched");
+  if (passedOver.length === 0) return;
+  const rules = lines.routing.isTracing ? passedOver : passedOver.slice(0, fewPassedOver);
+  const more = passedOverMore + passedOver.length - rules.length;
+  lines.routing.debug({ rules, ...(more > 0 && { more }) }, "other rules do not match");
 }
 
 const limitPhrases = {

@@ -119,6 +119,7 @@ export const unmatchedTrace: readonly TraceEvent[] = [
     type: "routeSelection",
     listener: "default/web/http",
     evaluatedRoutes: ["default/chat"],
+    passedOver: ["default/chat/0: path is not under /v1"],
   }),
   event(0, 150, "warn", {
     type: "requestFinished",

@@ -3,7 +3,7 @@ import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
-import { policyManifest } from "../../support/gateway.ts";
+import { backendRef, policyManifest, routeManifest } from "../../support/gateway.ts";
 import { rawHttp } from "../../support/raw-http.ts";
 import { messagesOf, openTrace } from "../../support/trace-stream.ts";
 
@@ -16,7 +16,8 @@ const limit = policyManifest("p", "kind: HTTPRoute, name: r", [
 
 test("tells what became of the next request, and of that one only, without its secrets", async () => {
   const backend = await startBackend();
-  const { proxy, url } = await startAdminProxy(backend.port, [limit]);
+  const posts = `{ matches: [{ path: { type: PathPrefix, value: /v1 }, method: POST }], backendRefs: [${backendRef("b")}] }`;
+  const { proxy, url } = await startAdminProxy(backend.port, [limit, routeManifest("posts", [posts])]);
   const ask = async (headers: Record<string, string> = {}) =>
     (await fetch(`${url}/v1?token=canary-query&n=1`, { headers })).status;
   const headers = {
@@ -44,7 +45,8 @@ test("tells what became of the next request, and of that one only, without its s
     route: "default/r",
     rule: "default/r/0",
     match: "path prefix /",
-    evaluatedRoutes: ["default/r"],
+    evaluatedRoutes: ["default/posts", "default/r"],
+    passedOver: ["default/posts/0: method is not POST"],
   });
   expect(messagesOf(events, "policy")[0]).toMatchObject({
     policy: "default/p",
