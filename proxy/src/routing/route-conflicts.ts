@@ -1,18 +1,23 @@
 /**
- * Finds rules that no request can reach, or that lose requests to a rule of equal precedence. The order is that of
- * `precedence.ts`; hosts are compared as `host-table.ts` does.
+ * Finds rules that no request can reach, and rules that lose some of their requests to another rule. The result is only
+ * reported, in statuses and dumps: it never changes which rule serves a request or which limits apply. Rules are ordered
+ * by `precedence.ts`; hostnames are matched by `host-table.ts`.
  *
- * Within one hostname, a stronger match that covers another one wholly is identical to it: whatever makes a match
- * stronger (a longer path, a method, one more header) also makes it narrower. So it suffices to look for equal texts,
- * which takes linear time. Besides these there are matches of equal precedence with different headers or query parameters
- * (`overlaps.ts`), and hostnames that outrank others on a listener that has no other hosts.
+ * Three kinds of conflict are found:
  *
- * Regular expressions are equal where their texts are. So what is reported as unreachable is, and a rule that only another
- * expression covers is not reported.
+ * - Two matches at one hostname are identical. The one of lower precedence gets no request. A match of higher precedence
+ *   can cover another one completely only if they are identical, because everything that raises precedence (a longer
+ *   path, a method, one more header) also narrows the match. So comparing texts is enough, and takes linear time.
+ * - Two matches have equal precedence but different headers or query parameters (`overlaps.ts`). Requests that satisfy
+ *   both go to one of them.
+ * - A match at a more specific hostname covers a match at a wider one, on a listener whose own hostname is as specific
+ *   (`conflicts/cover.ts`).
  *
- * Time and memory are bounded by the text of the routes, whatever the number of listeners: listeners with the same routes
- * share a contest (`conflicts/contest.ts`), and what is compared and kept is paid for from one budget
- * (`conflicts/budget.ts`).
+ * Two regular expressions count as equal only if their texts are equal. So there are no false reports, but a rule that
+ * a different expression covers is missed.
+ *
+ * Time and memory grow with the size of the routes, not with the number of listeners: listeners with the same routes are
+ * analysed once (`conflicts/contest.ts`), within a budget of comparisons and results (`conflicts/budget.ts`).
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { budgetFor, namespaceOf } from "./conflicts/budget.ts";
@@ -22,7 +27,7 @@ import type { ConflictListener, FoundConflicts, ListenerConflicts } from "./conf
 import { Pace } from "./pace.ts";
 import type { PathRules } from "./path-rules.ts";
 
-/** In routes, hostnames and rules that are gone through; well below a millisecond. */
+/** Routes, hostnames and rules to visit in one step. A step takes well below a millisecond. */
 const workPerStep = 200;
 
 /** @param pathRules how the paths of requests are normalised. */
@@ -49,7 +54,7 @@ export function* findRouteConflicts(
   return { byListener, unexamined };
 }
 
-/** Matches to compare, by namespace. */
+/** How many matches there are to compare for the routes of each namespace. */
 function* demandsOf(contests: readonly Contest[], pace: Pace): Steps<ReadonlyMap<string, number>> {
   const demands = new Map<string, number>();
   for (const { routes, entries, groupCounts } of contests) {
@@ -68,7 +73,7 @@ interface PlacedGroup {
   readonly group: Group;
 }
 
-/** Small groups first: who declares few hostnames is served before who declares many. */
+/** Groups in the order of their cost, so that an expensive group cannot use up the budget before the cheap ones. */
 function* cheapestFirst(comparisons: readonly Comparison[], pace: Pace): Steps<Iterable<PlacedGroup>> {
   const byCost = new Map<number, PlacedGroup[]>();
   for (const comparison of comparisons) {

@@ -1,28 +1,30 @@
 /**
- * What a search for conflicts may take. Tenants write the routes and the listeners, and both multiply: so the search is
- * bounded by the text of the routes, and the sum is shared out, so that the routes of one namespace do not use up what
- * those of another one need. Whatever there is nothing left for is not looked at, and is reported as unexamined.
+ * Limits on the time and memory of the search for conflicts. Without them, the work is the product of routes and
+ * listeners, and tenants write both. The limits grow with the size of the routes alone. Namespaces share them, so that
+ * the routes of one namespace cannot use up the share of another. What exceeds them is not compared and is reported as
+ * unexamined.
  */
 
-/** Look-ups that are made beyond those for the routes' texts. */
+/** Look-ups allowed in addition to those that follow from the size of the routes. */
 const spareLookUps = 50_000;
 
-/** Look-ups for each match and hostname that is written: a route may compete in several contests. */
+/** Look-ups allowed for each match and each hostname of a route; more than one, because a route can be in several contests. */
 const lookUpsPerText = 4;
 
-/** Winners that are kept in all; each takes 100 to 300 bytes. */
+/** Conflicts to store in total. Each takes 100 to 300 bytes. */
 const maxKept = 100_000;
 
 export interface Budget {
-  /** For comparing matches. */
+  /** Look-ups for comparing matches. */
   readonly lookUps: Allowance;
-  /** For winners that are remembered. */
+  /** Conflicts that are stored. */
   readonly kept: Allowance;
 }
 
 /**
  * @param inputSize matches and hostnames of all routes, each route once.
- * @param demands matches to compare, by namespace; a match has at most one winner at each group of hostnames.
+ * @param demands matches to compare, by namespace. It bounds the conflicts too: a match has at most one winner in each
+ *   group of hostnames.
  */
 export function budgetFor(inputSize: number, demands: ReadonlyMap<string, number>): Budget {
   return {
@@ -32,8 +34,8 @@ export function budgetFor(inputSize: number, demands: ReadonlyMap<string, number
 }
 
 /**
- * An amount that namespaces share. Each has what it demands, or an equal part where that is less; what no part needs is
- * for whoever asks first.
+ * An amount that namespaces share. Each namespace gets its demand, or an equal share if its demand is greater (max-min
+ * fairness). What is left after that goes to the namespaces that ask for it first.
  */
 export class Allowance {
   readonly #parts = new Map<string, number>();
@@ -51,12 +53,12 @@ export class Allowance {
     }
   }
 
-  /** How often `spend` has said no. */
+  /** How often `spend` has returned false. */
   get refusals(): number {
     return this.#refusals;
   }
 
-  /** @returns false, and takes nothing, where there is not so much left for the namespace. */
+  /** @returns false, and takes nothing, if less than `units` is left for the namespace. */
   spend(namespace: string, units: number): boolean {
     const part = this.#parts.get(namespace) ?? 0;
     const fromRest = Math.max(0, units - part);
@@ -70,7 +72,7 @@ export class Allowance {
   }
 }
 
-/** Of the key of a route, `namespace/name`. */
+/** The namespace in the key of a route, which is `namespace/name`. */
 export function namespaceOf(route: string): string {
   return route.slice(0, Math.max(0, route.indexOf("/")));
 }

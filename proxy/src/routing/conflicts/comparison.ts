@@ -1,4 +1,4 @@
-/** Compares the routes of one contest with each other, group by group. */
+/** Compares the routes of one contest with each other, one group of hostnames at a time, and records the conflicts. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { identityOf, type MatchReader } from "../match-entry.ts";
 import { OverlapIndex, type PlacedEntry, subsetsOf, together } from "../overlaps.ts";
@@ -27,25 +27,25 @@ export class Comparison {
     this.#tools = tools;
   }
 
-  /** @returns whether all of it was done, and not only what the budget allows. */
-  *examine({ taker, tiers }: Group): Steps<boolean> {
+  /** @returns false if the budget did not allow to compare the whole group. */
+  *examine({ hostOwner, tiers }: Group): Steps<boolean> {
     const { lookUps, kept } = this.#tools.budget;
     const before = lookUps.refusals + kept.refusals;
-    if (taker === undefined) yield* this.#examineTiers(tiers);
-    else for (const tier of tiers) yield* this.#loseHostname(tier, taker);
+    if (hostOwner === undefined) yield* this.#examineTiers(tiers);
+    else for (const tier of tiers) yield* this.#recordLostHostnames(tier, hostOwner);
     return lookUps.refusals + kept.refusals === before;
   }
 
-  /** A route loses the host with all of its rules; so the rules are not gone through for each host. */
-  *#loseHostname({ hostname, routes }: Tier, taker: ConflictListener): Steps<void> {
+  /** All rules of a route lose the hostname, so this is recorded once for the route and not once for each rule. */
+  *#recordLostHostnames({ hostname, routes }: Tier, hostOwner: ConflictListener): Steps<void> {
     const describe = (): Conflict => ({
       ...(hostname !== undefined && { hostname }),
-      winner: { kind: "listener", listener: taker.key },
+      winner: { kind: "listener", listener: hostOwner.key },
       decidedBy: "Listener",
       extent: "Whole",
     });
     for (const place of routes) {
-      this.losses.loseHostname(place, taker.key, describe);
+      this.losses.recordLostHostname(place, hostOwner.key, describe);
       if (this.#tools.pace.isOver(1)) yield;
     }
   }
@@ -53,12 +53,12 @@ export class Comparison {
   *#examineTiers(tiers: readonly Tier[]): Steps<void> {
     const above = new Cover(this.#tools.reader, this.#tools.budget.lookUps);
     for (const [at, tier] of tiers.entries()) {
-      const standing = yield* this.#examineTier(tier, above);
-      if (at < tiers.length - 1) for (const placed of standing) above.add(placed, at);
+      const unbeaten = yield* this.#examineTier(tier, above);
+      if (at < tiers.length - 1) for (const placed of unbeaten) above.add(placed, at);
     }
   }
 
-  /** @returns the matches that get requests, as far as is known. */
+  /** @returns the matches for which no conflict was found that takes all of their requests. */
   *#examineTier({ hostname, routes }: Tier, above: Cover): Steps<Iterable<PlacedEntry>> {
     const byIdentity = new Map<string, PlacedEntry>();
     for (const route of routes) {
@@ -70,10 +70,10 @@ export class Comparison {
         const placed = { route, entry };
         const over = above.find(entry, entry.conditions, namespace);
         const same = byIdentity.get(entry.identity);
-        if (over !== undefined) this.#loseTo(over, placed, hostname, "Hostname");
+        if (over !== undefined) this.#recordLoss(over, placed, hostname, "Hostname");
         else if (same === undefined) byIdentity.set(entry.identity, placed);
-        // Twice in one rule is the same as once.
-        else if (same.route !== route || same.entry.rule !== entry.rule) this.#loseTo(same, placed, hostname);
+        // A match that comes twice in one rule is no conflict.
+        else if (same.route !== route || same.entry.rule !== entry.rule) this.#recordLoss(same, placed, hostname);
       }
       yield;
     }
@@ -100,27 +100,27 @@ export class Comparison {
       const winner = index.add(placed);
       const both = winner && together(winner.entry, placed.entry);
       if (winner === undefined || both === undefined) continue;
-      // `together` bounds how many conditions there are.
+      // `together` bounds the number of conditions, and so the number of subsets.
       if (!lookUps.spend(namespace, 2 ** both.length)) continue;
-      // A stronger match that holds for all of these requests gets them, whichever of the two goes first.
+      // If a match of higher precedence takes all requests that both match, the two do not compete for any.
       const isDecided =
         [...subsetsOf(both)].some((some) => {
           const other = byIdentity.get(identityOf(pathNumber, method, some));
           return other !== undefined && isStronger(other, winner);
         }) || above.find(placed.entry, both, namespace) !== undefined;
-      if (!isDecided) this.#loseTo(winner, placed, hostname);
+      if (!isDecided) this.#recordLoss(winner, placed, hostname);
     }
   }
 
-  /** @param decision undefined: what decides between routes at one hostname. */
-  #loseTo(winner: PlacedEntry, loser: PlacedEntry, hostname: string | undefined, decision?: Decision): void {
+  /** @param decision absent: decided by age, name or rule order, as between matches at one hostname. */
+  #recordLoss(winner: PlacedEntry, loser: PlacedEntry, hostname: string | undefined, decision?: Decision): void {
     const { identity, rule, match } = loser.entry;
     const extent = decision === "Hostname" || identity === winner.entry.identity ? "Whole" : "Overlap";
     const [losing, winning] = [
       { route: loser.route, rule },
       { route: winner.route, rule: winner.entry.rule },
     ];
-    this.losses.loseMatch(losing, winning, extent, () => {
+    this.losses.recordLostMatch(losing, winning, extent, () => {
       const [route, own] = [this.contest.routes[winner.route], this.contest.routes[loser.route]];
       const decidedBy = decision ?? (route && own ? decisionBetween(route, own) : "RuleOrder");
       return {

@@ -1,6 +1,7 @@
 /**
- * Which routes compete with each other at a listener, and for which hostnames. Listeners at which the same routes compete
- * for the same hostnames share one contest, so that a Gateway with 64 listeners costs what one listener does.
+ * A contest: the routes of a listener, grouped by the hostnames at which they compete for requests. Listeners with the
+ * same routes at the same hostnames share one contest, so the analysis of a Gateway with 64 such listeners costs as much
+ * as that of one listener.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { HostTable } from "../host-table.ts";
@@ -11,45 +12,51 @@ import { byPrecedence } from "../precedence.ts";
 import type { ConflictListener, ConflictRoute } from "./findings.ts";
 
 export interface Contest {
-  /** Keys of the listeners that share it. */
+  /** Keys of the listeners that share this contest. */
   readonly listeners: string[];
-  /** In the order of precedence between matches of one rank. A route's place is its index here. */
+  /** By age and name, which decide between matches of equal precedence. The place of a route is its index here. */
   readonly routes: readonly ConflictRoute[];
-  /** The matches of the routes, by place of the route. */
+  /** The matches of each route, by the place of the route. */
   readonly entries: readonly (readonly MatchEntry[])[];
   readonly groups: readonly Group[];
-  /** In how many groups each route is, by place of the route. */
+  /** In how many groups each route is, by the place of the route. */
   readonly groupCounts: readonly number[];
 }
 
-/** Routes that compete for the same hosts, or that lose them to the same listener. */
+/** Routes that compete at the same hostnames, or that lose the same hostnames to another listener. */
 export interface Group {
-  /** Matches of the routes; where a listener takes the hosts, the number of routes. */
+  /** The number of matches to compare; if another listener owns the hostnames, the number of routes. */
   readonly cost: number;
-  /** How many hostnames it is about. */
+  /** How many hostnames have this group of routes. */
   readonly hostnames: number;
-  /** The listener that has all requests for the hosts instead. Then there is one tier, of routes that it does not serve. */
-  readonly taker: ConflictListener | undefined;
-  /** The most specific hostname first. More than one only where all of them cover the one hostname of the listener. */
+  /**
+   * Another listener of the same address that gets all requests for the hostnames. Then there is one tier, with the routes
+   * that this other listener does not serve.
+   */
+  readonly hostOwner: ConflictListener | undefined;
+  /**
+   * The most specific hostname first. More than one tier only in the group of the hostnames that cover the hostname of the
+   * listener: there each request matches all of them.
+   */
   readonly tiers: readonly Tier[];
 }
 
 export interface Tier {
   readonly hostname: string | undefined;
-  /** Places of the routes in the order of precedence. */
+  /** Places of the routes, in order of precedence. */
   readonly routes: readonly number[];
 }
 
 export interface Contests {
   readonly contests: readonly Contest[];
-  /** Matches and hostnames of all routes, each route once however many listeners it has. */
+  /** Matches and hostnames of all routes. A route counts once, whatever the number of its listeners. */
   readonly inputSize: number;
-  /** Reads every match of the contests. */
+  /** Has parsed every match of the contests. */
   readonly reader: MatchReader;
 }
 
-interface Surroundings {
-  readonly takerOf: (hostname: string | undefined) => ConflictListener | undefined;
+interface ContestContext {
+  readonly hostOwnerOf: (hostname: string | undefined) => ConflictListener | undefined;
   readonly isServedAt: (route: ConflictRoute, listener: ConflictListener) => boolean;
   readonly entriesOf: (route: ConflictRoute) => readonly MatchEntry[];
   readonly pace: Pace;
@@ -79,13 +86,13 @@ export function* contestsOf(listeners: readonly ConflictListener[], pathRules: P
   const numbers = new Map<unknown, number>();
   for (const listener of listeners) {
     const tables = listener.sockets.flatMap((socket) => sockets.get(socket) ?? []);
-    /** The listener that has all requests for a hostname instead; undefined where this one gets some somewhere. */
-    const takerOf = (hostname: string | undefined): ConflictListener | undefined => {
+    /** The other listener that gets all requests for a hostname; undefined if this one gets some at any of its addresses. */
+    const hostOwnerOf = (hostname: string | undefined): ConflictListener | undefined => {
       if (hostname === undefined) return undefined;
-      const takers = tables.map((table) => table.find(hostname));
-      return takers.includes(listener) ? undefined : takers[0];
+      const owners = tables.map((table) => table.find(hostname));
+      return owners.includes(listener) ? undefined : owners[0];
     };
-    const contest = yield* contestOf(listener, { takerOf, isServedAt, entriesOf, pace });
+    const contest = yield* contestOf(listener, { hostOwnerOf, isServedAt, entriesOf, pace });
     const key = yield* keyOf(contest, numbers, pace);
     const known = contests.get(key);
     if (known === undefined) contests.set(key, contest);
@@ -97,7 +104,7 @@ export function* contestsOf(listeners: readonly ConflictListener[], pathRules: P
 
 interface ReadRoutes {
   readonly reader: MatchReader;
-  /** A route has the same rules at each of its listeners. */
+  /** By the rules of a route, which are the same object at each of its listeners. */
   readonly entries: ReadonlyMap<ConflictRoute["rules"], readonly MatchEntry[]>;
   readonly inputSize: number;
 }
@@ -119,7 +126,7 @@ function* readRoutes(listeners: readonly ConflictListener[], pathRules: PathRule
   return { reader, entries, inputSize };
 }
 
-/** Equal for listeners whose contests have the same result; a number for each text, as hostnames and keys are long. */
+/** A key that is equal for contests with equal results. Texts are replaced by numbers, since hostnames and keys are long. */
 function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace: Pace): Steps<string> {
   const numberOf = (value: unknown): number => {
     const number = numbers.get(value) ?? numbers.size;
@@ -131,8 +138,8 @@ function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace
     parts.push(String(numberOf(`${key} ${creationTimestamp} ${numberOf(rules)}`)));
     if (pace.isOver(1)) yield;
   }
-  for (const { hostnames, taker, tiers } of groups) {
-    parts.push(`${hostnames} of ${numberOf(taker?.key)}`);
+  for (const { hostnames, hostOwner, tiers } of groups) {
+    parts.push(`${hostnames} of ${numberOf(hostOwner?.key)}`);
     for (const { hostname, routes: places } of tiers) {
       parts.push(`${numberOf(hostname)}: ${places.join(" ")}`);
       if (pace.isOver(1 + places.length)) yield;
@@ -141,15 +148,15 @@ function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace
   return parts.join(",");
 }
 
-function* contestOf(listener: ConflictListener, surroundings: Surroundings): Steps<Contest> {
-  const { entriesOf, pace } = surroundings;
+function* contestOf(listener: ConflictListener, context: ContestContext): Steps<Contest> {
+  const { entriesOf, pace } = context;
   const routes = byPrecedence(listener.routes.map((route) => ({ route }))).map(({ route }) => route);
   const entries: (readonly MatchEntry[])[] = [];
   for (const route of routes) {
     entries.push(entriesOf(route));
     if (pace.isOver(1)) yield;
   }
-  const groups = yield* groupsOf(listener, { routes, entries }, surroundings);
+  const groups = yield* groupsOf(listener, { routes, entries }, context);
   const groupCounts = routes.map(() => 0);
   for (const { tiers } of groups) {
     for (const place of tiers.flatMap((tier) => tier.routes)) {
@@ -163,42 +170,44 @@ function* contestOf(listener: ConflictListener, surroundings: Surroundings): Ste
 function* groupsOf(
   listener: ConflictListener,
   { routes, entries }: Pick<Contest, "routes" | "entries">,
-  { takerOf, isServedAt, pace }: Surroundings,
+  { hostOwnerOf, isServedAt, pace }: ContestContext,
 ): Steps<readonly Group[]> {
   const { shared, own } = yield* tiersOf(listener, routes, pace);
-  // Hostnames of the same routes are compared once.
-  const groups = new Map<string, Pick<Group, "taker" | "tiers"> & { hostnames: number }>();
+  // Hostnames that have the same routes form one group, which is compared once.
+  const groups = new Map<string, Pick<Group, "hostOwner" | "tiers"> & { hostnames: number }>();
   for (const [hostname, sharing] of own) {
     if (pace.isOver(1 + sharing.length)) yield;
-    const taker = takerOf(hostname);
-    // That is no loss for a route that the other listener serves, too.
+    const hostOwner = hostOwnerOf(hostname);
+    // A route that the other listener serves too gets its requests there.
     const losing = (place: number): boolean => {
       const route = routes[place];
-      return taker === undefined || (route !== undefined && !isServedAt(route, taker));
+      return hostOwner === undefined || (route !== undefined && !isServedAt(route, hostOwner));
     };
     const places = sharing.filter(losing);
     if (places.length === 0) continue;
-    const key = `${taker?.key ?? ""} ${places.join(" ")}`;
+    const key = `${hostOwner?.key ?? ""} ${places.join(" ")}`;
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, { hostnames: 1, taker, tiers: [{ hostname, routes: places }] });
+    if (group === undefined) groups.set(key, { hostnames: 1, hostOwner, tiers: [{ hostname, routes: places }] });
     else group.hostnames++;
   }
-  if (shared.length > 0) groups.set("shared", { hostnames: 1, taker: undefined, tiers: shared });
-  const priced: Group[] = [];
+  if (shared.length > 0) groups.set("shared", { hostnames: 1, hostOwner: undefined, tiers: shared });
+  const withCosts: Group[] = [];
   for (const group of groups.values()) {
     let cost = 0;
     for (const place of group.tiers.flatMap((tier) => tier.routes)) {
-      cost += group.taker === undefined ? (entries[place]?.length ?? 0) : 1;
+      cost += group.hostOwner === undefined ? (entries[place]?.length ?? 0) : 1;
       if (pace.isOver(1)) yield;
     }
-    priced.push({ ...group, cost });
+    withCosts.push({ ...group, cost });
   }
-  return priced;
+  return withCosts;
 }
 
 /**
- * Places of routes by hostname. `shared`: hostnames that cover that of the listener, so that all of its requests are
- * theirs, the most specific first; a route counts at its most specific one. `own`: the others.
+ * The places of routes by hostname.
+ *
+ * `shared` has the hostnames that cover the hostname of the listener, so that each request of the listener matches all of
+ * them: the most specific first, each route at its most specific one. `own` has all other hostnames.
  */
 function* tiersOf(
   { hostname: of }: ConflictListener,
@@ -230,7 +239,7 @@ function* tiersOf(
   return { shared: tiers.sort((a, b) => specificity(b.hostname) - specificity(a.hostname)), own };
 }
 
-/** The longer the more specific, as all of them end alike; every host is the least specific. */
+/** Greater for a more specific hostname. Only compares hostnames that end alike, so a longer one is more specific. */
 function specificity(hostname: string | undefined): number {
   return hostname === undefined ? -1 : hostname.length + (hostname.startsWith("*.") ? 0 : 1);
 }

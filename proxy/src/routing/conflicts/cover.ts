@@ -1,10 +1,13 @@
-/** Matches at more specific hostnames: they are tried first, so each of them may cover matches at wider hostnames. */
+/**
+ * Finds matches at a more specific hostname that take all requests of a match at a wider hostname. Matches at the more
+ * specific hostname go first, whatever their paths and headers.
+ */
 import type { Match } from "../../ir/match.ts";
 import { type Condition, identityOf, type MatchEntry, type MatchReader } from "../match-entry.ts";
 import { type PlacedEntry, subsetsOf } from "../overlaps.ts";
 import type { Allowance } from "./budget.ts";
 
-/** For matches of one path and method at one hostname. */
+/** Whether `a` precedes `b`. Both must have the same path, method and hostname. */
 export function isStronger(a: PlacedEntry, b: PlacedEntry): boolean {
   const [one, other] = [a.entry, b.entry];
   if (one.headerCount !== other.headerCount) return one.headerCount > other.headerCount;
@@ -14,11 +17,11 @@ export function isStronger(a: PlacedEntry, b: PlacedEntry): boolean {
 
 /** A match at a more specific hostname. */
 interface CoverEntry extends PlacedEntry {
-  /** The hostname's place; the lower goes first. */
+  /** Index of its hostname's tier. A lower index goes first. */
   readonly tier: number;
 }
 
-/** Matches at more specific hostnames, which are tried first whatever they match. */
+/** All matches at the more specific hostnames, indexed for `find`. */
 export class Cover {
   readonly #reader: MatchReader;
   readonly #lookUps: Allowance;
@@ -38,8 +41,8 @@ export class Cover {
   }
 
   /**
-   * The first that holds for all requests that have the path and the method, and all of `conditions`; undefined, too,
-   * where the namespace has no look-ups left.
+   * The match of highest precedence that takes all requests with the path and method of the entry that satisfy all of
+   * `conditions`. Undefined if there is none, or if the namespace has no look-ups left.
    */
   find({ path, method }: MatchEntry, conditions: readonly Condition[], namespace: string): PlacedEntry | undefined {
     if (this.#byPath.size === 0) return undefined;
@@ -50,7 +53,7 @@ export class Cover {
       const ofPath = number === undefined ? undefined : this.#byPath.get(number);
       if (number === undefined || ofPath === undefined) continue;
       for (const found of this.#findIn(ofPath, [number, method], conditions, namespace)) {
-        // Of those of one hostname the first path is the strongest.
+        // Paths come from the longest to the shortest, so at one hostname the first one found precedes.
         const isEqual = first?.tier === found.tier && first.entry.pathNumber === number;
         if (first === undefined || found.tier < first.tier || (isEqual && isStrongerAbove(found, first))) first = found;
       }
@@ -74,13 +77,13 @@ export class Cover {
   }
 }
 
-/** For matches of one path at one hostname. */
+/** Whether `a` precedes `b`. Both must have the same path and hostname. */
 function isStrongerAbove(a: PlacedEntry, b: PlacedEntry): boolean {
   const [one, other] = [a.entry.method !== 0, b.entry.method !== 0];
   return one === other ? isStronger(a, b) : one;
 }
 
-/** The path itself, and every prefix of whole segments; of a regular expression none, as they are not compared. */
+/** The path itself and every prefix of it in whole segments. A regular expression has only itself. */
 function* pathsOver(path: Match["path"]): Generator<Match["path"]> {
   yield path;
   if (path.kind === "RegularExpression") return;

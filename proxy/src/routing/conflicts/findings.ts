@@ -1,66 +1,67 @@
-/** What the search for route conflicts reads, and what it finds. */
+/** The input and the result of the search for route conflicts. */
 import type { Match } from "../../ir/match.ts";
 import type { Listener, Route } from "../../ir/snapshot.ts";
 
-/** A route as a listener has it. */
+/** A route at one listener, with the hostnames that it has there. */
 export interface ConflictRoute extends Pick<Route, "key" | "creationTimestamp" | "hostnames"> {
   readonly rules: readonly { readonly matches: readonly Match[] }[];
 }
 
 export interface ConflictListener extends Pick<Listener, "key" | "hostname"> {
-  /** Names of the socket addresses that it is served at. Listeners of one address share its requests by hostname. */
+  /** The socket addresses of the listener. Listeners with the same address divide its requests by hostname. */
   readonly sockets: readonly string[];
   readonly routes: readonly ConflictRoute[];
 }
 
-/** Requests that a rule does not get at one listener, and who gets them. */
+/** Requests that match a rule at one listener but go to another rule or listener, the winner. */
 export interface Conflict {
-  /** Hosts of the requests; absent: all of the listener. */
+  /** Hostname of the requests; absent: every hostname of the listener. */
   readonly hostname?: string;
-  /** Place of the match in its rule, from 0; absent: all of them. */
+  /** Index of the match in its rule; absent: every match. */
   readonly match?: number;
   readonly winner: Winner;
   readonly decidedBy: Decision;
-  /** Whole: all requests of the match at these hosts. Overlap: those that the winner's match holds for, too. */
+  /** Whole: all requests of the match at the hostname. Overlap: only those that also match the winner. */
   readonly extent: "Whole" | "Overlap";
 }
 
 /**
- * What puts the winner first: another listener's or its own more specific hostname, its age, its name, or its place among
- * the rules of one route. No other step of the order of precedence can decide a conflict.
+ * Why the winner precedes: a more specific hostname of another listener (`Listener`) or of its own route (`Hostname`), an
+ * older route (`Age`), a route whose name sorts first (`Name`), or an earlier rule of the same route (`RuleOrder`). The
+ * other criteria of precedence compare matches that differ, and never decide a conflict.
  */
 export type Decision = "Listener" | "Hostname" | "Age" | "Name" | "RuleOrder";
 
-/** A rule, by its place in its route, or another listener that has the hosts. */
+/** A rule, by its index in its route, or another listener that owns the hostname. */
 export type Winner =
   | { readonly kind: "rule"; readonly route: string; readonly rule: number }
   | { readonly kind: "listener"; readonly listener: string };
 
-/** How a rule fares at one listener. */
+/** Whether requests reach a rule at one listener, and its conflicts there. */
 export interface RuleReach {
-  /** False: no request can reach the rule there. */
+  /** False if no request can reach the rule. */
   readonly isReachable: boolean;
-  /** Each winner once, at most `maxWinners` of them. */
+  /** One conflict for each winner, at most `maxWinners`. */
   readonly conflicts: readonly Conflict[];
-  /** How many winners are not among them. */
+  /** How many more winners there are. */
   readonly leftOut: number;
 }
 
-/** What the routes of a listener lose there. Listeners at which the same routes compete have the same object. */
+/** The conflicts of one listener. Listeners that share a contest have the same object. */
 export interface ListenerConflicts {
-  /** Keys of the routes that lose requests. */
+  /** Keys of the routes that have a conflict. */
   readonly losers: Iterable<string>;
 
-  /** One for each rule of a route; undefined for a route that loses nothing. Made anew at each call. */
+  /** One item for each rule of a route; undefined if the route has no conflict. Computed at each call. */
   reachesOf(route: string): readonly RuleReach[] | undefined;
 }
 
 export interface FoundConflicts {
-  /** By key of the listener; without the listeners that have no conflict. */
+  /** By key of the listener. Listeners without a conflict are absent. */
   readonly byListener: ReadonlyMap<string, ListenerConflicts>;
-  /** Hostnames, over all listeners, at which some routes were not compared or some losses not kept: see `budget.ts`. */
+  /** Hostnames, summed over all listeners, at which the budget did not allow to compare all routes or store all conflicts. */
   readonly unexamined: number;
 }
 
-/** Of one rule at one listener. */
+/** Conflicts that are stored for one rule at one listener. */
 export const maxWinners = 4;

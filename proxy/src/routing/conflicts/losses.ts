@@ -1,24 +1,24 @@
-/** What the routes of one contest have lost so far. Only losses take memory, and each is paid for from the budget. */
+/** The conflicts of one contest. Only rules and routes with a conflict take memory, and the budget bounds how much. */
 import { type Allowance, namespaceOf } from "./budget.ts";
 import type { Contest } from "./contest.ts";
 import { type Conflict, type ListenerConflicts, maxWinners, type RuleReach } from "./findings.ts";
 
-/** A rule of a route, both by their places. */
+/** A rule, by the place of its route and its own index. */
 export interface RulePlace {
   readonly route: number;
   readonly rule: number;
 }
 
-/** More than a route has of rules. */
-const manyRules = 2 ** 16;
+/** Greater than the number of rules that a route can have. */
+const rulesPerRoute = 2 ** 16;
 
-/** Who wins requests of one rule, or of all rules of one route. */
+/** The winners over one rule, or over all rules of one route. */
 class Winners<Id> {
-  /** Matches of a rule, each once per group; of a route, groups. */
+  /** For a rule: its matches without requests, summed over groups. For a route: groups in which it gets no request. */
   lost = 0;
   /** At most `maxWinners`. */
   readonly conflicts: Conflict[] = [];
-  /** Of the winner of each conflict. */
+  /** The id of the winner of each conflict, in the same order. */
   readonly #ids: Id[] = [];
   #others: Set<Id> | undefined;
 
@@ -26,13 +26,13 @@ class Winners<Id> {
     return this.#others?.size ?? 0;
   }
 
-  /** Whether a conflict with the winner would change nothing. */
+  /** Whether the winner is known already, with at least this extent. */
   has(id: Id, extent: Conflict["extent"]): boolean {
     const known = this.conflicts[this.#ids.indexOf(id)];
     return known === undefined ? this.#others?.has(id) === true : known.extent === "Whole" || extent === "Overlap";
   }
 
-  /** @param describe is not called where there are enough others. */
+  /** @param describe makes the conflict; not called if `maxWinners` others are stored. */
   add(id: Id, describe: () => Conflict): void {
     const at = this.#ids.indexOf(id);
     if (at !== -1) this.conflicts[at] = describe();
@@ -49,11 +49,11 @@ class Winners<Id> {
 export class Losses implements ListenerConflicts {
   readonly #contest: Contest;
   readonly #kept: Allowance;
-  /** By place of the route, then of the rule. */
+  /** By place of the route, then by index of the rule. */
   readonly #ofRules = new Map<number, Map<number, Winners<number>>>();
-  /** By place of the route; the ids are keys of listeners. */
+  /** By place of the route. The winners are listeners, identified by their keys. */
   readonly #ofRoutes = new Map<number, Winners<string>>();
-  /** Places of the routes that have lost something, by their key. */
+  /** Places of the routes that have a conflict, by their keys. */
   readonly #places = new Map<string, number>();
 
   constructor(contest: Contest, kept: Allowance) {
@@ -69,13 +69,13 @@ export class Losses implements ListenerConflicts {
     return this.#places.keys();
   }
 
-  /** A match of a rule loses to another rule: all of its requests at a hostname, or those that both match. */
-  loseMatch(loser: RulePlace, winner: RulePlace, extent: Conflict["extent"], describe: () => Conflict): void {
+  /** Records that a match loses to another rule: all of its requests in one group, or those that match both. */
+  recordLostMatch(loser: RulePlace, winner: RulePlace, extent: Conflict["extent"], describe: () => Conflict): void {
     const ofRoute = this.#ofRules.get(loser.route);
     const winners = this.#add(
       ofRoute?.get(loser.rule),
       loser.route,
-      [manyRules * winner.route + winner.rule, extent],
+      [rulesPerRoute * winner.route + winner.rule, extent],
       describe,
     );
     if (winners === undefined) return;
@@ -84,15 +84,15 @@ export class Losses implements ListenerConflicts {
     else ofRoute.set(loser.rule, winners);
   }
 
-  /** A route loses a hostname to another listener, with all of its rules. */
-  loseHostname(route: number, taker: string, describe: () => Conflict): void {
-    const winners = this.#add(this.#ofRoutes.get(route), route, [taker, "Whole"], describe);
+  /** Records that all rules of a route lose the hostnames of one group to another listener. */
+  recordLostHostname(route: number, hostOwner: string, describe: () => Conflict): void {
+    const winners = this.#add(this.#ofRoutes.get(route), route, [hostOwner, "Whole"], describe);
     if (winners === undefined) return;
     winners.lost++;
     this.#ofRoutes.set(route, winners);
   }
 
-  /** @returns undefined where nothing is known and nothing more may be kept. */
+  /** @returns undefined if there was nothing before and the budget does not allow to store more. */
   #add<Id>(
     known: Winners<Id> | undefined,
     route: number,
