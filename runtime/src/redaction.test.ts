@@ -86,6 +86,25 @@ test.each([
   ["/cb?next=https%25253A%25252F%25252Fh%25252F%25253Ftoken%25253DMARK", "/cb?next=<redacted>"],
   ["/hooks/sk-proj-MARKMARKMARKMARK/x", "/hooks/<redacted>/x"],
   ["/a?next=Bearer%20MARK", "/a?next=<redacted>"],
+  ['/a?q={"token":"MARK","n":1}&m=2', '/a?q={"token":<redacted>,"n":1}&m=2'],
+  ['/a?q={"n":1,"token" : "MARK\\"MARK","m":2}', '/a?q={"n":1,"token" :<redacted>,"m":2}'],
+  ['/a?q={"token":["MARK", "MARK"]}', '/a?q={"token":<redacted>'],
+  ['/a?q={"\\u0074oken":"MARK"}', "/a?q=<redacted>"],
+  ["/a?q=%7B%22token%22%3A%22MARK%22%7D&m=2", "/a?q=<redacted>&m=2"],
+  ["/a?q=%257B%2522token%2522%253A%2522MARK%2522%257D", "/a?q=<redacted>"],
+  ["/a?q=%7B%22a%22%3A%22%7B%5C%22token%5C%22%3A%5C%22MARK%20MARK%5C%22%7D%22%7D", "/a?q=<redacted>"],
+  ["/a?q={'token': 'MARK MARK'}", "/a?q={'token':<redacted>}"],
+  ["/a?q=token:MARK&n=1", "/a?q=token:<redacted>&n=1"],
+  ["/a?token:MARK", "/a?token:<redacted>"],
+  ["/a?=token=MARK&n=1", "/a?=token=<redacted>&n=1"],
+  ["/a?a=b=token=MARK", "/a?a=b=token=<redacted>"],
+  ["https:\\\\user:MARK@a.example/", "https:\\\\<redacted>@a.example/"],
+  ["https:/user:MARK@a.example/", "https:/<redacted>@a.example/"],
+  ["https:user:MARK@a.example/", "https:<redacted>@a.example/"],
+  ["/a?next=https:user:MARK@a.example", "/a?next=https:<redacted>@a.example"],
+  ["mailto:a@a.example", "mailto:a@a.example"],
+  ["a.example:8443", "a.example:8443"],
+  ["/v1/models/m:generateContent", "/v1/models/m:generateContent"],
 ])("%s is shown as %s", (text, shown) => {
   expect(shownPath(text)).toBe(shown);
 });
@@ -111,6 +130,11 @@ test("the cheap look misses nothing that the thorough one finds", () => {
       "a",
       "token",
       "=",
+      ":",
+      '"',
+      "{",
+      "\\u0074",
+      "https:",
       "MARKMARKMARKMARKMARK",
       "sk-",
       "rk_",
@@ -159,7 +183,22 @@ test("the cheap look misses nothing that the thorough one finds", () => {
 /** What takes long to look at, each as long as a head may be. */
 const costly = [
   ...["eyJ", "-eyJa", "?a=%2525", "//", ";a=1", ",%=%", ",a=%", ",%41=%41", "?%25%41=%25%34", ",a=%252561%3D", "//@"],
-  ...[",é=%C3%A9%C3", " sk-", "?a=%2F%2F", "=@", "?A="],
+  ...[
+    ",é=%C3%A9%C3",
+    " sk-",
+    "?a=%2F%2F",
+    "=@",
+    "?A=",
+    ":a",
+    "a:",
+    "a=",
+    '"a',
+    "a'",
+    "http:@",
+    "http:a",
+    '{"a":',
+    "\\u0074:",
+  ],
 ].map((unit) => unit.repeat(Math.ceil(65_536 / unit.length)));
 
 test.each([...costly, ...costly.map((text) => `${text.slice(0, maxShownLength - 1)} ${text}`)])(
@@ -170,6 +209,39 @@ test.each([...costly, ...costly.map((text) => `${text.slice(0, maxShownLength - 
     expect(relativeCost(() => shownNamed("a", text), 8)).toBeLessThan(8);
   },
 );
+
+/** Where a client or a backend may put a secret, around `secret`. */
+const places: readonly ((secret: string) => string)[] = [
+  (secret) => `token=${secret}`,
+  (secret) => `q=token:${secret}`,
+  (secret) => `=token=${secret}`,
+  (secret) => `q=${JSON.stringify({ n: 1, token: secret })}`,
+  (secret) => `q=${JSON.stringify([{ api_key: [secret, secret] }])}`,
+  (secret) => `q=${JSON.stringify({ a: JSON.stringify({ password: secret }) })}`,
+  (secret) => `next=https://user:${secret}@h/x`,
+  (secret) => `next=https:\\\\user:${secret}@h/x`,
+  (secret) => `sk-proj-${secret}${secret}${secret}`,
+];
+
+test("a planted secret is shown in no place, however often that is encoded", () => {
+  const encoded = (text: string, times: number): string =>
+    times === 0 ? text : encodeURIComponent(encoded(text, times - 1));
+  const query = fc.tuple(fc.constantFrom(...places), fc.nat({ max: 3 })).map(([place, times]) => {
+    const text = place("MARKMARK");
+    const at = text.indexOf("=");
+    return at <= 0 ? encoded(text, times) : `${text.slice(0, at + 1)}${encoded(text.slice(at + 1), times)}`;
+  });
+  const url = fc
+    .tuple(fc.constantFrom("/a?", "https://h/a?n=1&", "//h/a#", "/a;", "/a?n=1&m=2&"), query)
+    .map((parts) => parts.join(""));
+  const show = fc.constantFrom(shownPath, shownText, (text: string) => shownNamed("referer", text));
+  fc.assert(
+    fc.property(url, show, (text, show) => {
+      expect(show(text)).not.toContain("MARK");
+    }),
+    { numRuns: 2_000 },
+  );
+});
 
 test("nothing is thrown for escapes that are broken", () => {
   const decode = vi.spyOn(globalThis, "decodeURIComponent");

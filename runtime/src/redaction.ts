@@ -108,7 +108,7 @@ export function shownNamed(name: string, value: string): string {
 
 /** What every text has that `isSecretValue` or `shownPath` would change: the thorough look costs microseconds. */
 const hint =
-  /[=@%]|eyJ|[spr]k[-_]|gh[oprsu]|github_pat|xox|glpat|hf|AKIA|AIza|(?:r8|tgp|fw|npm|whsec)_|(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-|ya29|ASIA|dapi|-BEGIN|bearer|basic|digest|negotiate|dpop/i;
+  /[=@%\\]|eyJ|[spr]k[-_]|gh[oprsu]|github_pat|xox|glpat|hf|AKIA|AIza|(?:r8|tgp|fw|npm|whsec)_|(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-|ya29|ASIA|dapi|-BEGIN|bearer|basic|digest|negotiate|dpop/i;
 
 /**
  * A text of a client's of which no name tells more: its host, path, method, user agent. Nearly all are shown as they are,
@@ -116,13 +116,16 @@ const hint =
  */
 export function shownText(whole: string): string {
   const text = bounded(whole);
-  if (!hint.test(text)) return text;
+  if (!hint.test(text) && (!text.includes(":") || hostAndPort.test(text))) return text;
   if (scheme.test(text)) return redacted;
   // Words that are none stay, and names of parameters.
   const words = text.replaceAll(/[^\s/]+/g, (word) => (!/[?=#]/.test(word) && isSecretValue(word) ? redacted : word));
   const shown = shownUrl(words, maxNesting);
   return isSecretValue(shown) ? redacted : shown;
 }
+
+/** Which most hosts of requests are. */
+const hostAndPort = /^[\w.-]+:\d{1,5}$/;
 
 /** What credentials of an authorization scheme begin with. */
 const scheme = /^\s*(?:bearer|basic|digest|negotiate|dpop)\s+\S/i;
@@ -137,16 +140,25 @@ export function shownHeaders(rawHeaders: readonly string[]): { name: string; val
   return headers;
 }
 
-/** The name of a parameter in a query, a fragment, a path segment (RFC 3986 §3.3) or a list, with its `=`. */
-const parameterName = /(?:^|[?&;#,\s/])([^?&;#,\s=/]+)=/g;
 /**
- * A secret may hold separators of lists, and quotes, which `encodeURIComponent` leaves as they are. Another value is looked
- * at up to the next separator, so that none is read twice.
+ * A name with the `=` or `:` behind it: of a parameter in a query, a fragment, a path segment (RFC 3986 §3.3) or a list, of a
+ * parameter inside of another's value, or of a member of JSON, with its quotes. The look-behind makes each start in the
+ * middle of a name fail at once.
  */
-const secretParameter = /"[^"]*"?|(?:(?:bearer|basic|digest|negotiate|dpop)\s+)?[^&#\s]*/iy;
+const parameterName = /(?<=^|[?&;#,\s/=:{"'\\])((?:\\u[\da-f]{4}|[^?&;#,\s=:/{"'\\])+)["'\\\s]*[=:]/gi;
+/**
+ * The value of a secret. It may hold separators of lists, and quotes, which `encodeURIComponent` leaves as they are. Nobody
+ * knows where a list, an object or a string with escaped quotes ends without parsing it, so they end with the text.
+ */
+const secretParameter =
+  /\s*(?:[[{\\][^]*|"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|(?:(?:bearer|basic|digest|negotiate|dpop)\s+)?[^&#\s]*)/iy;
+/** Another value is looked at up to the next separator, so that none is read twice. */
 const openParameter = /[^?&;#,\s/]*/y;
-/** User and password of a URL (RFC 3986 §3.2.1). */
-const userInfo = /\/\/[^/?#\s"'<>]*@/g;
+/** What may be user and password of a URL (RFC 3986 §3.2.1), with what stands before them up to a separator. */
+const beforeAt = /(?<=^|[/\\?#\s"'<>])[^/\\?#\s"'<>]*@/g;
+/** Clients take `\` for `/` behind these, and do without any (WHATWG URL, "special authority ignore slashes state"). */
+const specialScheme = /(?:https?|wss?|ftp):/i;
+const specialSchemeEnd = /(?:[/\\]|(?:https?|wss?|ftp):)[/\\]$/i;
 /** A parameter may hold a URL that is encoded, which may hold one again. */
 const maxNesting = 2;
 /** Layers of percent-encoding that are looked through; a value with more of them is not shown. */
@@ -164,10 +176,19 @@ export function shownPath(path: string): string {
 }
 
 function shownUrl(text: string, nesting: number): string {
-  return withoutParameters(text.replaceAll(userInfo, `//${redacted}@`), nesting)
+  return withoutParameters(withoutUserInfo(text), nesting)
     .split("/")
     .map((segment) => shownSegment(segment, nesting))
     .join("/");
+}
+
+function withoutUserInfo(text: string): string {
+  if (!text.includes("@")) return text;
+  return text.replaceAll(beforeAt, (run: string, at: number) => {
+    if (specialSchemeEnd.test(text.slice(Math.max(0, at - 7), at))) return `${redacted}@`;
+    const scheme = specialScheme.exec(run);
+    return scheme === null ? run : `${run.slice(0, scheme.index + scheme[0].length)}${redacted}@`;
+  });
 }
 
 /** A segment whose parameters have been looked at, with what follows the path. */
@@ -183,11 +204,18 @@ function withoutParameters(text: string, nesting: number): string {
   let shown = "";
   let end = 0;
   let count = 0;
-  for (const { 0: prefix, 1: name = "", index } of text.matchAll(parameterName)) {
-    const start = index + prefix.length;
-    if (start <= end) continue;
+  /** Up to where values of other names have been looked at. */
+  let openEnd = 0;
+  for (const { 0: match, 1: name = "", index } of text.matchAll(parameterName)) {
+    if (index < end) continue;
+    const start = index + match.length;
     if (++count > maxParameters) return `${shown}${text.slice(end, start)}${redacted}`;
-    if (!namesSecret(name) && !holdsSecret(textAt(openParameter, text, start), nesting)) continue;
+    if (!namesSecret(name)) {
+      if (start < openEnd || !match.endsWith("=")) continue;
+      const value = textAt(openParameter, text, start);
+      openEnd = start + value.length;
+      if (!holdsSecret(value, nesting)) continue;
+    }
     shown += text.slice(end, start) + redacted;
     end = start + textAt(secretParameter, text, start).length;
   }
@@ -210,7 +238,7 @@ function holdsSecret(value: string, nesting: number): boolean {
   return nesting > 0 && layers.some((plain, layer) => layer > 0 && shownUrl(plain, nesting - 1) !== plain);
 }
 
-/** A text as it stands, and with each layer of its percent-encoding taken off; one layer more than is looked through. */
+/** A text as it stands, and with each layer of its percent-encoding and of escapes of JSON taken off; one layer more than is looked through. */
 function layersOf(text: string): readonly string[] {
   const layers = [text];
   for (let inner = decoded(text); inner !== layers.at(-1) && !isTooDeep(layers); inner = decoded(inner)) {
@@ -223,16 +251,24 @@ function isTooDeep(layers: readonly string[]): boolean {
   return layers.length > maxLayers + 1;
 }
 
+/** An ASCII character in a string of JSON (RFC 8259 §7). */
+const jsonEscapes = /\\u00([0-7][\da-f])/gi;
+
+function asciiOf(_escape: string, digits: string): string {
+  return String.fromCharCode(Number.parseInt(digits, 16));
+}
+
 /** One or more escaped bytes. */
 const escapes = /(?:%[\da-f]{2})+/gi;
 
 /**
- * Percent-decoded; what is no escape stays, and bytes that are no UTF-8 become U+FFFD. `decodeURIComponent` throws at
+ * Decoded from percent-encoding and JSON; what is no escape stays, and bytes that are no UTF-8 become U+FFFD. `decodeURIComponent` throws at
  * either, which takes microseconds each time, and then decodes nothing of a text that a backend may decode in part.
  */
 function decoded(text: string): string {
-  if (!text.includes("%")) return text;
-  return text.replaceAll(escapes, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
+  const plain = text.includes("\\u") ? text.replaceAll(jsonEscapes, asciiOf) : text;
+  if (!plain.includes("%")) return plain;
+  return plain.replaceAll(escapes, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
 }
 
 const shownBytes = 64;

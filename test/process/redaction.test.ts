@@ -17,7 +17,14 @@ const marker = "MARK5f3a9c";
 /** A credential by its form, whatever its name. */
 const credential = `sk-proj-${marker}${marker}`;
 const query = `token=${marker}&X-Amz-Signature=${marker}&next=https%3A%2F%2Fh%2F%3Fcode%3D${marker}`;
-const link = `https://u:${marker}@a.example/x?${query}#access_token=${marker}`;
+/** Inside of the values of other parameters. */
+const inner = [
+  `q=${encodeURIComponent(JSON.stringify({ n: 1, filter: [{ token: `${marker} ${marker}` }] }))}`,
+  `q={%22password%22:%22${marker}%22}`,
+  `q=token:${marker}&=token=${marker}`,
+  `next=https:%5C%5Cu:${marker}@h/`,
+].join("&");
+const link = `https://u:${marker}@a.example/x?${query}&${inner}#access_token=${marker}`;
 
 /** By their names, which carry credentials somewhere, or by their values. */
 const secretFields: Readonly<Record<string, string>> = {
@@ -27,6 +34,8 @@ const secretFields: Readonly<Record<string, string>> = {
   "x-amz-security-token": marker,
   "x-signature": marker,
   referer: link,
+  "x-context": JSON.stringify({ user: "a", api_key: `${marker} ${marker}` }),
+  "x-next": `https:\\\\u:${marker}@h/`,
   "user-agent": credential,
   "x-request-id": credential,
 };
@@ -86,7 +95,7 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
     return stdout;
   };
 
-  const ask = (path: string): Promise<Response> => fetch(`${url}${path}?${query}`, { headers: secretFields });
+  const ask = (path: string): Promise<Response> => fetch(`${url}${path}?${query}&${inner}`, { headers: secretFields });
   let trace = "";
   void run("trace").then((text) => (trace = text));
   // Whichever of them comes first once it watches.
@@ -98,7 +107,7 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
   for (const head of [
     `GET /?${query} HTTP/1.1\r\nHost: ${credential}\r\nAuthorization: Bearer ${marker}\r\nContent-Length: x\r\n\r\n`,
     `CONNECT ${credential}:1 HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\n\r\n`,
-    `GET /%zz?${query} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\nConnection: close\r\n\r\n`,
+    `GET /%zz?${query}&${inner} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\nConnection: close\r\n\r\n`,
   ])
     await rawHttp(url, head);
   await proxy.write("faulty.yaml", manifests(faulty, faultySecret));
