@@ -100,7 +100,7 @@ const workspaces = {
 };
 
 /** Folders that put a program's layers together. */
-const assembly = ["app"];
+const assembly = ["app", "bin"];
 
 /** Packages with one home: what reaches for them elsewhere goes around the part that wraps them. */
 const homes = {

@@ -93,7 +93,16 @@ EXPOSE 8089
 ENTRYPOINT ["node"]
 CMD ["examples/mock-llm/src/main.ts"]
 
+# The commands of the reference's image, which manifests name. The kernel reads the first line of each file, so no shell is
+# needed.
+FROM node AS ratelimit-commands
+RUN set -eu; mkdir -p /commands/bin; cd /commands/bin; source=/app/ratelimit-service/src/bin; \
+    ln -s "$source/ratelimit.ts" ratelimit; \
+    ln -s "$source/ratelimit-config-check.ts" ratelimit_config_check; \
+    ln -s "$source/ratelimit-client.ts" ratelimit_client
+
 FROM base AS ratelimit-service
+COPY --from=ratelimit-commands /commands/ /
 COPY --from=sbom /sbom/ratelimit-service.cdx.json /usr/share/sbom/
 COPY --from=ratelimit-service-dependencies /app/node_modules/ node_modules/
 COPY package.json ./

@@ -42,6 +42,7 @@ export default tseslint.config(
       "**/controller-main.ts",
       "**/controller-command.ts",
       "**/worker-main.ts",
+      "ratelimit-service/src/start.ts",
       "runtime/src/clock.ts",
       "scripts/**/*.ts",
       "examples/**/*.ts",

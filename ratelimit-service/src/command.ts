@@ -1,6 +1,6 @@
 /** The service's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { exitFailure, fail, failSettings, helpColumns } from "@gatewayproxy/runtime/command-line";
+import { exitFailure, fail, helpColumns } from "@gatewayproxy/runtime/command-line";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
@@ -8,23 +8,26 @@ import { readVersion } from "@gatewayproxy/runtime/version";
 import { createLogs } from "./app/logs.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
+import { type DefaultSet, settingsExitCode } from "./settings/defaults.ts";
 import { readServiceSettings, type ServiceSettings, serviceSettings } from "./settings.ts";
 
 const summary = "Answers Envoy's rate limit protocol; takes the files and the environment of envoyproxy/ratelimit.";
 const usage = "npm run ratelimit-service -- [OPTIONS]";
 
-const argv = process.argv.slice(2);
-if (argv.includes("--version")) process.stdout.write(`${readVersion(new URL("../package.json", import.meta.url))}\n`);
-else await runCommand();
-
-async function runCommand(): Promise<void> {
-  const read = readServiceSettings({ argv, env: process.env });
+/** Runs the command line of this process; what it leaves open is a default of `set`. */
+export async function runCommand(set: DefaultSet): Promise<void> {
+  const argv = process.argv.slice(2);
+  if (argv.includes("--version")) {
+    process.stdout.write(`${readVersion(new URL("../package.json", import.meta.url))}\n`);
+    return;
+  }
+  const read = readServiceSettings({ argv, env: process.env }, set);
   switch (read.kind) {
     case "help":
       process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
       return;
     case "invalid":
-      failSettings(read.problems);
+      fail("cannot read the settings", read.problems, settingsExitCode[set]);
       return;
     case "settings":
       await (read.settings.values.checkConfig === undefined
@@ -78,7 +81,8 @@ async function serve(settings: ServiceSettings): Promise<void> {
     },
   });
   if (!started.ok) {
-    fail("cannot start", started.problems, exitFailure);
+    const isFolderMissing = started.problems.some(({ path }) => path === "RUNTIME_ROOT");
+    fail("cannot start", started.problems, isFolderMissing ? settingsExitCode[settings.defaults] : exitFailure);
     process.exit();
   }
   running.service = started.value;

@@ -1,3 +1,5 @@
+import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { differingDefaults } from "./settings/defaults.ts";
 import { readFileSync } from "node:fs";
 import { renderMarkdownTable } from "@gatewayproxy/runtime/markdown-table";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
@@ -329,5 +331,55 @@ test("docs/ratelimit-service.md shows every setting, those without effect, and t
     ...Object.entries(settingsWithoutEffect).map(([name, reason]) => [`\`${name}\``, "no effect", reason]),
   ]);
   const withSettings = withSection(readFileSync(page, "utf8"), "settings", renderSettingsTable(serviceSettings));
-  await expect(withSection(withSettings, "other-settings", others)).toMatchFileSnapshot(page);
+  const withOthers = withSection(withSettings, "other-settings", others);
+  const defaults = renderMarkdownTable([
+    ["environment variable", "our command, our chart", "`/bin/ratelimit`", "so that there"],
+    ...Object.entries(differingDefaults).map(([name, { ours, reference, effect }]) => [
+      ...[`\`${name}\``, ours, `\`${reference}\``, effect],
+    ]),
+  ]);
+  await expect(withSection(withOthers, "defaults", defaults)).toMatchFileSnapshot(page);
+});
+
+describe("started by the reference's name", () => {
+  const read = (env: Env) => readServiceSettings({ argv: [], env }, "reference");
+  const values = (env: Env) => {
+    const settings = read(env);
+    if (settings.kind !== "settings") throw new Error(JSON.stringify(settings));
+    return settings.settings;
+  };
+
+  test("the service has the reference's default of every variable in which ours differs", () => {
+    const settings = values({});
+    expect(settings.headers).toEqual({ kind: "off" });
+    expect(settings.store).toMatchObject({
+      kind: "redis",
+      redis: { addresses: [{ kind: "unix", path: "/var/run/nutcracker/ratelimit.sock" }] },
+    });
+    expect(settings.values).toMatchObject({
+      redisHealthCheckActiveConnection: false,
+      useStatsd: true,
+      debugHost: "0.0.0.0",
+      logFormat: "text",
+    });
+    expect(renderLogFilter(settings.values.logLevel)).toBe("warn");
+    expect(settings.notices).toEqual([]);
+  });
+
+  test("each of them is a setting, and its default is one that the setting takes", () => {
+    const known = Object.values(serviceSettings).map(({ env }) => env as string);
+    for (const [name, { reference }] of Object.entries(differingDefaults)) {
+      expect(known).toContain(name);
+      expect(read({ REDIS_PERSECOND: "true", [name]: reference }).kind).toBe("settings");
+    }
+  });
+
+  test("what is set means the same in both", () => {
+    const env = Object.fromEntries(Object.entries(differingDefaults).map(([name, { reference }]) => [name, reference]));
+    const ours = settingsOf(env);
+    expect({ ...ours, notices: [], defaults: "reference" }).toEqual(values({}));
+    expect(values({ RESPONSE_HEADERS: "envoy" }).headers).toEqual({ kind: "envoy" });
+    expect(values({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" }).headers.kind).toBe("ratelimit");
+    expect(values({ BACKEND_TYPE: "memory" }).store.kind).toBe("memory");
+  });
 });

@@ -9,6 +9,7 @@ import type { RuntimeDirectory } from "./config/runtime-directory.ts";
 import type { CallBounds } from "./limiter/call-bounds.ts";
 import type { HeaderStyle } from "./limiter/headers.ts";
 import { configSettings } from "./settings/config-settings.ts";
+import { type DefaultSet, withDefaults } from "./settings/defaults.ts";
 import { limitSettings } from "./settings/limit-settings.ts";
 import { noticesOf, refusedSettings } from "./settings/other-settings.ts";
 import { readStoreSettings, type StoreSettings } from "./settings/read-store-settings.ts";
@@ -32,6 +33,8 @@ export interface ServiceSettings {
   readonly headers: HeaderStyle;
   readonly bounds: CallBounds;
   readonly runtime: RuntimeDirectory;
+  /** Which defaults the values have. */
+  readonly defaults: DefaultSet;
   /** Sentences about variables without effect, for the log. */
   readonly notices: readonly string[];
 }
@@ -41,8 +44,9 @@ export type ReadServiceSettings =
   | { readonly kind: "help" }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
 
-/** Reads the command line and the environment. Never throws. */
-export function readServiceSettings(sources: SettingSources): ReadServiceSettings {
+/** Reads the command line and the environment; what they do not say is a default of `set`. Never throws. */
+export function readServiceSettings(given: SettingSources, set: DefaultSet = "ours"): ReadServiceSettings {
+  const sources = { ...given, env: withDefaults(given.env, set) };
   const refused = refusalsOf(sources.env);
   if (refused.length > 0) return { kind: "invalid", problems: refused };
   const read = readSettings(serviceSettings, sources);
@@ -60,7 +64,8 @@ export function readServiceSettings(sources: SettingSources): ReadServiceSetting
       maxTextLength: values.maxTextLength,
     },
     runtime: runtimeDirectoryOf(values),
-    notices: noticesOf(sources.env),
+    notices: noticesOf(given.env),
+    defaults: set,
   };
   return { kind: "settings", settings };
 }

@@ -1,10 +1,12 @@
 /** What docs/ratelimit-service.md says of metrics and debug endpoints, against what there is. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { OverLimitCache } from "@gatewayproxy/ratelimit-service/limiter/over-limit-cache";
 import { CallTimes } from "@gatewayproxy/ratelimit-service/metrics/call-times";
 import { renderPrometheus } from "@gatewayproxy/ratelimit-service/metrics/prometheus";
 import { takeStats } from "@gatewayproxy/ratelimit-service/metrics/stats-snapshot";
 import { RateLimitStats } from "@gatewayproxy/ratelimit-service/stats";
+import { ConnectionCounts } from "@gatewayproxy/ratelimit-service/store/redis/connection-counts";
 import { debugRoutes } from "@gatewayproxy/ratelimit-service/transport/debug/debug-routes";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
@@ -19,7 +21,10 @@ const codeIn = (section: string) => {
 };
 
 test("the page lists every metric and no other", () => {
-  const stats = takeStats(new RateLimitStats({ nearLimitRatio: 0.8 }), new CallTimes(), 0);
+  const stats = takeStats(new RateLimitStats({ nearLimitRatio: 0.8 }), new CallTimes(), 0, {
+    cache: new OverLimitCache(0).counts,
+    pools: [{ pool: "redis_pool", ...new ConnectionCounts().counts }],
+  });
   const text = renderPrometheus(stats, 0, { extraTags: new Map(), timesInMilliseconds: false });
   const declared = [...text.matchAll(/^# TYPE (\S+)/gm)].flatMap((match) => match[1] ?? []);
 

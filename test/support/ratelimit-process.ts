@@ -37,9 +37,13 @@ export interface RateLimitService {
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** Our command line; the environment is only what is given. */
-export function spawnRateLimitService(args: readonly string[], env: Environment): ChildProcess {
-  return spawn(process.execPath, [...rateLimitServiceCommand(), ...args], {
+/** Our command line, or another of our programs; the environment is only what is given. */
+export function spawnRateLimitService(
+  args: readonly string[],
+  env: Environment,
+  command: readonly string[] = rateLimitServiceCommand(),
+): ChildProcess {
+  return spawn(process.execPath, [...command, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...env },
   });
@@ -53,15 +57,12 @@ export async function startRateLimitService(
   configDirectory: string | undefined,
   env: Environment = {},
   args: readonly string[] = [],
+  command: readonly string[] = rateLimitServiceCommand(),
 ): Promise<RateLimitService> {
   const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" };
   const files = configDirectory === undefined ? [] : ["--config-dir", configDirectory];
-  const child = spawnRateLimitService([...files, ...args], {
-    ...listen,
-    LOG_FORMAT: "json",
-    SHUTDOWN_DRAIN_DELAY: "0",
-    ...env,
-  });
+  const settings = { ...listen, LOG_FORMAT: "json", LOG_LEVEL: "info", SHUTDOWN_DRAIN_DELAY: "0", ...env };
+  const child = spawnRateLimitService([...files, ...args], settings, command);
   const output = linesOf(child);
   for (;;) {
     const ready = output.find((line) => line.includes('"msg":"ready"'));

@@ -246,7 +246,8 @@ export class CallThread {
   #updateHealth(): void {
     const { store, values } = this.#options.settings;
     const { healthyWithAtLeastOneConfigLoaded: needsDomains, forceStartWithoutInitialConfig } = values;
-    const answersWithoutStore = store.kind === "redis" && store.failureMode !== "error";
+    const { redisHealthCheckActiveConnection: needsStore } = values;
+    const answersWithoutStore = store.kind === "redis" && (store.failureMode !== "error" || !needsStore);
     const isStoreHealthy = this.#store.isHealthy();
     if (isStoreHealthy !== this.#wasStoreHealthy) {
       const log = this.#options.logs.logger("ratelimit::store");

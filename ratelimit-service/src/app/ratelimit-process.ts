@@ -132,15 +132,20 @@ export class RateLimitProcess {
     const { settings, logs, clock, random } = this.#options;
     const log = logs.logger("ratelimit::config");
     const source = createConfigSource(settings, { clock, random, log });
-    const { promise: isFirstTaken, resolve } = Promise.withResolvers<undefined>();
+    const { promise: firstTaken, resolve } = Promise.withResolvers<ConfigUpdate>();
     source.start((update: ConfigUpdate) => {
       logConfigUpdate(log, update);
       this.#calls.takeConfig(update);
       this.#pool?.takeConfig(update);
-      resolve(undefined);
+      resolve(update);
     });
     this.#undo.push({ name: "close the configuration", run: () => source.close() });
-    if (!settings.values.forceStartWithoutInitialConfig) await isFirstTaken;
+    if (settings.values.forceStartWithoutInitialConfig) return;
+    const { config, parts, problems } = await firstTaken;
+    // A folder that is not there yet may come; the reference ends.
+    if (settings.defaults === "reference" && config === undefined && parts.length === 0) {
+      throw startError("RUNTIME_ROOT", problems.map(({ message }) => message).join("; "));
+    }
   }
 
   async #listen(): Promise<number | string> {

@@ -10,7 +10,6 @@ export const settingsWithoutEffect: Readonly<Record<string, string>> = {
   REDIS_PIPELINE_WINDOW: "commands that come together are always written together",
   REDIS_PIPELINE_LIMIT: "the reference does not use it either",
   REDIS_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are asked at once",
-  REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: "the health always tells whether Redis answers",
   REDIS_PERSECOND_POOL_SIZE: "one connection carries all commands",
   REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: "there is no pool of connections",
   REDIS_PERSECOND_PIPELINE_WINDOW: "commands that come together are always written together",

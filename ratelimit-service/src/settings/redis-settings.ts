@@ -47,6 +47,12 @@ export const redisSettings = {
     default: "10s",
     help: "Longest wait for a connection and for an answer.",
   },
+  redisHealthCheckActiveConnection: {
+    kind: flag,
+    env: "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
+    default: "true",
+    help: "While Redis does not answer the service is not healthy, unless FAILURE_MODE has calls answered without it.",
+  },
   redisStartupInitialInterval: {
     kind: duration,
     env: "REDIS_STARTUP_INITIAL_INTERVAL",

@@ -1,0 +1,155 @@
+/** The commands of the reference's image, as the image of the service has them: by links, with the reference's defaults. */
+import { once } from "node:events";
+import { readFileSync, statSync } from "node:fs";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../support/describe-with.ts";
+import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
+import { startRedis } from "../support/redis-server.ts";
+
+const repository = fileURLToPath(new URL("../..", import.meta.url));
+const dockerfile = readFileSync(join(repository, "Dockerfile"), "utf8");
+
+/** The sources of the commands by their names below /bin, as the Dockerfile links them. */
+const commands = new Map(
+  Array.from(dockerfile.matchAll(/ln -s "\$source\/(\S+)" (\w+)/g), ([, source = "", name = ""]) => [name, source]),
+);
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "image-"));
+  await writeFile(
+    join(folder, "limits.yaml"),
+    "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 1}\n",
+  );
+  for (const [name, source] of commands) {
+    await symlink(join(repository, "ratelimit-service/src/bin", source), join(folder, `.${name}`));
+  }
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** Node runs what the kernel reads in the first line; the link is as in the image. */
+const commandOf = (name: string) => [join(folder, `.${name}`)];
+
+async function run(name: string, args: readonly string[], env: Environment = {}) {
+  const child = spawnRateLimitService(args, env, commandOf(name));
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, text };
+}
+
+test.each(["ratelimit", "ratelimit_config_check", "ratelimit_client"])(
+  "/bin/%s can be executed without a shell",
+  (name) => {
+    const file = join(repository, "ratelimit-service/src/bin", commands.get(name) ?? "");
+    const [first = ""] = readFileSync(file, "utf8").split("\n");
+
+    // The kernel passes all that follows the path as one argument.
+    expect(first).toMatch(/^#!\/usr\/local\/bin\/node(?: \S+)?$/);
+    expect(statSync(file).mode & 0o111).toBe(0o111);
+    expect(dockerfile).toContain("source=/app/ratelimit-service/src/bin;");
+    expect(dockerfile).toContain("COPY --from=ratelimit-commands /commands/ /");
+  },
+);
+
+describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
+  async function start(env: Environment = {}) {
+    const redis = await startRedis(paths["redis-server"]);
+    onTestFinished(() => redis.close());
+    const settings = { REDIS_URL: `127.0.0.1:${redis.port}`, RUNTIME_IGNOREDOTFILES: "true", ...env };
+    const service = await startRateLimitService(folder, settings, [], commandOf("ratelimit"));
+    onTestFinished(() => service.kill());
+    const client = connectRateLimit(service.grpcPort);
+    onTestFinished(() => client.close());
+    const call = { domain: "d", descriptors: [descriptor("k=v")] };
+    await expect.poll(() => client.outcome(call)).toHaveProperty("overallCode");
+    return { ...service, redis, client, ask: () => client.ask(call) };
+  }
+
+  test("adds no header to answers unless it is told to", async () => {
+    const plain = await start();
+    const asked = await start({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" });
+
+    expect(await plain.ask()).toMatchObject({ overallCode: "OVER_LIMIT", responseHeadersToAdd: [] });
+    const { responseHeadersToAdd } = await asked.ask();
+    expect(responseHeadersToAdd.map(({ key }) => key)).toEqual([
+      ...["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
+    ]);
+  });
+
+  test.each([
+    ["is healthy without Redis", {}, "SERVING", 200],
+    ["is not, where it is told to look", { REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: "true" }, "NOT_SERVING", 500],
+  ] as const)("%s", async (_, env, status, code) => {
+    const { redis, client, http, output } = await start(env);
+    await redis.kill();
+    await expect.poll(() => output.some((line) => line.includes("store fails"))).toBe(true);
+
+    await expect.poll(() => client.health("ratelimit")).toBe(status);
+    expect((await fetch(`${http}/healthcheck`)).status).toBe(code);
+  });
+
+  test("ends with 2 for a setting that cannot be read, and where the folder of limits is missing", async () => {
+    const wrong = await run("ratelimit", [], { REDIS_TIMEOUT: "soon" });
+    const missing = await run("ratelimit", [], {
+      ...{ RUNTIME_ROOT: join(folder, "missing"), HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" },
+    });
+
+    expect(wrong).toMatchObject({ code: 2, text: expect.stringContaining("REDIS_TIMEOUT") as string });
+    expect(missing).toMatchObject({ code: 2, text: expect.stringContaining("RUNTIME_ROOT") as string });
+  });
+
+  test("is asked by /bin/ratelimit_client", async () => {
+    const { grpcPort } = await start();
+    const flags = [
+      "-dial_string",
+      `127.0.0.1:${grpcPort}`,
+      "--domain=d",
+      "-descriptors",
+      "k=other",
+      "-descriptors",
+      "k=more",
+    ];
+    const asked = await run("ratelimit_client", flags);
+    const again = await run("ratelimit_client", flags);
+
+    expect(asked.code).toBe(0);
+    expect(asked.text).toMatch(/^response: .*"overallCode":"OK"/);
+    expect(again.text).toMatch(/^response: .*"overallCode":"OVER_LIMIT"/);
+  });
+});
+
+describe("/bin/ratelimit_client", () => {
+  test.each([
+    [["-domian", "d"], 2, "-domian is no flag"],
+    [["-domain"], 2, "-domain needs a value"],
+    [["-grpc-use-tls=maybe"], 2, "-grpc-use-tls is true or false"],
+    [["-descriptors", "k"], 1, "request error: k is not key=value"],
+    [["-dial_string", "127.0.0.1:1", "-domain", "d"], 1, "request error: "],
+  ] as const)("with %j ends with %d", async (args, code, text) => {
+    const ended = await run("ratelimit_client", args);
+
+    expect(ended).toMatchObject({ code, text: expect.stringContaining(text) as string });
+  });
+});
+
+describe("/bin/ratelimit_config_check", () => {
+  test("passes a good folder, and fails for a bad one with all that is wrong", async () => {
+    const bad = await mkdtemp(join(folder, ".bad-"));
+    await writeFile(join(bad, "a.yaml"), "domain: ''\n");
+
+    expect(await run("ratelimit_config_check", ["-config_dir", folder])).toEqual({
+      code: 0,
+      text: expect.stringContaining("all rate limit configs ok") as string,
+    });
+    expect(await run("ratelimit_config_check", [`--config_dir=${bad}`, "-merge_domain_configs"])).toEqual({
+      code: 1,
+      text: expect.stringContaining("config file cannot have empty domain") as string,
+    });
+  });
+});
