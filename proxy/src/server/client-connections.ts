@@ -1,14 +1,13 @@
 /**
- * What the connections of clients take of a worker's memory, and who gives way when it becomes scarce.
+ * Limits the memory of a worker that client connections and their requests use (`--max-client-memory`).
  *
- * Two amounts have a bound each. A connection is counted with what it takes while it is idle, from its first moment on.
- * Requests are counted with what they take (`request-memory.ts`) from the moment that they are parsed until their stream or
- * response is closed, refused ones too, and heads while they are incomplete. Connections have a part of the memory, and
- * requests have all that the open connections leave.
+ * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to close. A
+ * request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream or response is
+ * closed, also when it is refused. Incomplete request heads count too. Requests may use what open connections leave.
  *
- * Below the bounds nobody is limited, because a load balancer or an office is one address. At the bound of connections the
- * addresses with the most lose idle connections, and where they have none, their newest ones. At the bound of requests the
- * addresses that hold the most are cut to an equal level.
+ * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
+ * budget for connections is used up, the addresses with the most connections lose idle ones, else their newest. When the
+ * budget for requests is used up, the addresses with the most memory are reduced to an equal level.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -20,73 +19,73 @@ import { underWayBytes } from "./request-memory.ts";
 
 const mib = 1024 * 1024;
 
-/** What clients may take of a worker's memory besides request bodies. */
+/** Memory of a worker for clients, without request bodies. */
 export interface ClientMemory {
-  /** Connections take no more. What they do not take is for requests. */
+  /** Maximum for connections. Requests may use the rest of it. */
   readonly connectionBytes: number;
-  /** Requests have this much however many connections are open. */
+  /** Available to requests however many connections are open. */
   readonly requestBytes: number;
 }
 
-/** Of a worker, where no memory limit and no setting says otherwise. */
+/** Default of a worker without a memory limit. */
 export const defaultClientBytes = 192 * mib;
-/** Connections have at most this part, requests at least the rest. */
+/** Share of connections at most. */
 const connectionPart = 2 / 3;
 
 export function clientMemoryOf(bytes: number): ClientMemory {
   return { connectionBytes: bytes * connectionPart, requestBytes: bytes * (1 - connectionPart) };
 }
 
-/** What an idle connection takes in memory, and one with TLS as a multiple; about what is measured (18 and 70 KiB). */
+/** Memory of an idle connection, and its multiple with TLS. Measured: 18 and 70 KiB. */
 const unitBytes = 16 * 1024;
 const tlsUnits = 4;
 
-/** Connections beyond the bound that wait for the header that tells their client's address, as a part of the bound. */
+/** Additional connections that may wait for their PROXY protocol header, as a part of the budget. */
 const untoldPart = 1 / 32;
 
-/** Idle connections are looked for among all: at most so often, unless that closes a full batch. */
+/** Minimum time between two searches for idle connections, unless a search closes a full batch. */
 const idleLookMs = 100;
-/** Closed at once, as a part of the bound. */
+/** Connections that one search closes, as a part of the budget. */
 const batchPart = 1 / 32;
-/** How often requests and incomplete heads are counted, while there may be too many. */
+/** Interval at which requests and incomplete heads are counted while they could exceed the budget. */
 const headLookMs = 100;
 /**
- * Requests are counted also when as many have come as may take this part of all memory, because thousands may come in one
- * turn of the event loop, before any timer.
+ * Requests are also counted when the new ones could use this part of the budget: thousands can arrive in one turn of the
+ * event loop, before any timer.
  */
 const arrivedPart = 1 / 8;
-/** 100 streams of HTTP/2, and a head that is incomplete. */
+/** 100 streams of HTTP/2 and an incomplete head. */
 const mostHeadsPerConnection = 101;
-/** A head that is not complete by then has been refused (408): what has come are frames that keep HTTP/2 alive. */
+/** An incomplete head is refused (408) before that. Bytes of an older connection are frames that keep HTTP/2 alive. */
 const headTimeoutMs = 60_000;
-/** What is left of requests, as a part of the bound, after some were dropped. */
+/** Part of the budget that requests may still use after some were dropped. */
 const keptPart = 7 / 8;
 
 /**
- * Why a connection was closed: it had no request under way; it was the newest; on it were an incomplete head, requests that
- * waited, or refused ones whose answers the client did not take.
+ * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle. `head`: it
+ * held an incomplete head, waiting requests, or refused requests whose responses the client did not read.
  */
 export type ShedReason = "idle" | "newest" | "head";
 
-/** A request that is under way, as far as memory is concerned. */
+/** Memory of a request in progress. */
 export interface HeldRequest {
   readonly connection: Connection;
-  /** Address of the client, as limits know it. */
+  /** Client address, as rate limits see it. */
   readonly client: string;
-  /** What it takes, besides its body. */
+  /** Without its body. */
   readonly memoryBytes: number;
   /** As `Downstream.isReceiving`. */
   readonly isReceiving: boolean;
-  /** Ends the request, because requests take too much. */
+  /** Ends the request because the budget is exceeded. */
   endForMemory(): void;
 }
 
 export interface ClientConnectionsOptions {
   readonly clock: Clock;
   readonly memory: ClientMemory;
-  /** Bits of an IPv6 address that are one client. */
+  /** Length of the IPv6 prefix that identifies a client. */
   readonly ipv6PrefixLength: number;
-  /** All that are under way now. */
+  /** All requests in progress. */
   readonly requests: () => Iterable<HeldRequest>;
   /** A connection of `client` was closed. */
   readonly onShed: (reason: ShedReason, client: string) => void;
@@ -99,7 +98,7 @@ interface ConnectionKind {
 
 /** One open connection. */
 export class ClientConnection {
-  /** As the kernel gave it. */
+  /** The accepted socket, below TLS. */
   readonly socket: Socket;
   /** Monotonic. */
   readonly sinceMs: number;
@@ -107,12 +106,12 @@ export class ClientConnection {
   holder: Holder;
   #connection: Connection | undefined;
   #reader: Socket | undefined;
-  /** Of a head that is incomplete, at the last look. */
+  /** Bytes of an incomplete head at the last count. */
   #incompleteBytes = 0;
-  /** At the last look: the bytes of the reader, and the heads that had come. */
+  /** Bytes read and heads received at the last count. */
   #lastBytes = 0;
   #lastHeads = 0;
-  /** Monotonic: the last look at which no head was incomplete. */
+  /** Monotonic; the last count without an incomplete head. */
   #incompleteSinceMs: number;
 
   constructor(socket: Socket, sinceMs: number, units: number, holder: Holder) {
@@ -123,28 +122,28 @@ export class ClientConnection {
     this.holder = holder;
   }
 
-  /** Of requests that are not under way, and of an incomplete head at the last look. */
+  /** Memory of requests that are not in progress, and of an incomplete head at the last count. */
   get heldBytes(): number {
     return (this.#connection?.heads.heldBytes ?? 0) + this.#incompleteBytes;
   }
 
-  /** Absent before HTTP is spoken. */
+  /** Absent until the protocol is known. */
   get connection(): Connection | undefined {
     return this.#connection;
   }
 
-  /** HTTP is spoken from now on. @param reader that it is read from. */
+  /** Starts HTTP. @param reader the socket that HTTP is read from: the TLS socket, or the accepted one. */
   begin(reader: Socket, connection: Connection): void {
     this.#reader = reader;
     this.#connection = connection;
-    // What was looked at to tell the protocol comes once more.
+    // The bytes that were read to detect the protocol are read again.
     connection.heads.completeBytes = this.#lastBytes = reader.bytesRead - reader.readableLength;
   }
 
   /**
-   * Counts the bytes of a head that is incomplete: what has come since the last complete request, at most as long as a head
-   * may be. What may be anything else than a head is not counted, so that no client loses a response
-   * for it: bodies that go on, tunnels, and frames of HTTP/2, in the look in which such a request ends and before.
+   * Counts the bytes of an incomplete head: those since the last complete request, up to the maximum length of a head. Bytes
+   * that may belong to something else (a body in progress, a tunnel, HTTP/2 frames) are not counted, up to the count in which
+   * that request ends, so that no client loses a response because of them.
    */
   countIncomplete(nowMs: number): void {
     const [connection, reader] = [this.#connection, this.#reader];
@@ -155,7 +154,7 @@ export class ClientConnection {
     if (heads.isInBody || heads.isInChunks || heads.hasUnknownLength || isStale) {
       heads.completeBytes = Math.max(heads.completeBytes, bytesRead);
     } else if (heads.received !== this.#lastHeads) {
-      // All that came before the last look belongs to heads that are complete now.
+      // All bytes before the last count belong to heads that are complete now.
       heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
     }
     if (bytesRead <= heads.completeBytes) this.#incompleteSinceMs = nowMs;
@@ -168,10 +167,10 @@ export class ClientConnection {
   }
 }
 
-/** A client address with open connections. */
+/** The open connections of a client address. */
 interface Holder {
   readonly client: string;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly connections: Set<ClientConnection>;
   units: number;
 }
@@ -181,10 +180,10 @@ export class ClientConnections {
   readonly #maxUnits: number;
   readonly #memoryBytes: number;
   readonly #arrivalsPerLook: number;
-  /** Requests that have come since they were counted for their number. */
+  /** Requests since the last count that their number caused. */
   #arrivals = 0;
   readonly #holders = new Map<string, Holder>();
-  /** Holders by their units, to know those with the most at once. */
+  /** Holders by their units, to find the largest without a search. */
   readonly #byUnits: (Set<Holder> | undefined)[] = [];
   #most = 0;
   #units = 0;
@@ -202,10 +201,11 @@ export class ClientConnections {
   }
 
   /**
-   * Adds a connection that has just been accepted. Where there are too many, others are closed, or this one.
+   * Adds an accepted connection. When the budget is exceeded, closes others, or this one.
    *
-   * @param client its address.
-   * @param isTold a PROXY protocol header is to tell the address, and until then nobody gives way to the connection.
+   * @param client address of the peer.
+   * @param isTold whether a PROXY protocol header follows with the client's address; no connection is closed in favour of
+   * this one before that.
    */
   add(socket: Socket, client: string, { isTls, isTold }: ConnectionKind): ClientConnection {
     const { clock } = this.#options;
@@ -220,7 +220,7 @@ export class ClientConnections {
     return connection;
   }
 
-  /** The connection is another client's, as a PROXY protocol header tells. */
+  /** Assigns the connection to the client address of its PROXY protocol header. */
   identify(connection: ClientConnection, client: string): void {
     if (!connection.holder.connections.has(connection)) return;
     this.#leave(connection);
@@ -232,11 +232,11 @@ export class ClientConnections {
   countRequest(): void {
     if (++this.#arrivals < this.#arrivalsPerLook) return;
     this.#arrivals = 0;
-    // Behind the parser, which must not lose its connection in the middle of a read.
+    // After the parser has returned: closing its connection within a read would break it.
     process.nextTick(boundRequestsOf, this);
   }
 
-  /** Harmless for a connection that has been closed here. */
+  /** Does nothing for a connection that was closed here. */
   delete(connection: ClientConnection): void {
     if (!connection.holder.connections.has(connection)) return;
     this.#leave(connection);
@@ -280,7 +280,7 @@ export class ClientConnections {
     while (this.#most > 0 && (this.#byUnits[this.#most]?.size ?? 0) === 0) this.#byUnits[this.#most--] = undefined;
   }
 
-  /** Closes connections until there are no more than may be. @param added the newest of all. */
+  /** Closes connections until the rest is within the budget. @param added the newest of all. */
   #shed(added: ClientConnection): void {
     if (this.#closeIdle(added)) return;
     while (this.#units > this.#maxUnits) {
@@ -291,7 +291,7 @@ export class ClientConnections {
     }
   }
 
-  /** Closes a batch, so that not every connection that comes has all others looked at. @returns whether there were enough. */
+  /** Closes idle connections in a batch, so that not every new one causes a search. @returns whether the rest is within the budget. */
   #closeIdle(added: ClientConnection): boolean {
     const { clock, requests } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -312,7 +312,7 @@ export class ClientConnections {
     return this.#units <= this.#maxUnits;
   }
 
-  /** Its socket tells its end later. */
+  /** The socket emits "close" later. */
   #close(connection: ClientConnection, reason: ShedReason): void {
     const { client } = connection.holder;
     this.delete(connection);
@@ -343,7 +343,7 @@ export class ClientConnections {
     this.boundRequests();
   }
 
-  /** Ends requests, and closes connections that hold some, until they take no more than may be. */
+  /** Ends requests, and closes connections that hold some, until the rest is within the budget. */
   boundRequests(): void {
     const mostBytes = this.#memoryBytes - Math.min(this.#units, this.#maxUnits) * unitBytes;
     let bytes = 0;
@@ -354,7 +354,7 @@ export class ClientConnections {
     if (bytes > mostBytes) this.#dropRequests(mostBytes * keptPart);
   }
 
-  /** Those of the client with the most go first, of each the largest, until no more than may be is left. */
+  /** Starts with the client that holds the most, and with its largest requests, until `keptBytes` are left. */
   #dropRequests(keptBytes: number): void {
     const clients = Array.from(Map.groupBy(this.#heldRequests(), ({ client }) => client).values(), (parts) => ({
       parts: parts.sort((a, b) => b.bytes - a.bytes),
@@ -391,14 +391,14 @@ export class ClientConnections {
   }
 }
 
-/** What is dropped at once. */
+/** Memory that is freed together. */
 interface HeldPart {
   readonly client: string;
   readonly bytes: number;
   readonly drop: () => void;
 }
 
-/** A function of its own, so that nothing is made for the call. */
+/** A function of its own, so that no closure is allocated for each call. */
 function boundRequestsOf(clients: ClientConnections): void {
   clients.boundRequests();
 }
