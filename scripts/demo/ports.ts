@@ -88,15 +88,20 @@ export async function isFree(port: number, address = "127.0.0.1"): Promise<boole
   }
 }
 
-/** The process that listens on a port, as Linux shows it in /proc; undefined elsewhere, and for another user's. */
+/**
+ * The process that listens on a port, or else has a connection from it, as Linux shows it in /proc; undefined elsewhere, and
+ * for another user's.
+ */
 async function holderOf(port: number): Promise<string | undefined> {
   const tables = await Promise.all(
     ["tcp", "tcp6"].map((table) => readFile(`/proc/net/${table}`, "utf8").catch(() => "")),
   );
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const rows = tables.flatMap((table) => table.split("\n")).map((row) => row.trim().split(/\s+/));
-  const listening = rows.filter(([, local = "", , state]) => local.endsWith(suffix) && state === listenState);
-  const sockets = new Set(listening.map((row) => `socket:[${row[inodeColumn] ?? ""}]`));
+  const users = rows.filter(([, local = ""]) => local.endsWith(suffix));
+  const listening = users.filter(([, , , state]) => state === listenState);
+  const holders = listening.length > 0 ? listening : users;
+  const sockets = new Set(holders.map((row) => `socket:[${row[inodeColumn] ?? ""}]`));
   for (const pid of await readdir("/proc").catch(() => [])) {
     if (!/^\d+$/.test(pid)) continue;
     const files = await readdir(`/proc/${pid}/fd`).catch(() => []);
