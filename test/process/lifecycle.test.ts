@@ -209,6 +209,19 @@ test("a second signal does not wait", async () => {
   await expect(stream.text()).rejects.toThrow();
 });
 
+test("tells of a folder that does not exist together with the addresses that are taken", async () => {
+  const { proxy: first } = await start((await startBackend()).port);
+  const taken = new URL(first.stats).host;
+  const second = await spawnProxy({}, ["--stats-address", taken, "--config-dir", "/nonexistent/manifests"]);
+  expect(await second.exited).toBe(1);
+  expect(second.stderr().split("\n")).toEqual([
+    "cannot start:",
+    `  --stats-address: the port is taken by another process (listen EADDRINUSE: address already in use ${taken})`,
+    expect.stringMatching(/^ {2}cannot read the configuration folder "\/nonexistent\/manifests": /),
+    "",
+  ]);
+});
+
 test("tells every address of its own that is taken, with its setting, and ends with status 1", async () => {
   const { proxy: first } = await start((await startBackend()).port);
   const taken = { stats: new URL(first.stats).host, readiness: new URL(first.readiness).host };

@@ -20,7 +20,7 @@ import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { bindName } from "../server/data-plane.ts";
 import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
 import { clientMemoryOf } from "../server/client-connections.ts";
-import { openDirectorySource } from "../source/directory.ts";
+import { judgeFolder, openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
@@ -137,7 +137,7 @@ export class Proxy {
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
     const taken = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
-    const problems = taken.length > 0 ? taken : await proxy.#serve();
+    const problems = taken.length > 0 ? [...taken, ...(await proxy.#judgeSource())] : await proxy.#serve();
     if (problems.length === 0) return { ok: true, value: proxy };
     await proxy.#shutDown([]);
     return { ok: false, problems };
@@ -243,6 +243,12 @@ export class Proxy {
     } catch (error) {
       return [{ path: setting, message: describeListenFault(error) }];
     }
+  }
+
+  /** What is wrong with the folder, where it is not opened any more: everything that is wrong is told at once. */
+  async #judgeSource(): Promise<readonly Problem[]> {
+    const { configDir } = this.#options.settings;
+    return configDir === undefined ? [] : await judgeFolder(configDir);
   }
 
   /** Starts the workers, which must know where they may not connect to before they serve anything. */

@@ -4,7 +4,7 @@ import { readSettings } from "@gatewayproxy/runtime/settings";
 import { renderSettingsTable } from "@gatewayproxy/runtime/settings-text";
 import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { expect, test } from "vitest";
-import { proxySettings } from "./settings.ts";
+import { proxySettings, settingConflicts } from "./settings.ts";
 
 const page = fileURLToPath(new URL("../../../docs/settings.md", import.meta.url));
 
@@ -21,4 +21,15 @@ test("no two settings share a flag or an environment variable", () => {
   const all = Object.values(proxySettings);
   expect(new Set(all.map(({ flag }) => flag)).size).toBe(all.length);
   expect(new Set(all.map(({ env }) => env)).size).toBe(all.length);
+});
+
+test("settings that do not go together are told all at once", () => {
+  const argv = ["--gateway", "default/web", "--admin-address", "0.0.0.0:15000"];
+  const read = readSettings(proxySettings, { argv, env: {} });
+  if (read.kind !== "values") throw new Error(JSON.stringify(read));
+  expect(settingConflicts(read.values).map(({ path }) => path)).toEqual([
+    "--config-dir",
+    "--admin-address",
+    "--gateway",
+  ]);
 });

@@ -351,27 +351,28 @@ export function settingConflicts(settings: ProxySettings): readonly Problem[] {
     address === "off" || "path" in address ? [] : address,
   );
   const own = new AddressGuard({ own: ownAddresses, refusesSpecial: false, allowed: [] });
-  if (kubernetes && configDir !== undefined) {
-    return [{ message: "--kubernetes and --config-dir are both set, accepted is one of them" }];
-  }
   const [ownAddress] = (allowBackendAddress ?? []).flatMap(({ host, port }) => own.refusal(host, port) ?? []);
+  const problems: Problem[] = [];
+  if (kubernetes && configDir !== undefined) {
+    problems.push({ message: "--kubernetes and --config-dir are both set, accepted is one of them" });
+  }
+  if (!kubernetes && configDir === undefined) {
+    const message = "missing; set --config-dir DIR to a folder of YAML manifests, or --kubernetes";
+    problems.push({ path: "--config-dir", message });
+  }
   if (adminTokenFile === undefined && isExposed(adminAddress)) {
     const message =
       "listens on more than loopback, which takes --admin-token-file FILE; or let it listen on 127.0.0.1, ::1 or unix:/path";
-    return [{ path: "--admin-address", message }];
+    problems.push({ path: "--admin-address", message });
   }
   if (ownAddress !== undefined) {
-    return [{ path: "--allow-backend-address", message: `one of the addresses ${ownAddress}; no backend may have it` }];
+    const message = `one of the addresses ${ownAddress}; no backend may have it`;
+    problems.push({ path: "--allow-backend-address", message });
   }
   if (!kubernetes && gateway !== undefined) {
-    return [{ path: "--gateway", message: "accepted together with --kubernetes only" }];
+    problems.push({ path: "--gateway", message: "accepted together with --kubernetes only" });
   }
-  if (!kubernetes && configDir === undefined) {
-    return [
-      { path: "--config-dir", message: "missing; set --config-dir DIR to a folder of YAML manifests, or --kubernetes" },
-    ];
-  }
-  return [];
+  return problems;
 }
 
 /** Whether other machines may reach an address. A name may stand for any. */

@@ -4,7 +4,7 @@
  * `api/parse-manifests.ts`).
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import type { Result } from "@gatewayproxy/runtime/problem";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { inTurns } from "@gatewayproxy/runtime/steps";
 import { type ParsedManifests, parseManifestsInSteps } from "../api/parse-manifests.ts";
 import { coalesce, type Coalescer } from "./coalesce.ts";
@@ -42,14 +42,24 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
   const { directory } = options;
   const source = new WatchedDirectory(options);
   const entries = await source.read();
-  const unreadable = entries.find((entry) => "fault" in entry && entry.path === directory);
-  if (unreadable !== undefined && "fault" in unreadable) {
+  const problems = folderFaults(directory, entries);
+  if (problems.length > 0) {
     await source.close();
-    const message = `cannot read the configuration folder ${JSON.stringify(directory)}: ${unreadable.fault}`;
-    return { ok: false, problems: [{ message }] };
+    return { ok: false, problems };
   }
   await source.take(entries);
   return { ok: true, value: source };
+}
+
+/** Why a folder cannot be read at all; empty where it can. */
+export async function judgeFolder(directory: string): Promise<readonly Problem[]> {
+  return folderFaults(directory, await readManifestFolder(directory, () => undefined));
+}
+
+function folderFaults(directory: string, entries: readonly FolderEntry[]): readonly Problem[] {
+  const unreadable = entries.find((entry) => "fault" in entry && entry.path === directory);
+  if (unreadable === undefined || !("fault" in unreadable)) return [];
+  return [{ message: `cannot read the configuration folder ${JSON.stringify(directory)}: ${unreadable.fault}` }];
 }
 
 class WatchedDirectory implements DirectorySource {
