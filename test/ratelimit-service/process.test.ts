@@ -167,6 +167,23 @@ describe("with no setting", () => {
   });
 });
 
+test("a statsd server that is away has a line in the log, and one when it is back", async () => {
+  const port = await freePort();
+  const { output } = await start({
+    STATSD_HOST: "127.0.0.1",
+    STATSD_PORT: String(port),
+    STATS_FLUSH_INTERVAL: "10ms",
+    LOG_LEVEL: "debug",
+  });
+  const lines = (text: string) => output.filter((line) => line.includes(`"msg":"${text}"`)).length;
+  await expect.poll(() => lines("statsd still cannot be reached")).toBeGreaterThan(3);
+  const server = createServer((socket) => socket.resume()).listen(port, "127.0.0.1");
+  onTestFinished(() => void server.close());
+
+  await expect.poll(() => lines("statsd is reached again")).toBe(1);
+  expect(lines("statsd cannot be reached")).toBe(1);
+});
+
 describe("before anything could be loaded", () => {
   test.each(["1", "2"])("is not healthy, and is when the folder comes, with %s workers", async (workers) => {
     const folder = join(await folderOf({}), "later");

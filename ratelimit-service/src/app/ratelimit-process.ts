@@ -210,6 +210,7 @@ export class RateLimitProcess {
     const { settings, clock, logs } = this.#options;
     const { values } = settings;
     const log = logs.logger("ratelimit::statsd");
+    let isAway = false;
     const sink = new StatsdSink({
       host: values.statsdHost ?? "localhost",
       port: values.statsdPort,
@@ -218,8 +219,14 @@ export class RateLimitProcess {
       extraTags: values.extraTags ?? new Map(),
       clock,
       collect: async () => mergeStats(await this.#collect()),
-      onFault: (error) => log.warn({ err: error }, "statsd cannot be reached"),
+      onFault(error) {
+        if (isAway) log.debug({ err: error }, "statsd still cannot be reached");
+        else log.warn({ err: error }, "statsd cannot be reached");
+        isAway = true;
+      },
       onSent(lines) {
+        if (isAway) log.info({}, "statsd is reached again");
+        isAway = false;
         log.debug({ lines: lines.length }, "metrics sent");
         log.trace({ lines: lines.slice(0, maxTracedLines) }, "lines sent");
       },
