@@ -96,7 +96,7 @@ export function specialKind(text: string): SpecialKind | undefined {
   if (isIPv4(text)) return kindOf(text, "ipv4");
   const groups = ipv6Groups(text);
   if (groups === undefined) return undefined;
-  const own = isMapped(groups) ? undefined : kindOf(text.replace(/%.*$/, ""), "ipv6");
+  const own = isMapped(groups) ? undefined : kindOf(withoutZone(text), "ipv6");
   if (own !== undefined) return own;
   for (const embedded of embeddedAddresses(groups)) {
     const kind = kindOf(embedded, "ipv4");
@@ -191,16 +191,21 @@ function ipv4Of(groups: readonly number[], at: number): string {
 /** The eight groups of an IPv6 address; undefined for anything else. */
 function ipv6Groups(text: string): readonly number[] | undefined {
   if (isIP(text) !== 6) return undefined;
-  const withoutZone = text.replace(/%.*$/, "");
-  const hex = withoutZone.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets: readonly string[]) => {
+  const hex = withoutZone(text).replace(/:(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets: readonly string[]) => {
     const [w, x, y, z] = octets.slice(0, 4).map(Number);
-    return `${pair(w, x)}:${pair(y, z)}`;
+    return `:${pair(w, x)}:${pair(y, z)}`;
   });
   const [head = "", tail] = hex.split("::");
   const before = groupsOf(head);
   const after = groupsOf(tail ?? "");
   const gap = tail === undefined ? 0 : 8 - before.length - after.length;
   return [...before, ...Array.from({ length: gap }, () => 0), ...after];
+}
+
+/** `fe80::1` of `fe80::1%eth0`. */
+function withoutZone(text: string): string {
+  const zone = text.indexOf("%");
+  return zone === -1 ? text : text.slice(0, zone);
 }
 
 function pair(high = 0, low = 0): string {

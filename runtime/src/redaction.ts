@@ -3,6 +3,7 @@
  * for headers, query parameters, descriptor entries and expressions, whatever shows them: dumps, traces, logs. A name
  * that merely looks like a secret's costs a readable value, no more.
  */
+import { trimEnd } from "./trim-end.ts";
 import { hash } from "node:crypto";
 
 /** In place of a secret. */
@@ -278,10 +279,7 @@ const shortestWithEnd = 16;
 /** A value of a client's: as it is, or as a fingerprint by which who knows it finds it. */
 export function shownValue(value: string, isSecret: boolean): { readonly text: string; readonly isSecret: boolean } {
   // No character takes less than a byte. What looks like a secret may begin before the cut and end behind it.
-  const text = Buffer.from(value.slice(0, shownBytes))
-    .subarray(0, shownBytes)
-    .toString()
-    .replace(/\ufffd+$/, "");
+  const text = trimEnd(Buffer.from(value.slice(0, shownBytes)).subarray(0, shownBytes).toString(), /\ufffd/);
   if (!isSecret && !isSecretValue(value.slice(0, maxShownLength))) return { text, isSecret };
   const end = text.length >= shortestWithEnd ? text.slice(-4) : "";
   return { text: `sha256:${hash("sha256", text).slice(0, 8)}…${end}`, isSecret: true };

@@ -15,7 +15,7 @@ const unitMs: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1
 /** Milliseconds of a text that `duration` took. */
 export function durationMs(text: string): number {
   let ms = 0;
-  for (const [, amount = "", unit = ""] of text.matchAll(/(\d+)(ms|h|m|s)/g))
+  for (const [, amount = "", unit = ""] of text.matchAll(/(\d+)(ms|h|m|s)/gy))
     ms += Number(amount) * (unitMs[unit] ?? 0);
   return ms;
 }

@@ -206,7 +206,7 @@ export function isDeferringField(name: string, value: string): boolean {
     case "prefer":
       return /respond-async/i.test(value);
     case "x-dashscope-async":
-      return !/^\s*(?:disable|false)?\s*$/i.test(value);
+      return !/^(?:disable|false)?$/i.test(value.trim());
     default:
       return false;
   }

@@ -185,36 +185,114 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
 
 /** What stands for the name of the prescribed model; no plain path has it. */
 const nameMark = "\0";
+const modelPlace = "{model}";
+const anyEnd = "*";
 
-interface CompiledEndpoints extends Pick<ModelEndpoints, "model" | "isNeverAsked"> {
-  /** With any name of a model. */
-  readonly path: RegExp;
-  /** With the mark for the model's name. The first group is what stands in front of the endpoint. */
-  readonly markedPath: RegExp;
+/** The segments of a path in the table. */
+interface EndpointPath {
+  readonly endpoints: ModelEndpoints;
+  /** Those in front of the name of the model, or all of them. `*` stands for any. */
+  readonly front: readonly string[];
+  readonly name?: ModelName;
 }
 
-const compiled: readonly CompiledEndpoints[] = modelEndpoints.map(({ paths, model, isNeverAsked }) => ({
-  model,
-  ...(isNeverAsked && { isNeverAsked }),
-  path: new RegExp(`/(?:${paths.map((path) => patternOf(path, anyName)).join("|")})/?$`),
-  markedPath: new RegExp(`^(.*?)/(?:${paths.map((path) => patternOf(path, () => nameMark)).join("|")})/?$`),
-}));
-
-function patternOf(path: string, name: (isLast: boolean) => string): string {
-  const segments = path.replaceAll(".", String.raw`\.`).replaceAll("*", "[^/:]+");
-  return segments.replace("{model}", name(path.endsWith("{model}")));
+interface ModelName {
+  /** What follows in the segment with the end of the name: `:generateContent`. */
+  readonly method: string;
+  readonly back: readonly string[];
 }
 
-/** In the middle of a path a name may have slashes. */
-function anyName(isLast: boolean): string {
-  return isLast ? "[^/]+" : "[^/]+(?:/[^/:]+)*";
+/** By how they end: a segment, `:method`, or `anyEnd`. */
+const pathsByEnd: ReadonlyMap<string, readonly EndpointPath[]> = Map.groupBy(
+  modelEndpoints.flatMap((endpoints) => endpoints.paths.map((path) => endpointPath(path, endpoints))),
+  ({ front, name }) => {
+    const end = name === undefined ? front.at(-1) : (name.back.at(-1) ?? name.method);
+    return end === undefined || end === "" ? anyEnd : end;
+  },
+);
+
+function endpointPath(path: string, endpoints: ModelEndpoints): EndpointPath {
+  const segments = path.split("/");
+  const at = segments.findIndex((segment) => segment.startsWith(modelPlace));
+  if (at === -1) return { endpoints, front: segments };
+  const method = segments[at]?.slice(modelPlace.length) ?? "";
+  return { endpoints, front: segments.slice(0, at), name: { method, back: segments.slice(at + 1) } };
+}
+
+/** A path of the table with which a path ends. */
+interface Found {
+  readonly endpoints: ModelEndpoints;
+  /** What stands in front of it: `/openai/v1`, or nothing. */
+  readonly front: string;
+  /** Of the model. */
+  readonly name: string | undefined;
+}
+
+/** All with which `plain` ends. */
+function endpointsOf(plain: string): readonly Found[] {
+  const segments = segmentsOf(plain);
+  const end = segments.at(-1) ?? "";
+  const ends = [end, end.slice(end.lastIndexOf(":")), anyEnd];
+  return ends.flatMap((each) => pathsByEnd.get(each) ?? []).flatMap((path) => foundAt(segments, path) ?? []);
+}
+
+/** The segments of a plain path, the first of them empty. A slash at the end does not matter. */
+function segmentsOf(plain: string): readonly string[] {
+  return (plain.endsWith("/") ? plain.slice(0, -1) : plain).split("/");
+}
+
+/** Linear in the number of segments, since clients choose it. */
+function foundAt(segments: readonly string[], { endpoints, front, name }: EndpointPath): Found | undefined {
+  const end = segments.length - (name?.back.length ?? 0);
+  if (name !== undefined && !areBefore(segments, segments.length, name.back)) return undefined;
+  const nameStart = name === undefined ? end : startOfName(segments, end, front, name.method);
+  if (nameStart === undefined || !areBefore(segments, nameStart, front)) return undefined;
+  const named = segments.slice(nameStart, end).join("/");
+  return {
+    endpoints,
+    front: segments.slice(0, nameStart - front.length).join("/"),
+    name: name && named.slice(0, named.length - name.method.length),
+  };
+}
+
+/** Where the name begins that ends before `end`, behind `front`. */
+function startOfName(
+  segments: readonly string[],
+  end: number,
+  front: readonly string[],
+  method: string,
+): number | undefined {
+  const last = segments[end - 1];
+  if (last === undefined || !last.endsWith(method) || last.length === method.length) return undefined;
+  const hasMore = end < segments.length || method !== "";
+  // In the middle of a path a name may have slashes. A colon is in its first segment at most.
+  let segment = last.slice(0, last.length - method.length);
+  for (let start = end - 1; start >= 1; start--) {
+    if (areBefore(segments, start, front)) return start;
+    if (!hasMore || segment.includes(":")) return undefined;
+    segment = segments[start - 1] ?? "";
+  }
+  return undefined;
+}
+
+/** Whether the segments before `end` are those of the pattern. */
+function areBefore(segments: readonly string[], end: number, pattern: readonly string[]): boolean {
+  const start = end - pattern.length;
+  if (start < 1) return false;
+  for (let i = pattern.length - 1; i >= 0; i--) {
+    const wanted = pattern[i];
+    const segment = segments[start + i] ?? "";
+    if (wanted === "*" ? segment === "" || segment.includes(":") : segment !== wanted) return false;
+  }
+  return true;
 }
 
 /** Whether `path`, as the provider gets it, is one of a listed endpoint. The query does not matter. */
 export function isListed(path: string): boolean {
   const plain = plainPath(path);
+  if (plain === undefined) return false;
   // TGI's own API is at the root.
-  return plain === "/" || (plain !== undefined && compiled.some((each) => each.path.test(plain)));
+  return plain === "/" || endpointsOf(plain).length > 0;
 }
 
 /**
@@ -225,10 +303,10 @@ export function takesModel(path: string, model: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;
   const marked = withMark(plain, model);
-  return compiled.some((each) => {
-    const match = each.model === "elsewhere" ? null : each.markedPath.exec(marked);
-    return match !== null && namelessFront.test(match[1] ?? "");
-  });
+  return endpointsOf(marked).some(
+    ({ endpoints, front, name }) =>
+      endpoints.model !== "elsewhere" && (name === undefined || name === nameMark) && namelessFront.test(front),
+  );
 }
 
 /**
@@ -271,8 +349,8 @@ const nameFollows = new RegExp(`/(?:${naming})/`, "g");
 export function isNeverAsked(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined || path.includes("%")) return false;
-  const found = compiled.filter((each) => each.path.test(plain));
-  return found.length > 0 && found.every((each) => each.isNeverAsked === true);
+  const found = endpointsOf(plain);
+  return found.length > 0 && found.every(({ endpoints }) => endpoints.isNeverAsked === true);
 }
 
 /** The path without its escapes, if all servers read it alike. */

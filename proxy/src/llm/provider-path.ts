@@ -79,7 +79,7 @@ function inQuery(query: string, model: string): boolean {
   return query.split(/[&;]/).some((pair) => {
     const [name = "", ...value] = pair.split("=");
     const { text, isDecoded } = decoded(name);
-    if (isDecoded && !/^\s*(?:model|deployment|engine)(?:s|[-_]?(?:id|name))?(?:\[.*)?\s*$/i.test(text)) return false;
+    if (isDecoded && !/^(?:model|deployment|engine)(?:s|[-_]?(?:id|name))?(?:\[|$)/i.test(text.trim())) return false;
     return decoded(value.join("=").replaceAll("+", " ")).text !== model;
   });
 }

@@ -249,10 +249,10 @@ function replacedFields(headers: readonly string[], usageEdit: UsageEdit | undef
 /** Whether the only content type is JSON, in UTF-8 if it names a charset. */
 function isLabelledJson(headers: readonly string[]): boolean {
   const labels = headers.filter((_, at) => at % 2 === 1 && headers[at - 1]?.toLowerCase() === "content-type");
-  return labels.length === 1 && jsonType.test(labels[0] ?? "");
+  return labels.length === 1 && jsonType.test((labels[0] ?? "").trim());
 }
 
-const jsonType = /^\s*application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i;
+const jsonType = /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;
 
 /** The provider's own way of saying the key. The client's credentials never travel beside ours. */
 function withCredentials(ai: AiBackend, headers: readonly string[]): readonly string[] {

@@ -88,9 +88,10 @@ function fromTarget(
   if (target.charCodeAt(0) === slash) return checked(rules, scheme, method, host ?? "", target, rawHeaders);
   if (target === "*" && method === "OPTIONS") return checked(rules, scheme, method, host ?? "", target, rawHeaders);
   // Absolute form: its authority wins over Host (RFC 9112 §3.2.2).
-  const absolute = /^https?:\/\/([^/?#]+)(.*)$/i.exec(target);
+  const absolute = /^https?:\/\/([^/?#]+)/i.exec(target);
   if (absolute === null) return { status: 400, message: "request target must be a path" };
-  const [, authority = "", rest = ""] = absolute;
+  const [prefix, authority = ""] = absolute;
+  const rest = target.slice(prefix.length);
   return checked(rules, scheme, method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
 }
 

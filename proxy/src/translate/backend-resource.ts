@@ -1,4 +1,5 @@
 /** A Backend resource as a backend: one address, and for an LLM provider its defaults and credentials. */
+import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import type {
   AiBackend as AiSpec,
   Backend as BackendResource,
@@ -108,7 +109,7 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
   // A key must not travel in the clear by oversight: plain text needs another port and a host of one's own.
   const isTls = spec.tls !== undefined || spec.host === undefined || port === httpsPort;
   const model = spec.provider[provider]?.model;
-  const pathPrefix = spec.path?.replace(/\/+$/, "");
+  const pathPrefix = spec.path === undefined ? undefined : trimEnd(spec.path, /\//);
   // Without a key the client's own credentials are passed through.
   const apiKey = spec.auth?.secretRef && read.apiKey(spec.auth.secretRef.name);
   const ai: AiBackend = {

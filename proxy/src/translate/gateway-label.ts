@@ -1,4 +1,5 @@
 /** The label of everything that is made for a Gateway (GEP-1762), and how it holds names that are too long for it. */
+import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
 import { gatewayGroup } from "../api/names.ts";
 
@@ -11,5 +12,5 @@ const longest = 63;
 export function gatewayLabelValue(name: string): string {
   if (name.length <= longest) return name;
   const hash = createHash("sha256").update(name).digest("hex").slice(0, 8);
-  return `${name.slice(0, longest - 9).replace(/[^A-Za-z0-9]+$/, "")}-${hash}`;
+  return `${trimEnd(name.slice(0, longest - 9), /[^A-Za-z0-9]/)}-${hash}`;
 }

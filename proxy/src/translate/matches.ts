@@ -1,4 +1,5 @@
 /** `HTTPRouteMatch` into the form the data path compiles: names normalised, defaults filled in. */
+import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import type { HttpRouteMatch } from "../api/http-route.ts";
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
 
@@ -14,7 +15,7 @@ export function translateMatch({ path, method, headers, queryParams }: HttpRoute
 function translatePath({ type, value }: HttpRouteMatch["path"]): PathMatch {
   if (type !== "PathPrefix") return { kind: type, value };
   // "/foo/" and "/foo" are the same prefix: it ends where a segment ends.
-  return { kind: type, value: value.replace(/\/+$/, "") || "/" };
+  return { kind: type, value: trimEnd(value, /\//) || "/" };
 }
 
 /** Of several entries with one name the first counts, says the API. */

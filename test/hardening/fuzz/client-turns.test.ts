@@ -9,7 +9,15 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, onTestFinished } from "vitest";
 import { answering, startBackend } from "../../support/backend.ts";
-import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+} from "../../support/gateway.ts";
+import { modelEndpoints } from "../../../proxy/src/llm/model-endpoints.ts";
 import { freePort } from "../../support/proxy-process.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
@@ -27,6 +35,8 @@ const confirmations = 3;
 const connections = 4;
 /** What each of them sends at most. */
 const sentBytes = 512 * 1024;
+/** Within what the head of a request may have. */
+const longPartBytes = 12_000;
 /** Nothing comes any more for so long: the proxy has done what there was to do. */
 const quietMs = 50;
 
@@ -48,8 +58,16 @@ const world = perTest(async () => {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), "client-turns-"));
   onTestFinished(() => rm(folder, { recursive: true }));
-  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
-  const all = manifests(gatewayManifest(port), backendManifest("b", backend.port), route);
+  const all = manifests(
+    gatewayManifest(port),
+    backendManifest("b", backend.port),
+    routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
+    // Everything that reads requests to models.
+    modelManifest("m", backend.port),
+    routeManifest("m", [`backendRefs: [${backendRef("m")}]`], "hostnames: [model.test]"),
+    routeManifest("t", [`backendRefs: [${backendRef("b")}]`], "hostnames: [tokens.test]"),
+    policyManifest("p", "kind: HTTPRoute, name: t", ["{ tokens: 1000000000, unit: Hours }"]),
+  );
   await writeFile(join(folder, "all.yaml"), all);
   const proxy = await startWatched({
     main,
@@ -70,8 +88,56 @@ const world = perTest(async () => {
   return { port, proxy, isServing, heldMs: mostHeldMs * slowness() };
 });
 
+/** A provider that every request must ask for the same model. */
+function modelManifest(name: string, port: number): string {
+  return `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: default }
+spec:
+  ai: { provider: { openai: { model: cheap } }, host: 127.0.0.1, port: ${port} }
+`;
+}
+
+/** Beginnings of what a pattern may look for, which it would have to give up again and again. */
+const repeatable = [
+  ...modelEndpoints.flatMap(({ paths }) => paths.flatMap((path) => path.split("/").map((segment) => `/${segment}`))),
+  ...modelEndpoints.flatMap(({ paths }) =>
+    paths.map((path) => `/${path.replace("{model}", "a").replaceAll("*", "a")}`),
+  ),
+  ...["%20", "%2F", "\xa0", " ", "\t", ";", "=", "&", ",", "/", "..", "[", "model%5B", '"', "\\", "bearer ", "a.", "1"],
+];
+
+/** A request with one long part, of one text again and again. */
+const longRequest = fc
+  .record({
+    host: fc.constantFrom("a", "model.test", "tokens.test"),
+    place: fc.constantFrom(
+      "path",
+      "query",
+      "content-type",
+      "cookie",
+      "x-dashscope-async",
+      "x-model",
+      "accept-encoding",
+    ),
+    start: fc.constantFrom("", "/", "/v2/models", "model%5B", "application/json", "a=", "gzip"),
+    unit: fc.oneof(fc.constantFrom(...repeatable), fc.string({ minLength: 1, maxLength: 6 })),
+    end: fc.constantFrom("", "!", "x", "/a:b", "%0Ax=c", ";", '"'),
+  })
+  .map(({ host, place, start, unit, end }) => {
+    const long = start + unit.repeat(Math.floor(longPartBytes / unit.length)) + end;
+    const inTarget = long.replaceAll(" ", "+");
+    const path = inTarget.startsWith("/") ? inTarget : `/${inTarget}`;
+    const target = place === "path" ? path : "/v1/chat/completions";
+    const query = place === "query" ? `?${inTarget}` : "";
+    const field = place === "path" || place === "query" ? "" : `${place}: ${long}\r\n`;
+    return `POST ${target}${query} HTTP/1.1\r\nHost: ${host}\r\n${field}Content-Length: 2\r\n\r\n{}`;
+  });
+
 const bytes = fc.record({
   isHttp2: fc.boolean(),
+  long: fc.option(longRequest, { freq: 2 }),
   http1: mutated(clientRequests, http1Tokens),
   http2: mutated(clientFrames, http2Tokens),
   /** Most find something in what they send once, and some by sending much of it. */
@@ -81,10 +147,11 @@ const bytes = fc.record({
 fuzz("client-turns", {
   prepare: world,
   arbitrary: bytes,
-  async check({ isHttp2, http1, http2, times }) {
+  async check({ isHttp2, long, http1, http2, times }) {
     const { port, proxy, isServing, heldMs } = await world();
     const once = isHttp2 ? http2 : http1;
-    const text = (isHttp2 ? hello : "") + once.repeat(Math.min(times, Math.ceil(sentBytes / Math.max(1, once.length))));
+    const text =
+      long ?? (isHttp2 ? hello : "") + once.repeat(Math.min(times, Math.ceil(sentBytes / Math.max(1, once.length))));
     const longestHeld = async (): Promise<number> => {
       await Promise.all(Array.from({ length: connections }, () => send(port, text)));
       expect(proxy.hasEnded(), `the proxy has ended:\n${proxy.output()}`).toBe(false);

@@ -1,4 +1,5 @@
 /** Names and labels of what is made for a Gateway. */
+import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
 import { gatewayLabelValue } from "../../translate/gateway-label.ts";
 
@@ -26,5 +27,5 @@ export function boundedName(text: string, max = longest): string {
   const startsWell = /^[a-z]/.test(plain) ? plain : `g-${plain}`;
   if (startsWell === text && text.length <= max && !text.endsWith("-")) return text;
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 8);
-  return `${startsWell.slice(0, max - 9).replace(/-+$/, "")}-${hash}`;
+  return `${trimEnd(startsWell.slice(0, max - 9), /-/)}-${hash}`;
 }

@@ -1,0 +1,9 @@
+/**
+ * The text without the characters at its end that `character` matches, a pattern of one character. Linear in what it takes
+ * away: `replace(/x+$/, "")` is quadratic, since a search begins at each character.
+ */
+export function trimEnd(text: string, character: RegExp): string {
+  let end = text.length;
+  while (end > 0 && character.test(text.charAt(end - 1))) end--;
+  return text.slice(0, end);
+}
