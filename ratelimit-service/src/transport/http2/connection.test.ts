@@ -250,6 +250,26 @@ describe("a client that breaks the protocol", () => {
     ],
     ["window updates", Array.from({ length: 1_200 }, () => rawFrame(FrameType.WindowUpdate, 0, 0, uint32(1)))],
     [
+      "window updates while answers wait for another window",
+      [
+        setting(Setting.InitialWindowSize, 0),
+        ...Array.from({ length: 100 }, (_, index) => [
+          open(index * 2 + 1),
+          data(index * 2 + 1, "x", Flag.EndStream),
+        ]).flat(),
+        ...Array.from({ length: 3_000 }, () => rawFrame(FrameType.WindowUpdate, 0, 0, uint32(1))),
+      ],
+    ],
+    [
+      "window updates that let a byte leave each",
+      [
+        setting(Setting.InitialWindowSize, 0),
+        open(1),
+        data(1, Buffer.alloc(16_000), Flag.EndStream),
+        ...Array.from({ length: 3_000 }, () => rawFrame(FrameType.WindowUpdate, 0, 1, uint32(1))),
+      ],
+    ],
+    [
       "requests begun and cancelled",
       Array.from({ length: 300 }, (_, index) => [open(index * 2 + 1), rawFrame(3, 0, index * 2 + 1, uint32(8))]).flat(),
     ],
@@ -297,6 +317,41 @@ describe("a client that breaks the protocol", () => {
     await raw.frame(FrameType.Data, 5_999);
 
     expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
+  });
+
+  test("may read a large answer in pieces of a kilobyte", async () => {
+    const { port } = await startServer();
+    const raw = client(port);
+    raw.send(setting(Setting.InitialWindowSize, 0));
+    for (let id = 1; id < 401; id += 2) {
+      raw.send(open(id), data(id, Buffer.alloc(16_000), Flag.EndStream));
+      for (let read = 0; read < 16; read++) {
+        raw.send(rawFrame(FrameType.WindowUpdate, 0, 0, uint32(1_000)));
+        raw.send(rawFrame(FrameType.WindowUpdate, 0, id, uint32(1_000)));
+      }
+      await raw.until(() => raw.frames.find((frame) => frame.streamId === id && (frame.flags & Flag.EndStream) !== 0));
+    }
+
+    expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
+  });
+
+  test("that opens the connection's window lets the answers leave that wait for it", async () => {
+    const { port } = await startServer();
+    const raw = client(port);
+    const ended = (id: number) =>
+      raw.until(() => raw.frames.find((frame) => frame.streamId === id && (frame.flags & Flag.EndStream) !== 0));
+    // Five answers of 16,000 bytes are more than the connection's window of 65,535.
+    for (const id of [1, 3, 5, 7, 9]) raw.send(open(id), data(id, Buffer.alloc(16_000), Flag.EndStream));
+    await ended(7);
+    raw.send(setting(Setting.InitialWindowSize, 0), open(11), data(11, Buffer.alloc(100), Flag.EndStream));
+    await raw.frame(FrameType.Headers, 11);
+    raw.send(setting(Setting.InitialWindowSize, 65_535), rawFrame(FrameType.WindowUpdate, 0, 0, uint32(60_000)));
+    await Promise.all([ended(9), ended(11)]);
+    const received = (id: number) =>
+      raw.frames
+        .filter((frame) => frame.type === FrameType.Data && frame.streamId === id)
+        .reduce((sum, { payload }) => sum + payload.length, 0);
+    expect([7, 9, 11].map(received)).toEqual([16_000, 16_000, 100]);
   });
 
   test("may send each request in some small frames, a thousand requests at a time", async () => {

@@ -53,6 +53,9 @@ const smallDataBytes = 256;
 /** Clients send a message's prefix, or the end of a message, in a frame of its own. */
 const freeSmallFrames = 8;
 
+/** A WINDOW_UPDATE that lets fewer bytes leave may be one of a flood. */
+const usefulUpdateBytes = 256;
+
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
 const noBytes = Buffer.alloc(0);
 
@@ -66,6 +69,7 @@ export class RequestStreams<Head> implements StreamHost {
   readonly #options: RequestStreamsOptions<Head>;
   readonly #blocks: HeaderBlocks<RequestBlock<Head>>;
   readonly #streams = new StreamTable<ServerStream>();
+  /** Streams with more to send than the connection's window allows. Those that wait for their own are not among them. */
   readonly #waiting = new Set<ServerStream>();
   readonly #resets = new Set<number>();
   /** Cancelled requests whose handler is still at work. */
@@ -95,7 +99,7 @@ export class RequestStreams<Head> implements StreamHost {
   }
 
   waitsForWindow(stream: ServerStream): void {
-    this.#waiting.add(stream);
+    if (stream.hasWindow) this.#waiting.add(stream);
     this.#options.onWaiting();
   }
 
@@ -123,7 +127,7 @@ export class RequestStreams<Head> implements StreamHost {
         throw new ConnectionError(ErrorCode.FlowControlError, "INITIAL_WINDOW_SIZE makes a window too large");
       }
     }
-    this.#resumeWaiting();
+    for (const stream of this.#streams.all()) this.#resume(stream);
   }
 
   /** The connection is gone. */
@@ -262,37 +266,39 @@ export class RequestStreams<Head> implements StreamHost {
 
   windowUpdate(id: number, bytes: number): void {
     demand(id <= this.#lastStreamId, "WINDOW_UPDATE on a stream that is not open");
-    if (this.#waiting.size === 0) {
-      this.#options.idleFrames.count();
+    const waitingBytes = this.waitingBytes;
+    if (id === 0) this.#openConnectionWindow(bytes);
+    else this.#openStreamWindow(id, bytes);
+    // A client opens the window of the connection with that of the stream.
+    if (waitingBytes - this.waitingBytes >= usefulUpdateBytes) this.#options.idleFrames.earn(1);
+    else this.#options.idleFrames.count();
+  }
+
+  #openConnectionWindow(bytes: number): void {
+    demand(bytes > 0, "WINDOW_UPDATE by 0");
+    this.sendWindowBytes += bytes;
+    if (this.sendWindowBytes > maxWindowBytes) {
+      throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
     }
-    if (id === 0) {
-      demand(bytes > 0, "WINDOW_UPDATE by 0");
-      this.sendWindowBytes += bytes;
-      if (this.sendWindowBytes > maxWindowBytes) {
-        throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
-      }
-      this.#resumeWaiting();
-      return;
-    }
-    const stream = this.#streams.get(id);
-    if (stream === undefined) {
-      return;
-    }
-    if (bytes === 0) {
-      this.#resetStream(stream, ErrorCode.ProtocolError);
-    } else if (!stream.adjustSendWindow(bytes)) {
-      this.#resetStream(stream, ErrorCode.FlowControlError);
-    } else if (this.#waiting.has(stream) && stream.resume()) {
-      this.#waiting.delete(stream);
+    for (const stream of this.#waiting) {
+      if (this.sendWindowBytes <= 0) break;
+      this.#resume(stream);
     }
   }
 
-  #resumeWaiting(): void {
-    for (const stream of this.#waiting) {
-      if (stream.resume()) {
-        this.#waiting.delete(stream);
-      }
-    }
+  #openStreamWindow(id: number, bytes: number): void {
+    const stream = this.#streams.get(id);
+    if (stream === undefined) return;
+    if (bytes === 0) this.#resetStream(stream, ErrorCode.ProtocolError);
+    else if (!stream.adjustSendWindow(bytes)) this.#resetStream(stream, ErrorCode.FlowControlError);
+    else this.#resume(stream);
+  }
+
+  /** Sends what the windows allow now. */
+  #resume(stream: ServerStream): void {
+    const isDone = stream.resume();
+    if (isDone || !stream.hasWindow) this.#waiting.delete(stream);
+    else this.#waiting.add(stream);
   }
 
   rstStream(id: number): void {

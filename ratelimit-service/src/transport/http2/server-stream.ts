@@ -24,7 +24,7 @@ export interface StreamHost {
   sendWindowBytes: number;
   /** Bytes of answers that the peer's windows hold back, on all streams. */
   waitingBytes: number;
-  /** The stream has more to send than the windows allow; `resume` is due when they open. */
+  /** The stream has more to send than its window, or that of the connection, allows; `resume` is due when both are open. */
   waitsForWindow(stream: ServerStream): void;
   /** Nothing more will be sent; `wasReset` when by RST_STREAM, so that frames on their way are expected. */
   finished(stream: ServerStream, wasReset: boolean): void;
@@ -63,6 +63,11 @@ export class ServerStream {
     this.#host = host;
     this.#sendWindowBytes = sendWindowBytes;
     this.receiveWindowBytes = receiveWindowBytes;
+  }
+
+  /** Whether the stream's own window lets something leave. */
+  get hasWindow(): boolean {
+    return this.#sendWindowBytes > 0;
   }
 
   /** Bytes that wait for the peer's window. */
@@ -143,7 +148,8 @@ export class ServerStream {
 
   /** Sends on what waits; `true` when nothing does any more. */
   resume(): boolean {
-    const waiting = this.#waiting ?? [];
+    const waiting = this.#waiting;
+    if (waiting === undefined) return true;
     for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
       const { start } = next;
       next.start = this.#sendWithinWindows(next.bytes, start);
