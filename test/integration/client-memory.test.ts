@@ -215,6 +215,18 @@ test("bodies in chunks of any size, with trailers, are no heads when they have e
   expect(gateway.shed).toEqual([]);
 });
 
+test("an incomplete trailer section of a body in chunks counts", async () => {
+  const { gateway, held } = await start(42, 1_024 * kib);
+  const begun = "POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n";
+  const trailers = `x-a: ${"v".repeat(993)}\r\n`.repeat(50);
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", begun + trailers));
+  await expect.poll(() => held.length).toBeGreaterThan(0);
+  await look(gateway, () => fits(many, 50_000));
+  expect(open(many)).toBeGreaterThan(5);
+  for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
+  await openIdle(gateway, "10.0.0.2");
+});
+
 test("heads of requests under way are bounded with 503, and another address is served meanwhile", async () => {
   const { gateway, held, answer } = await start(152, 2_048 * kib);
   const other = openFrom(gateway, "10.0.0.2", getHeld);
@@ -310,6 +322,72 @@ const framesOfType = ({ text }: ProxiedClient, type: number): number =>
   framesOf(Buffer.from(text(), "latin1")).filter((each) => each.type === type).length;
 const underWay = ({ dataPlane }: TestGateway): number =>
   dataPlane.tasks().flatMap(({ children }) => children.flatMap((connection) => connection.children)).length;
+
+/** `POST path`, as `block`. */
+const postBlock = (path: string): Buffer => Buffer.concat([Buffer.from([0x83]), block(path).subarray(1)]);
+/** A header field `x` of 16,000 bytes, without indexing; RFC 7541 §5.1 encodes the length. */
+const largeField = Buffer.concat([Buffer.from([0, 1, 0x78, 127, 0x81, 0x7c]), Buffer.alloc(16_000, "v")]);
+
+/** HEADERS and CONTINUATION with 48,000 bytes of fields and no END_HEADERS. */
+function openBlock(stream: number, flags: number, start: Buffer): Buffer {
+  const first = frame(frameType.headers, flags, stream, Buffer.concat([start, largeField]));
+  const more = frame(frameType.continuation, 0, stream, largeField);
+  return Buffer.concat([first, more, more]);
+}
+
+const settings = frame(frameType.settings, 0, 0);
+const postHeldH2 = frame(frameType.headers, endHeaders, 1, postBlock("/held"));
+
+test.each([
+  { name: "without another request", before: Buffer.alloc(0), incomplete: openBlock(3, endStream, block("/held")) },
+  {
+    name: "behind a request whose body does not come",
+    before: postHeldH2,
+    incomplete: openBlock(3, endStream, block("/held")),
+  },
+  {
+    name: "behind a request that waits for its response",
+    before: frame(frameType.headers, endHeaders | endStream, 1, block("/held")),
+    incomplete: openBlock(3, endStream, block("/held")),
+  },
+  { name: "that is a trailer section", before: postHeldH2, incomplete: openBlock(1, endStream, Buffer.alloc(0)) },
+])("an incomplete header block of HTTP/2 $name counts", async ({ before, incomplete }) => {
+  const { gateway } = await start(42, 1_024 * kib);
+  const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", clientPreface));
+  for (const { socket } of many) socket.write(Buffer.concat([settings, before, incomplete]));
+  await look(gateway, () => fits(many, 48_000));
+  expect(open(many)).toBeGreaterThan(5);
+  for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
+  await openIdle(gateway, "10.0.0.2");
+});
+
+test("frames and uploads of HTTP/2 are no heads for a client that acknowledges a PING", async () => {
+  const { gateway, held, answer } = await start(42, 512 * kib);
+  const clients = others(40).map((address) => openFrom(gateway, address, clientPreface));
+  const update = frame(frameType.windowUpdate, 0, 0, Buffer.from([0, 0, 0, 1]));
+  const data = frame(frameType.data, 0, 1, Buffer.alloc(16_000));
+  for (const client of clients) {
+    let acknowledged = 0;
+    client.socket.on("data", () => {
+      const pings = framesOf(Buffer.from(client.text(), "latin1")).filter(
+        ({ type, flags }) => type === frameType.ping && flags === 0,
+      );
+      for (const { payload } of pings.slice(acknowledged)) client.socket.write(frame(frameType.ping, 1, 0, payload));
+      acknowledged = pings.length;
+    });
+    const updates = Array.from({ length: 200 }, () => update);
+    client.socket.write(Buffer.concat([settings, postHeldH2, ...updates, data, data, data]));
+  }
+  await expect.poll(() => held.length).toBe(40);
+  await look(gateway, () => clients.every((client) => framesOfType(client, frameType.ping) > 0));
+  const acknowledgement = (): boolean => clients.every(({ socket }) => socket.writableLength === 0);
+  await expect.poll(acknowledgement).toBe(true);
+  for (const { socket } of clients) socket.write(frame(frameType.data, endStream, 1));
+  answer();
+  await expect.poll(() => clients.every((client) => framesOfType(client, frameType.headers) === 1)).toBe(true);
+  for (let i = 0; i < 10; i++) gateway.clock.advance(100);
+  expect(gateway.shed).toEqual([]);
+});
 
 test("answers of HTTP/2 that cannot leave count as requests under way, and are reset at the bound", async () => {
   const { gateway } = await start(10, 512 * kib);

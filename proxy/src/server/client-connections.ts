@@ -12,7 +12,7 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
-import type { Connection } from "./connection.ts";
+import type { Connection, HeadCounts } from "./connection.ts";
 import { fairLevel } from "./fair-level.ts";
 import { maxHeadBytes } from "./request-head.ts";
 import { underWayBytes } from "./request-memory.ts";
@@ -56,8 +56,12 @@ const headLookMs = 100;
 const arrivedPart = 1 / 8;
 /** 100 streams of HTTP/2 and an incomplete head. */
 const mostHeadsPerConnection = 101;
-/** An incomplete head is refused (408) before that. Bytes of an older connection are frames that keep HTTP/2 alive. */
+/** An incomplete head of HTTP/1 is refused (408) before that. */
 const headTimeoutMs = 60_000;
+/** Bytes of an HTTP/2 connection that are not counted, so that single frames, such as WINDOW_UPDATE, cost no PING. */
+const unprovenBytes = 2 * 1024;
+/** Time for the acknowledgement of a PING while requests are in progress. */
+const pingGraceMs = 500;
 /** Part of the budget that requests may still use after some were dropped. */
 const keptPart = 7 / 8;
 
@@ -111,8 +115,12 @@ export class ClientConnection {
   /** Bytes read and heads received at the last count. */
   #lastBytes = 0;
   #lastHeads = 0;
+  /** Whether a request came or was in progress at the last count. */
+  #hadRequest = false;
   /** Monotonic; the last count without an incomplete head. */
   #incompleteSinceMs: number;
+  /** Monotonic; HTTP/2 only: when the PING was sent that the client has not acknowledged. */
+  #pingedAtMs: number | undefined;
 
   constructor(socket: Socket, sinceMs: number, units: number, holder: Holder) {
     this.socket = socket;
@@ -141,29 +149,59 @@ export class ClientConnection {
   }
 
   /**
-   * Counts the bytes of an incomplete head: those since the last complete request, up to the maximum length of a head. Bytes
-   * that may belong to something else (a body in progress, a tunnel, HTTP/2 frames) are not counted, up to the count in which
-   * that request ends, so that no client loses a response because of them.
+   * Counts the bytes of an incomplete head or trailer section: those since the last complete request, chunk or frame, up to
+   * the maximum length of a head.
    */
   countIncomplete(nowMs: number): void {
     const [connection, reader] = [this.#connection, this.#reader];
     if (reader === undefined || connection === undefined) return;
     const { heads } = connection;
     const { bytesRead } = reader;
-    const isStale = nowMs - this.#incompleteSinceMs > headTimeoutMs;
-    if (heads.isInBody || heads.isInChunks || heads.hasUnknownLength || isStale) {
-      heads.completeBytes = Math.max(heads.completeBytes, bytesRead);
-    } else if (heads.received !== this.#lastHeads) {
-      // All bytes before the last count belong to heads that are complete now.
-      heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
-    }
+    const hasRequest = heads.isBusy || heads.received !== this.#lastHeads;
+    // All bytes before the last count belong to heads that are complete now.
+    if (heads.received !== this.#lastHeads) heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
+    if (heads.ping === undefined) this.#completeHttp1(heads, nowMs);
+    const isCounted = heads.ping === undefined || this.#isUnproven(heads, nowMs, hasRequest || this.#hadRequest);
     if (bytesRead <= heads.completeBytes) this.#incompleteSinceMs = nowMs;
-    if (!heads.isBusy) heads.hasUnknownLength = false;
+    this.#incompleteBytes = isCounted ? Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes)) : 0;
     heads.isInBody = false;
     heads.isBusy = false;
+    this.#hadRequest = hasRequest;
     this.#lastHeads = heads.received;
     this.#lastBytes = bytesRead;
-    this.#incompleteBytes = Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes));
+  }
+
+  /**
+   * Bytes of a tunnel or of a body with a length are no head. Of a body in chunks all chunks are complete bytes, and the rest
+   * is its trailer section, for which Node has no timeout.
+   */
+  #completeHttp1(heads: HeadCounts, nowMs: number): void {
+    if (heads.isInChunks) return;
+    const isStale = nowMs - this.#incompleteSinceMs > headTimeoutMs;
+    if (heads.isInBody || isStale) heads.completeBytes = Math.max(heads.completeBytes, this.#bytesRead);
+  }
+
+  /**
+   * Node does not report the frames of HTTP/2. No frame may come between those of a header block (RFC 9113 §4.3), so the
+   * acknowledgement of a PING proves that what was read before the PING was sent has no incomplete block. Bytes without
+   * this proof count: at once while the connection has no request, else when the client has had time to acknowledge,
+   * because they may be DATA.
+   */
+  #isUnproven(heads: HeadCounts, nowMs: number, mayHaveData: boolean): boolean {
+    const bytesRead = this.#bytesRead;
+    if (bytesRead - heads.completeBytes < unprovenBytes) return false;
+    if (this.#pingedAtMs === undefined) {
+      this.#pingedAtMs = nowMs;
+      heads.ping?.(() => {
+        this.#pingedAtMs = undefined;
+        heads.completeBytes = Math.max(heads.completeBytes, bytesRead);
+      });
+    }
+    return !mayHaveData || nowMs - this.#pingedAtMs >= pingGraceMs;
+  }
+
+  get #bytesRead(): number {
+    return this.#reader?.bytesRead ?? 0;
   }
 }
 

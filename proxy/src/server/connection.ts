@@ -29,8 +29,8 @@ export class HeadCounts {
   isInBody = false;
   /** Set while heads are counted: a request of the connection is under way. */
   isBusy = false;
-  /** A request has come whose length nothing tells, of HTTP/2. */
-  hasUnknownLength = false;
+  /** HTTP/2 only: sends a PING. `onAck` is called when the client has acknowledged it (RFC 9113 §6.7). */
+  ping: ((onAck: () => void) => void) | undefined;
   /**
    * Memory of requests that have come and are not under way (`request-memory.ts`): those that wait for the requests before
    * them, those that were dropped with their connection still open, and refused ones whose answer is not taken yet.

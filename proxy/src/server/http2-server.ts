@@ -123,6 +123,13 @@ export class Http2Sessions {
   #open(session: ServerHttp2Session, socket: Socket, connection: Connection): void {
     const open = { session, socket, isGreeted: false };
     this.#sessions.add(open);
+    connection.heads.ping = (onAck) => {
+      if (session.destroyed) return;
+      // An error says that the session has ended.
+      session.ping((error) => {
+        if (error === null) onAck();
+      });
+    };
     session.on("error", ignore);
     session.once("close", () => this.#sessions.delete(open));
     session.on("stream", (stream: ServerHttp2Stream, _headers, flags, rawHeaders) =>
@@ -155,7 +162,6 @@ export class Http2Sessions {
     stream.on("error", ignore);
     this.#onParsed();
     connection.heads.received++;
-    connection.heads.hasUnknownLength = true;
     // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
     if (stream.destroyed || stream.closed) return;
     if (connection.heads.isTooGreedy(this.#clock.monotonicMs())) {
