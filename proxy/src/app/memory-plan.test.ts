@@ -34,11 +34,14 @@ describe("workers and body memory", () => {
 
 test.each([
   // The limit of a proxy that the controller makes.
-  [3, 1_024 * mib, 298],
-  [1, 384 * mib, 256],
-  [8, 512 * mib, 128],
-  [2, 0, undefined],
-  [2, 2 ** 63, undefined],
-])("the heap of each of %d workers with %d bytes has %s MiB", (workers, limit, heap) => {
-  expect(workerHeapMib(workers, limit)).toBe(heap);
-});
+  [3, 1_024 * mib, 256, 213],
+  [1, 384 * mib, 64, 192],
+  [8, 512 * mib, 128, 128],
+  [2, 0, 256, undefined],
+  [2, 2 ** 63, 256, undefined],
+])(
+  "the heap of each of %d workers with %d bytes, %d MiB of them for bodies, has %s MiB",
+  (workers, limit, bodies, heap) => {
+    expect(workerHeapMib(workers, limit, bodies * mib)).toBe(heap);
+  },
+);

@@ -26,15 +26,16 @@ export interface MemoryPlan {
 }
 
 /**
- * MiB that the heap of one worker may take: an equal part of what the main thread leaves of `limit`. V8 would otherwise let
+ * MiB that the heap of one worker may take: an equal part of what the main thread and bodies leave of `limit`. V8 would otherwise let
  * each heap grow to half of the limit before it collects all garbage. A worker that needs more is replaced, and the other
  * workers go on serving, where the kernel would kill the process with all of them. Undefined where there is no limit.
  *
  * @param limit as for `memoryPlan`.
+ * @param bodyBytes that request bodies may take of all workers; they are outside of the heaps.
  */
-export function workerHeapMib(workers: number, limit: number): number | undefined {
+export function workerHeapMib(workers: number, limit: number, bodyBytes: number): number | undefined {
   if (limit <= 0 || limit > maxLimit) return undefined;
-  return Math.max(minWorkerHeapMib, Math.floor((limit - mainBytes) / workers / mib));
+  return Math.max(minWorkerHeapMib, Math.floor((limit - mainBytes - bodyBytes) / workers / mib));
 }
 
 /**

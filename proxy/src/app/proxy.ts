@@ -82,7 +82,7 @@ export class Proxy {
     this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
     this.#pool = new WorkerPool({
       workers,
-      heapMib: workerHeapMib(workers, process.constrainedMemory()),
+      heapMib: workerHeapMib(workers, process.constrainedMemory(), bodyMemoryBytes),
       start: {
         counters,
         bodies,
