@@ -77,6 +77,8 @@ export type NotAcceptedReason =
   | "NotAllowedByListeners"
   | "NoMatchingListenerHostname"
   | "NoMatchingParent"
+  /** Ours: the routes of a namespace, or all, are at more listeners than are served. */
+  | "TooManyAttachments"
   | InvalidRuleReason;
 
 /** Why a rule of a route is not served. */

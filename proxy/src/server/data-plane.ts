@@ -6,6 +6,7 @@ import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { inTurns } from "@gatewayproxy/runtime/steps";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
@@ -233,7 +234,7 @@ export class DataPlane {
    * they began with. Calls must not overlap.
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    const backends = this.#backends.reconcile(snapshot.backends);
+    const backends = await inTurns(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
     this.#globalLimiter.prepare(globalLimitsOf(snapshot), snapshot.backends);
     const shared = {

@@ -14,6 +14,7 @@ import type { Finding } from "./finding.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
+import { NamespaceBudget } from "./namespace-budget.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 
 /** What decides whether a listener takes a route. */
@@ -24,6 +25,11 @@ export interface Attachment<L extends OpenListener = ListenerState> {
   readonly listener: L;
   /** Of the route, as far as they concern the listener; empty for every host of it. */
   readonly hostnames: readonly string[];
+}
+
+/** Attachments take some kilobytes of each worker, and of the controller. */
+export function newAttachmentBudget(): NamespaceBudget {
+  return new NamespaceBudget({ most: 64_000, mostPerNamespace: 32_000 });
 }
 
 /** How one parentRef that names a Gateway of ours, or a ListenerSet of one, fared. */
@@ -40,6 +46,7 @@ export function attachRoute(
   route: HttpRoute,
   gateways: JudgedGateways,
   labels: NamespaceLabels,
+  budget: NamespaceBudget,
 ): { readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] } {
   const parents: ParentState[] = [];
   const problems: ResourceProblem[] = [];
@@ -50,7 +57,7 @@ export function attachRoute(
     const name = `${parentRef.namespace ?? route.metadata.namespace}/${parentRef.name}`;
     const listeners = parent.ours.get(name);
     if (listeners !== undefined) {
-      parents.push(attachToParent(route, { parentRef, path, listeners }, labels));
+      parents.push(attachToParent(route, { parentRef, path, listeners }, labels, budget));
     } else if (!parent.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so the problem is all that tells.
       const message = `${parentRef.kind} ${name} does not exist${suggestName(name, parent.ours.keys())}`;
@@ -68,11 +75,29 @@ function attachToParent(
   route: HttpRoute,
   { parentRef, path, listeners }: Parent,
   labels: NamespaceLabels,
+  budget: NamespaceBudget,
 ): ParentState {
-  const matched = matchListeners(route, parentRef, listeners, labels);
+  const matched = withinBudget(route, matchListeners(route, parentRef, listeners, labels), budget);
   if (matched.kind === "attached") return { parentRef, path, attachments: matched.attachments, refusal: undefined };
   const { reason, message } = matched;
   return { parentRef, path, attachments: [], refusal: { reason, message, path } };
+}
+
+/** All attachments to a parent, or none. */
+function withinBudget(
+  route: HttpRoute,
+  matched: MatchedListeners<ListenerState>,
+  budget: NamespaceBudget,
+): typeof matched {
+  if (matched.kind === "refused") return matched;
+  const { namespace } = route.metadata;
+  const { length } = matched.attachments;
+  if (length <= budget.left(namespace)) {
+    budget.take(namespace, length);
+    return matched;
+  }
+  const message = `the route would be attached to ${length} listeners of this parent, and ${budget.bounds} attachments are served, those of the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway`;
+  return { kind: "refused", reason: "TooManyAttachments", message };
 }
 
 export type MatchedListeners<L extends OpenListener> =
@@ -100,8 +125,12 @@ export function matchListeners<L extends OpenListener>(
     const routes = named.some(takesHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
     return refuse("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
   }
+  /** By host name of a listener: most listeners have the same, or none. */
+  const common = new Map<string | undefined, readonly string[] | undefined>();
   const attachments = allowing.flatMap((listener): Attachment<L>[] => {
-    const hostnames = commonHostnames(listener.listener.hostname, route.spec.hostnames);
+    const { hostname } = listener.listener;
+    if (!common.has(hostname)) common.set(hostname, commonHostnames(hostname, route.spec.hostnames));
+    const hostnames = common.get(hostname);
     return hostnames === undefined ? [] : [{ listener, hostnames }];
   });
   if (attachments.length === 0) {

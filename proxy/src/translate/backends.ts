@@ -14,7 +14,7 @@ import { memoised } from "./memoised.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
-import { indexSlices, type Resolution, resolveService } from "./service-backend.ts";
+import { indexSlices, newEndpointBudget, type Resolution, resolveService } from "./service-backend.ts";
 
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
@@ -37,6 +37,8 @@ export function referenceResolver(
   const slices = indexSlices(resources.EndpointSlice);
   const backends = indexByName(resources.Backend);
   const judgeBackend = memoised(backendJudge(resources));
+  const { tlsOf } = tlsPolicies;
+  const context = { tlsOf, refuseAddress: resources.refuseAddress, endpointBudget: newEndpointBudget() };
   /** By service and port: many routes name the same. */
   const resolvedPorts = new Map<string, Resolution>();
 
@@ -55,9 +57,7 @@ export function referenceResolver(
       const place = `${key}:${port}`;
       const resolved = resolvedPorts.get(place);
       if (resolved !== undefined) return resolved;
-      const resolution = blaming(service, () =>
-        resolveService(service, port, slices.get(key) ?? [], tlsPolicies, resources.refuseAddress),
-      );
+      const resolution = blaming(service, () => resolveService(service, port, slices.get(key) ?? [], context));
       resolvedPorts.set(place, resolution);
       return resolution;
     }

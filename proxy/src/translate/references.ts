@@ -6,6 +6,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../api/backend.ts";
 import type { BackendTlsPolicy } from "../api/backend-tls-policy.ts";
 import type { HttpRoute } from "../api/http-route.ts";
+import type { BackendReference } from "../api/http-route-filter.ts";
 import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
@@ -29,20 +30,26 @@ export function permittedReferents(references: readonly Reference[], isPermitted
  * Every backend that a route names, those of mirrors included, each once. Routes are asked about once for each of their
  * Gateways.
  */
-export const referencesOfRoute = memoised(({ kind, metadata, spec }: HttpRoute): readonly Reference[] => {
+export const referencesOfRoute = memoised((route: HttpRoute): readonly Reference[] => {
+  const { kind, metadata } = route;
   const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
   const distinct = new Map<string, Reference>();
-  for (const { backendRefs, filters } of spec.rules) {
-    const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
-    const mirrors = all.flatMap((filter) => (filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : []));
-    for (const each of [...backendRefs, ...mirrors]) {
-      const found = reference(from, each);
-      const { group, kind: of, namespace, name } = found.to;
-      distinct.set(`${group} ${of} ${namespace}/${name}`, found);
-    }
+  for (const each of backendRefsOf(route)) {
+    const found = reference(from, each);
+    const { group, kind: of, namespace, name } = found.to;
+    distinct.set(`${group} ${of} ${namespace}/${name}`, found);
   }
   return [...distinct.values()];
 });
+
+/** Every reference of a route's rules to a backend, those of mirrors included. */
+export function backendRefsOf({ spec }: HttpRoute): readonly BackendReference[] {
+  return spec.rules.flatMap(({ backendRefs, filters }) => {
+    const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
+    const mirrors = all.flatMap((filter) => (filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : []));
+    return [...backendRefs, ...mirrors];
+  });
+}
 
 /** The rate limit service that a policy names. */
 export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): readonly Reference[] {

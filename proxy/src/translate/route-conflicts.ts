@@ -4,13 +4,14 @@
  * what operators read names all.
  */
 import { shownPath } from "@gatewayproxy/runtime/redaction";
-import type { Steps } from "@gatewayproxy/runtime/steps";
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../api/issue.ts";
 import type { ConflictDecision } from "../api/status.ts";
 import type { Match } from "../ir/match.ts";
 import type {
   Conflict,
   ConflictListener,
+  ConflictRoute,
   Decision,
   FoundConflicts,
   ListenerConflicts,
@@ -22,7 +23,7 @@ import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "./gateways.ts";
 import { memoised } from "./memoised.ts";
 import { nameKey } from "./object-names.ts";
-import type { RoutesByListener, RouteState } from "./routes.ts";
+import type { AttachedRoute, RoutesByListener, RouteState } from "./routes.ts";
 
 /** One rule that loses requests, as operators are told of it. */
 export interface RuleConflict {
@@ -93,24 +94,37 @@ export function* judgeConflicts(
   place: (gateway: GatewayState["gateway"]) => string,
   pathRules: PathRules,
 ): Steps<JudgedConflicts> {
-  const listeners = gateways.flatMap(({ gateway, addresses, listeners: own, sets }) =>
+  const programmed = gateways.flatMap(({ gateway, addresses, listeners: own, sets }) =>
     [...own, ...sets.flatMap((set) => set.listeners)]
       .filter(({ isProgrammed }) => isProgrammed)
-      .map(
-        ({ key, listener: { hostname, port } }): ConflictListener => ({
-          key,
-          ...(hostname !== undefined && { hostname }),
-          sockets: addresses.map((address) => `${place(gateway)} ${address ?? ""} ${port}`),
-          routes: (routes.get(key) ?? []).map(({ state: { route, rules }, attachment: { hostnames } }) => {
-            const { creationTimestamp } = route.metadata;
-            const age = creationTimestamp === undefined ? {} : { creationTimestamp };
-            return { key: nameKey(route), hostnames, ...age, rules: matchesOf(rules) };
-          }),
-        }),
-      ),
+      .map((state) => ({ gateway, addresses, state })),
   );
+  const listeners = yield* mapInSteps(programmed, ({ gateway, addresses, state }): ConflictListener => {
+    const { key, listener } = state;
+    const { hostname, port } = listener;
+    return {
+      key,
+      ...(hostname !== undefined && { hostname }),
+      sockets: addresses.map((address) => `${place(gateway)} ${address ?? ""} ${port}`),
+      routes: (routes.get(key) ?? []).map(conflictRouteOf),
+    };
+  });
   const states = [...routes.values()].flatMap((attached) => attached.map(({ state }) => state));
   return new JudgedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
+}
+
+/** By the hostnames of an attachment, which are of one route. */
+const conflictRoutes = new WeakMap<readonly string[], ConflictRoute>();
+
+/** The same object for a route at all listeners where it has the same hostnames. */
+function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }: AttachedRoute): ConflictRoute {
+  const known = conflictRoutes.get(hostnames);
+  if (known !== undefined) return known;
+  const { creationTimestamp } = route.metadata;
+  const age = creationTimestamp === undefined ? {} : { creationTimestamp };
+  const made = { key: nameKey(route), hostnames, ...age, rules: matchesOf(rules) };
+  conflictRoutes.set(hostnames, made);
+  return made;
 }
 
 /** The same object for the same rules: the matches of a route at several listeners are read once. */

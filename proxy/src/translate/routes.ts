@@ -1,15 +1,16 @@
 /** Judges HTTPRoutes: where each attaches, and what its rules become. */
-import type { Steps } from "@gatewayproxy/runtime/steps";
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
-import { type Attachment, attachRoute, type ParentState } from "./attachment.ts";
+import { type Attachment, attachRoute, newAttachmentBudget, type ParentState } from "./attachment.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import { backendResolver } from "./backends.ts";
-import { eachObject, itself } from "./each-object.ts";
+import { eachObject, eachObjectInSteps, itself } from "./each-object.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
+import { backendRefsOf } from "./references.ts";
 import { type RuleState, translateRule } from "./rules.ts";
 
 export interface RouteState {
@@ -34,10 +35,18 @@ export function* judgeRoutes(
 ): Steps<JudgedRoutes> {
   const resolve = backendResolver(resources, tlsPolicies);
   const problems: ResourceProblem[] = [];
-  const routes = yield* eachObject(sortByAge(resources.HTTPRoute), itself, (route): RouteState => {
-    const attached = attachRoute(route, gateways, labels);
+  const budget = newAttachmentBudget();
+  const routes = yield* eachObjectInSteps(sortByAge(resources.HTTPRoute), itself, function* (route): Steps<RouteState> {
+    const attached = attachRoute(route, gateways, labels, budget);
     problems.push(...attached.problems);
-    const rules = route.spec.rules.map((rule, index) => translateRule(route, index, rule, resolve));
+    // Each takes a millisecond or two where it has many endpoints, and is known when the rule is translated.
+    for (const ref of backendRefsOf(route)) {
+      resolve(route, ref);
+      yield;
+    }
+    const rules = yield* mapInSteps(route.spec.rules.entries(), ([index, rule]) =>
+      translateRule(route, index, rule, resolve),
+    );
     const isServed = rules.some(({ invalid }) => invalid.length === 0);
     return { route, parents: attached.parents, rules, isServed };
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { resourceSet } from "../api/resource.ts";
-import { indexSlices, resolveService } from "./service-backend.ts";
+import { indexSlices, newEndpointBudget, resolveService } from "./service-backend.ts";
 
 interface Conditions {
   readonly ready?: boolean;
@@ -32,7 +32,11 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   const [resource] = Service;
   if (resource === undefined) throw new Error("there is no Service");
   const slices = indexSlices(EndpointSlice).get("default/b") ?? [];
-  const resolution = resolveService(resource, 80, slices, { tlsOf: () => ({ kind: "none" }) }, () => undefined);
+  const resolution = resolveService(resource, 80, slices, {
+    tlsOf: () => ({ kind: "none" }),
+    refuseAddress: () => undefined,
+    endpointBudget: newEndpointBudget(),
+  });
   if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
   return resolution.backend.endpoints.map(({ host }) => host);
 }

@@ -5,6 +5,7 @@ import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import type { RefuseAddress } from "./named-objects.ts";
+import { NamespaceBudget } from "./namespace-budget.ts";
 import { compareText, nameKey, sortByName } from "./object-names.ts";
 
 /** A backend, or why there is none. */
@@ -25,13 +26,18 @@ export type Resolution =
  */
 const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
 
+export interface ServiceContext extends Pick<JudgedTlsPolicies, "tlsOf"> {
+  readonly refuseAddress: RefuseAddress;
+  /** What endpoints are taken from, each port's anew. */
+  readonly endpointBudget: NamespaceBudget;
+}
+
 /** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
 export function resolveService(
   service: Service,
   port: number,
   slices: readonly EndpointSlice[],
-  { tlsOf }: Pick<JudgedTlsPolicies, "tlsOf">,
-  refuseAddress: RefuseAddress,
+  { tlsOf, refuseAddress, endpointBudget }: ServiceContext,
 ): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
@@ -49,8 +55,10 @@ export function resolveService(
   const key = `Service/${namespace}/${serviceName}:${port}`;
   const tls = tlsOf(service, servicePort.name);
   if (tls.kind === "refused") return tls;
-  const all = usableEndpoints(servicePort, slices);
-  const found = all.slice(0, maxEndpoints);
+  const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
+  const all = usableEndpoints(servicePort, slices, most + 1);
+  const found = all.slice(0, most);
+  endpointBudget.take(namespace, found.length);
   // Whoever may write an EndpointSlice may write any address into it (CVE-2021-25740).
   const endpoints = found.filter(({ host, port: at }) => refuseAddress(host, at) === undefined);
   const [forbidden] = found;
@@ -62,9 +70,7 @@ export function resolveService(
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
-    ...(all.length > maxEndpoints && {
-      unserved: `${name} has more than ${maxEndpoints} ready endpoints, of which ${maxEndpoints} are called`,
-    }),
+    ...(all.length > most && { unserved: tooManyEndpoints(name, most, endpointBudget) }),
     backend: {
       key,
       kind: "Service",
@@ -75,6 +81,11 @@ export function resolveService(
       ...(tls.kind === "tls" && { tls: tls.tls }),
     },
   };
+}
+
+function tooManyEndpoints(name: string, most: number, { bounds }: NamespaceBudget): string {
+  if (most === maxEndpoints) return `${name} has more than ${most} ready endpoints, of which ${most} are called`;
+  return `${name} has more ready endpoints than the ${most} that are called: ${bounds} are, each port of a Service counted`;
 }
 
 /** Slices by the `namespace/name` of their Service. */
@@ -99,13 +110,22 @@ export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<strin
  */
 export const maxEndpoints = 1_000;
 
+/** Some 350 bytes of each worker, and of the controller, for each endpoint of each port. */
+export function newEndpointBudget(): NamespaceBudget {
+  return new NamespaceBudget({ most: 200_000, mostPerNamespace: 50_000 });
+}
+
 /**
  * Those that are ready. Where none is, those that still serve while they end (`serving`, KEP-1672): the last pods of a
  * rollout rather than nobody.
  */
-function usableEndpoints(servicePort: ServicePort, slices: readonly EndpointSlice[]): readonly Endpoint[] {
-  const ready = endpointsThat(isReady, servicePort, slices);
-  return ready.length > 0 ? ready : endpointsThat(isServing, servicePort, slices);
+function usableEndpoints(
+  servicePort: ServicePort,
+  slices: readonly EndpointSlice[],
+  most: number,
+): readonly Endpoint[] {
+  const ready = endpointsThat(isReady, servicePort, slices, most);
+  return ready.length > 0 ? ready : endpointsThat(isServing, servicePort, slices, most);
 }
 
 export function isReady({ conditions }: SliceEndpoint): boolean {
@@ -124,16 +144,19 @@ function endpointsThat(
   accepts: (endpoint: SliceEndpoint) => boolean,
   servicePort: ServicePort,
   slices: readonly EndpointSlice[],
+  most: number,
 ): readonly Endpoint[] {
   const byAddress = new Map<string, Endpoint>();
   for (const { addressType, endpoints, ports } of slices) {
     if (addressType === "FQDN") continue;
     const port = ports.find(({ name, protocol }) => name === (servicePort.name ?? "") && protocol === "TCP")?.port;
     if (port === undefined) continue;
-    for (const { addresses, targetRef } of endpoints.filter(accepts)) {
+    for (const endpoint of endpoints) {
+      if (byAddress.size >= most) break;
+      const { addresses, targetRef } = endpoint;
       // All addresses of an endpoint are the same pod, says the API: the first one does.
       const [host] = addresses;
-      if (host === undefined || byAddress.size > maxEndpoints) continue;
+      if (host === undefined || !accepts(endpoint)) continue;
       const key = `${host} ${port}`;
       if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
     }

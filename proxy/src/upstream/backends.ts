@@ -5,6 +5,7 @@
  * so a Backend that names another server, or other TLS settings, is another handle; requests of older snapshots go on
  * with the former one. The endpoints of a Service change all the time, and the gateway has no credentials for them.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
 import type { EndpointState } from "./endpoint-state.ts";
@@ -24,20 +25,29 @@ export class Backends {
     this.#options = options;
   }
 
-  /** Opens what is new, keeps what stays. What is gone goes on until `closeFormer`. */
-  reconcile(backends: Readonly<Record<BackendKey, Backend>>): ReadonlyMap<BackendKey, BackendHandle> {
+  /**
+   * Opens what is new, keeps what stays. What is gone goes on until `closeFormer`. A step for each backend, which may have
+   * a thousand endpoints; no other call may begin before the last.
+   */
+  *reconcile(backends: Readonly<Record<BackendKey, Backend>>): Steps<ReadonlyMap<BackendKey, BackendHandle>> {
     const held = new Map<BackendKey, Held>();
     for (const backend of Object.values(backends)) {
-      const identity = identityOf(backend);
-      const known = this.#held.get(backend.key);
-      if (known?.identity === identity) {
-        known.handle.update(backend);
-        held.set(backend.key, known);
-      } else held.set(backend.key, { handle: new BackendHandle(backend, this.#options), identity });
+      held.set(backend.key, this.#heldFor(backend));
+      yield;
     }
     for (const [key, { handle }] of this.#held) if (held.get(key)?.handle !== handle) this.#former.add(handle);
     this.#held = held;
     return new Map(Array.from(held, ([key, { handle }]) => [key, handle]));
+  }
+
+  #heldFor(backend: Backend): Held {
+    const known = this.#held.get(backend.key);
+    // What has not changed is the same object (`ReceivedParts`).
+    if (known !== undefined && known.handle.backend === backend) return known;
+    const identity = identityOf(backend);
+    if (known?.identity !== identity) return { handle: new BackendHandle(backend, this.#options), identity };
+    known.handle.update(backend);
+    return known;
   }
 
   /** The rules in force name none of those that are gone: they finish their calls and close. */
