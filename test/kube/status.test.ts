@@ -292,11 +292,11 @@ spec:
   });
 
   test.each([
-    ["on-route", "HTTPRoute/on-route", "1 requests/Minute", "True", "True"],
+    ["on-route", "HTTPRoute/on-route", "1 request/Minute", "True", "True"],
     ["tokens", "HTTPRoute/tokens", "10 tokens/Minute", "True", "True"],
-    ["shadow", "HTTPRoute/shadow", "1 requests/Minute (shadow)", "True", "True"],
-    ["missing-route", "HTTPRoute/nowhere", "1 requests/Minute", "True", "False"],
-    ["one-of-two-targets", "HTTPRoute/one-of-two, HTTPRoute/nowhere", "1 requests/Minute", "True", "1/2"],
+    ["shadow", "HTTPRoute/shadow", "1 request/Minute (shadow)", "True", "True"],
+    ["missing-route", "HTTPRoute/nowhere", "1 request/Minute", "True", "False"],
+    ["one-of-two-targets", "HTTPRoute/one-of-two, HTTPRoute/nowhere", "1 request/Minute", "True", "1/2"],
     // Nothing but its targets can be read of it.
     ["refused", "HTTPRoute/plain", "", "False", "False"],
   ])("kubectl shows of %s what it names, what it admits and what became of it", async (name, ...expected) => {
