@@ -42,16 +42,12 @@ export function referenceResolver(
   /** By service and port: many routes name the same. */
   const resolvedPorts = new Map<string, Resolution>();
 
-  /** The kinds of backend that we know; undefined for any other. */
-  function resolveReference(
-    from: Referrer,
-    namespace: string,
-    { group, kind, name, port }: BackendReference,
-  ): Resolution | undefined {
+  /** Of a kind that is known. */
+  function resolveReference(from: Referrer, namespace: string, { kind, name, port }: BackendReference): Resolution {
     // A grant for one object of another namespace must not tell the names of others.
     const known = <T>(objects: ReadonlyMap<string, T>) => (namespace === from.namespace ? objects.keys() : []);
     const key = `${namespace}/${name}`;
-    if (group === "" && kind === "Service") {
+    if (kind === "Service") {
       const service = services.get(key);
       if (service === undefined || port === undefined) return missing("Service", key, known(services));
       const place = `${key}:${port}`;
@@ -61,29 +57,26 @@ export function referenceResolver(
       resolvedPorts.set(place, resolution);
       return resolution;
     }
-    if (group === proxyGroup && kind === "Backend") {
-      const backend = backends.get(key);
-      return backend === undefined
-        ? missing("Backend", key, known(backends))
-        : blaming(backend, () => judgeBackend(backend)).resolution;
-    }
-    return undefined;
+    const backend = backends.get(key);
+    return backend === undefined
+      ? missing("Backend", key, known(backends))
+      : blaming(backend, () => judgeBackend(backend)).resolution;
   }
 
   return (from, ref) => {
     const namespace = ref.namespace ?? from.namespace;
     const { group, kind, name } = ref;
-    const resolution = resolveReference(from, namespace, ref);
-    if (resolution === undefined) {
+    const isKnown = (group === "" && kind === "Service") || (group === proxyGroup && kind === "Backend");
+    if (!isKnown) {
       const message = `kind ${kind} (group "${group}") is no backend, accepted are Service and Backend (group "${proxyGroup}")`;
       return { kind: "unresolved", reason: "InvalidKind", message };
     }
-    // Asked second, so that a misspelt kind is told as such; what the other namespace holds is not told.
+    // Before anything is resolved: the reference takes nothing of the other namespace, and learns nothing of it.
     if (!isPermitted(from, { group, kind, namespace, name })) {
       const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
       return { kind: "unresolved", reason: "RefNotPermitted", message };
     }
-    return resolution;
+    return resolveReference(from, namespace, ref);
   };
 }
 

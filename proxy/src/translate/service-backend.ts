@@ -110,9 +110,9 @@ export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<strin
  */
 export const maxEndpoints = 1_000;
 
-/** Some 350 bytes of each worker, and of the controller, for each endpoint of each port. */
+/** An endpoint of a port takes some 7 KB of a process with two workers. */
 export function newEndpointBudget(): NamespaceBudget {
-  return new NamespaceBudget({ most: 200_000, mostPerNamespace: 50_000 });
+  return new NamespaceBudget({ most: 80_000, mostPerNamespace: 40_000 });
 }
 
 /**
