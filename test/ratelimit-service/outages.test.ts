@@ -71,7 +71,7 @@ describeWith(["redis-server"], "an outage", (paths) => {
     const service = await start(["--requirepass", "secret"]);
     await expect.poll(() => service.fails().length, { timeout: 10_000 }).toBe(1);
     expect(service.fails()[0]).toContain("NOAUTH");
-    expect(await service.client.health("ratelimit")).toBe("NOT_SERVING");
+    await expect.poll(() => service.client.health("ratelimit"), { timeout: 10_000 }).toBe("NOT_SERVING");
 
     const admin = createClient({ password: "secret", socket: { host: "127.0.0.1", port: service.redis.port } });
     await admin.connect();
