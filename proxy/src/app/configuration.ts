@@ -13,7 +13,7 @@ import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/in
 import type { InForceByKey } from "../api/parse-manifests.ts";
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import { objectCounts, renderKey, type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
-import { fieldsOf } from "../kube/object.ts";
+import { fieldsOf, textOf } from "../kube/object.ts";
 import { locateProblemsInSteps } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
@@ -94,7 +94,7 @@ function conflictLine({ route, message }: RouteConflicts["found"][number]): stri
 
 function objectName(object: RejectedResource["object"]): string {
   const { namespace, name } = fieldsOf(object["metadata"]);
-  return renderKey(String(object["kind"]), typeof namespace === "string" ? namespace : undefined, String(name));
+  return renderKey(textOf(object["kind"]), typeof namespace === "string" ? namespace : undefined, textOf(name));
 }
 
 export class Configuration {

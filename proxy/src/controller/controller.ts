@@ -12,7 +12,7 @@ import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts
 import { objectCounts } from "../api/resource.ts";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
-import { fieldsOf } from "../kube/object.ts";
+import { fieldsOf, textOf } from "../kube/object.ts";
 import { coalesce, type Coalescer } from "../source/coalesce.ts";
 import {
   type KubernetesConfiguration,
@@ -165,7 +165,7 @@ export class Controller {
     const log = this.#options.logs.logger("controller::reconcile");
     for (const { object, faults } of culprits) {
       const { namespace, name, uid, generation } = fieldsOf(object["metadata"]);
-      const key = `${String(uid)} ${String(generation)}`;
+      const key = `${textOf(uid)} ${textOf(generation)}`;
       if (this.#toldCulprits.has(key)) continue;
       this.#toldCulprits.add(key);
       const problem = renderFaults(faults);

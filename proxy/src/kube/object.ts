@@ -14,6 +14,11 @@ export function fieldsOf(value: unknown): KubeObject {
   return isObject(value) ? value : {};
 }
 
+/** A string as it is, a number or boolean as text; the empty string for anything else, which need not have a text. */
+export function textOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "";
+}
+
 /** The objects of a list; none of anything else. */
 export function objectsOf(value: unknown): readonly KubeObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];

@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { controllerName } from "../api/names.ts";
 import type { Condition } from "../api/status.ts";
-import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts";
 import { mergeConditions, type TimedCondition } from "./conditions.ts";
 
 /** In UTF-16 units: at most the 32,768 bytes that the API takes (`metav1.Condition`), whatever the language. */
@@ -119,7 +119,7 @@ function conditionsOf(value: unknown): readonly TimedCondition[] {
 }
 
 function byName(value: unknown, field: string): readonly KubeObject[] {
-  return [...objectsOf(value)].sort((a, b) => (String(a[field]) < String(b[field]) ? -1 : 1));
+  return [...objectsOf(value)].sort((a, b) => (textOf(a[field]) < textOf(b[field]) ? -1 : 1));
 }
 
 /** What the API server makes of an absent field that we set to nothing. */

@@ -4,6 +4,7 @@
  */
 import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
+import { textOf } from "../kube/object.ts";
 import { identityOf, nameOf } from "./rejected-object.ts";
 
 /** The statuses of policies, with the refusal of a target in the place of its absence. */
@@ -16,7 +17,7 @@ export function withRefusedTargets(
       const identity = identityOf(each);
       return identity === undefined
         ? []
-        : [[`${String(each.object["kind"])} ${nameOf(identity)}`, renderFaults(each.faults)]];
+        : [[`${textOf(each.object["kind"])} ${nameOf(identity)}`, renderFaults(each.faults)]];
     }),
   );
   return policies.map((policy) => ({

@@ -14,7 +14,7 @@ import type {
   RouteStatus,
   Statuses,
 } from "../api/status.ts";
-import { fieldsOf, objectsOf } from "../kube/object.ts";
+import { fieldsOf, objectsOf, textOf } from "../kube/object.ts";
 import { withRefusedTargets } from "./refused-targets.ts";
 import { identityOf, type Named, nameOf, observedBy } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
@@ -78,9 +78,9 @@ function routeStatus(
   const refused = refusal("UnsupportedValue", rejected);
   const parents = objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).flatMap((ref): readonly ParentStatus[] => {
     const { group = gatewayGroup, kind = "Gateway", namespace = identity.namespace, name, sectionName, port } = ref;
-    if (group !== gatewayGroup || !ours.has(`${String(kind)} ${String(namespace)}/${String(name)}`)) return [];
+    if (group !== gatewayGroup || !ours.has(`${textOf(kind)} ${textOf(namespace)}/${textOf(name)}`)) return [];
     const parentRef = {
-      ...{ group: gatewayGroup, kind: String(kind), name: String(name) },
+      ...{ group: gatewayGroup, kind: textOf(kind), name: textOf(name) },
       ...(typeof ref["namespace"] === "string" && { namespace: ref["namespace"] }),
       ...(typeof sectionName === "string" && { sectionName }),
       ...(typeof port === "number" && { port }),
@@ -157,7 +157,7 @@ function refuse<C extends Condition>(conditions: readonly C[], refusal: C): read
 }
 
 function messageOf({ object, faults, inForce }: RejectedResource): string {
-  return renderFaults(faults) + consequenceOf(String(object["kind"]), inForce);
+  return renderFaults(faults) + consequenceOf(textOf(object["kind"]), inForce);
 }
 
 function consequenceOf(kind: string, inForce: RejectedResource["inForce"]): string {

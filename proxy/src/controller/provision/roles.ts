@@ -4,7 +4,7 @@
  * object asks for a list with its name as a field selector, which a rule with resourceNames permits.
  */
 import type { NamedObject } from "../../api/resource.ts";
-import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
 import { ownedObject, type OwnedObject } from "./owned-object.ts";
 import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
 
@@ -72,11 +72,11 @@ function ruleFor(resource: string, kind: NamedObject["kind"], named: readonly Na
 /** What a Role of ours permits to read, by `objectKey`; nothing for any other object. */
 export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly string[] {
   if (kind !== "Role") return [];
-  const namespace = String(fieldsOf(metadata)["namespace"]);
+  const namespace = textOf(fieldsOf(metadata)["namespace"]);
   return objectsOf(rules).flatMap(({ resources, resourceNames }) => {
     const of = Array.isArray(resources) && resources[0] === "secrets" ? "Secret" : "ConfigMap";
     return Array.isArray(resourceNames)
-      ? resourceNames.map((name) => objectKey({ kind: of, namespace, name: String(name) }))
+      ? resourceNames.map((name) => objectKey({ kind: of, namespace, name: textOf(name) }))
       : [];
   });
 }

@@ -21,7 +21,7 @@ import {
   resourceSet,
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
-import { fieldsOf } from "../../kube/object.ts";
+import { fieldsOf, textOf } from "../../kube/object.ts";
 import { type Lane, openLane } from "../../kube/lane.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
@@ -283,5 +283,5 @@ function resourceProblems({ resource, rejected, unknownFields }: HeldResource): 
 function keyOf({ object }: RejectedResource): ResourceKey {
   const { kind, metadata } = object;
   const { namespace, name } = fieldsOf(metadata);
-  return renderKey(String(kind), typeof namespace === "string" ? namespace : undefined, String(name));
+  return renderKey(textOf(kind), typeof namespace === "string" ? namespace : undefined, textOf(name));
 }
