@@ -116,9 +116,12 @@ const dataPlane = new DataPlane({
     connectionClosed: (bind) => metrics.connectionClosed(bind),
     connectionShed(reason, client) {
       metrics.connectionShed(reason);
-      shedLines.tell((omitted) =>
-        log.warn({ reason, client, omitted }, "closed a connection: --max-client-memory is used up"),
-      );
+      shedLines.tell((omitted) => {
+        const fields = { reason, client, omitted };
+        if (reason === "timeout")
+          log.warn(fields, "closed a connection: a header block or trailers did not end in time");
+        else log.warn(fields, "closed a connection: --max-client-memory is used up");
+      });
     },
     requestStarted: (bind) => metrics.requestStarted(bind),
     requestEnded(bind, record) {

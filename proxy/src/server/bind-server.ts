@@ -282,6 +282,8 @@ export class BindServer {
   #tellUnparsed(error: Error, connection: Connection): void {
     const fault = headFaultOf(error);
     if (fault === undefined) return;
+    // Too long for a head: its trailers are, whose request is known.
+    if (fault.status === 431 && connection.heads.chunked?.refuseTrailers() === true) return;
     this.#options.onRefused({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
   }
 

@@ -5,13 +5,20 @@
 import type { IncomingMessage } from "node:http";
 import { boundChunks } from "./bound-chunks.ts";
 import type { HeadCounts } from "./connection.ts";
+import { isTooLarge } from "./request-head.ts";
 
 /** `0`, CRLF, and the CRLF behind the trailers (RFC 9112 §7.1). */
 const lastChunkBytes = 5;
 
+/** What a request emits as its error when its trailers are refused; its connection is still open. */
+export const trailersRefused = new Error("the trailers exceed the limits of a head");
+
 /**
  * Keeps `heads.completeBytes` at the end of what has come of the body. It is as exact as chunks have no extensions; those
  * of the last read are taken for a part of what follows.
+ *
+ * Trailers are dropped when they have come, because they are not forwarded. Those that exceed the limits of a head are
+ * refused.
  */
 export function followChunks(request: IncomingMessage, heads: HeadCounts): void {
   // What is gathered there must be seen here before.
@@ -19,7 +26,12 @@ export function followChunks(request: IncomingMessage, heads: HeadCounts): void 
   const { socket } = request;
   const push = request.push.bind(request);
   let readBytes = socket.bytesRead;
-  heads.isInChunks = true;
+  const refuseTrailers = (): boolean => {
+    if (request.listenerCount("error") === 0) return false;
+    request.emit("error", trailersRefused);
+    return true;
+  };
+  heads.chunked = { refuseTrailers };
   // What Node's parser calls with each chunk, and with null at the end.
   request.push = (chunk: Buffer | null) => {
     const { bytesRead } = socket;
@@ -28,8 +40,14 @@ export function followChunks(request: IncomingMessage, heads: HeadCounts): void 
     readBytes = bytesRead;
     const length = chunk === null ? lastChunkBytes + lengthOf(request.rawTrailers) : chunkBytes(chunk.length);
     heads.completeBytes = Math.min(heads.completeBytes + length, bytesRead);
-    if (chunk === null) heads.isInChunks = false;
-    return push(chunk);
+    if (chunk !== null) return push(chunk);
+    heads.chunked = undefined;
+    const areTooLarge = isTooLarge(request.rawTrailers);
+    request.rawTrailers.length = 0;
+    if (!areTooLarge) return push(null);
+    // After the parser has returned: what closes a connection within a read would break it.
+    process.nextTick(() => refuseTrailers() || socket.destroy());
+    return true;
   };
 }
 

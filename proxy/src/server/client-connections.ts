@@ -54,10 +54,21 @@ const headLookMs = 100;
  * event loop, before any timer.
  */
 const arrivedPart = 1 / 8;
+/** The same while they could not. */
+const calmLookMs = 5_000;
 /** 100 streams of HTTP/2 and an incomplete head. */
 const mostHeadsPerConnection = 101;
-/** An incomplete head of HTTP/1 is refused (408) before that. */
-const headTimeoutMs = 60_000;
+/**
+ * Time for an HTTP/2 header block to get its END_HEADERS, and for the trailers of an HTTP/1 request to end. An incomplete head
+ * of HTTP/1 is refused before that (408, `headersTimeout` of the server).
+ */
+const sectionTimeoutMs = 60_000;
+/** Bytes of HTTP/2 without proof for so long cause a PING, however few they are. */
+const pingAfterMs = 30_000;
+/** Time for the acknowledgement of a PING before its absence ends the connection. */
+const pingTimeoutMs = 20_000;
+/** Bytes of a PING frame (RFC 9113 §6.7). */
+const pingFrameBytes = 17;
 /** Bytes of an HTTP/2 connection that are not counted, so that single frames, such as WINDOW_UPDATE, cost no PING. */
 const unprovenBytes = 2 * 1024;
 /** Time for the acknowledgement of a PING while requests are in progress. */
@@ -67,9 +78,10 @@ const keptPart = 7 / 8;
 
 /**
  * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle. `head`: it
- * held an incomplete head, waiting requests, or refused requests whose responses the client did not read.
+ * held an incomplete head, waiting requests, or refused requests whose responses the client did not read. `timeout`: a header
+ * block of HTTP/2 or a trailer section of HTTP/1 did not end in time.
  */
-export type ShedReason = "idle" | "newest" | "head";
+export type ShedReason = "idle" | "newest" | "head" | "timeout";
 
 /** Memory of a request in progress. */
 export interface HeldRequest {
@@ -80,6 +92,12 @@ export interface HeldRequest {
   readonly memoryBytes: number;
   /** As `Downstream.isReceiving`. */
   readonly isReceiving: boolean;
+  /** Bytes of its body that have come; never become fewer. */
+  readonly receivedBytes: number;
+  /** As `Downstream.untakenBytes`. */
+  readonly untakenBytes: number;
+  /** As `Stallable.endStalled`. */
+  endStalled(): void;
   /** Ends the request because the budget is exceeded. */
   endForMemory(): void;
 }
@@ -112,13 +130,16 @@ export class ClientConnection {
   #reader: Socket | undefined;
   /** Bytes of an incomplete head at the last count. */
   #incompleteBytes = 0;
-  /** Bytes read and heads received at the last count. */
+  /** Bytes read, heads, bytes of bodies and complete bytes at the last count. */
   #lastBytes = 0;
   #lastHeads = 0;
+  #lastBodyBytes = 0;
+  #lastCompleteBytes = 0;
   /** Whether a request came or was in progress at the last count. */
   #hadRequest = false;
-  /** Monotonic; the last count without an incomplete head. */
+  /** Monotonic; no head or trailer section that is incomplete now began before. */
   #incompleteSinceMs: number;
+  #isEnding = false;
   /** Monotonic; HTTP/2 only: when the PING was sent that the client has not acknowledged. */
   #pingedAtMs: number | undefined;
 
@@ -161,23 +182,61 @@ export class ClientConnection {
     // All bytes before the last count belong to heads that are complete now.
     if (heads.received !== this.#lastHeads) heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
     if (heads.ping === undefined) this.#completeHttp1(heads, nowMs);
+    if (this.#isProven(heads, reader)) this.#incompleteSinceMs = nowMs;
     const isCounted = heads.ping === undefined || this.#isUnproven(heads, nowMs, hasRequest || this.#hadRequest);
-    if (bytesRead <= heads.completeBytes) this.#incompleteSinceMs = nowMs;
     this.#incompleteBytes = isCounted ? Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes)) : 0;
     heads.isInBody = false;
     heads.isBusy = false;
+    heads.isUntaken = false;
+    this.#lastBodyBytes = heads.bodyBytes;
+    heads.bodyBytes = 0;
+    this.#lastCompleteBytes = heads.completeBytes;
     this.#hadRequest = hasRequest;
     this.#lastHeads = heads.received;
     this.#lastBytes = bytesRead;
   }
 
   /**
+   * Whether a section that is incomplete at the last count has ended since, or nothing is incomplete. More of a body is a
+   * proof: nothing comes between the frames of a header block (RFC 9113 §4.3), and no chunk behind the beginning of the
+   * trailers (RFC 9112 §7.1). Neither is the client to blame while the proxy does not read, nor, over HTTP/2, while it waits
+   * for the client to read: `StallWatch` limits that time.
+   */
+  #isProven(heads: HeadCounts, reader: Socket): boolean {
+    if (reader.bytesRead <= heads.completeBytes) return true;
+    if (heads.completeBytes !== this.#lastCompleteBytes || heads.bodyBytes !== this.#lastBodyBytes) return true;
+    // The socket of HTTP/2 is always paused, because Node reads from its handle.
+    return heads.ping === undefined ? reader.isPaused() : heads.isUntaken;
+  }
+
+  /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last count. */
+  isOverdue(nowMs: number): boolean {
+    const heads = this.#connection?.heads;
+    if (heads === undefined || nowMs - this.#incompleteSinceMs < sectionTimeoutMs) return false;
+    if (heads.ping === undefined) return heads.isInChunks;
+    return this.#pingedAtMs !== undefined && nowMs - this.#pingedAtMs >= pingTimeoutMs;
+  }
+
+  /**
+   * Closes the connection: when called first, over HTTP/1, with what has been written to it.
+   *
+   * @returns whether this is the first call.
+   */
+  end(): boolean {
+    if (this.#isEnding || this.#connection?.heads.ping !== undefined) this.socket.destroy();
+    else this.#reader?.destroySoon();
+    const isFirst = !this.#isEnding;
+    this.#isEnding = true;
+    return isFirst;
+  }
+
+  /**
    * Bytes of a tunnel or of a body with a length are no head. Of a body in chunks all chunks are complete bytes, and the rest
-   * is its trailer section, for which Node has no timeout.
+   * is its trailer section, for which Node has no timeout (`isOverdue`).
    */
   #completeHttp1(heads: HeadCounts, nowMs: number): void {
     if (heads.isInChunks) return;
-    const isStale = nowMs - this.#incompleteSinceMs > headTimeoutMs;
+    const isStale = nowMs - this.#incompleteSinceMs > sectionTimeoutMs;
     if (heads.isInBody || isStale) heads.completeBytes = Math.max(heads.completeBytes, this.#bytesRead);
   }
 
@@ -185,19 +244,21 @@ export class ClientConnection {
    * Node does not report the frames of HTTP/2. No frame may come between those of a header block (RFC 9113 §4.3), so the
    * acknowledgement of a PING proves that what was read before the PING was sent has no incomplete block. Bytes without
    * this proof count: at once while the connection has no request, else when the client has had time to acknowledge,
-   * because they may be DATA.
+   * because they may be DATA. Few bytes do not count, but they too must be proven in time.
    */
   #isUnproven(heads: HeadCounts, nowMs: number, mayHaveData: boolean): boolean {
     const bytesRead = this.#bytesRead;
-    if (bytesRead - heads.completeBytes < unprovenBytes) return false;
+    const isLarge = bytesRead - heads.completeBytes >= unprovenBytes;
+    if (!isLarge && nowMs - this.#incompleteSinceMs < pingAfterMs) return false;
     if (this.#pingedAtMs === undefined) {
       this.#pingedAtMs = nowMs;
       heads.ping?.(() => {
         this.#pingedAtMs = undefined;
-        heads.completeBytes = Math.max(heads.completeBytes, bytesRead);
+        // The acknowledgement is a whole frame too; otherwise each would cause the next PING.
+        heads.completeBytes = Math.max(heads.completeBytes, bytesRead + pingFrameBytes);
       });
     }
-    return !mayHaveData || nowMs - this.#pingedAtMs >= pingGraceMs;
+    return isLarge && (!mayHaveData || nowMs - this.#pingedAtMs >= pingGraceMs);
   }
 
   get #bytesRead(): number {
@@ -229,6 +290,8 @@ export class ClientConnections {
   /** Monotonic. */
   #nextIdleLookMs = 0;
   #timer: Timer | undefined;
+  /** Whether `#timer` is for `headLookMs`. */
+  #isTimerTight = false;
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
@@ -254,7 +317,7 @@ export class ClientConnections {
     this.#join(connection, holder);
     const max = isTold ? this.#maxUnits + Math.ceil(this.#maxUnits * untoldPart) : this.#maxUnits;
     if (this.#units > max) this.#shed(connection);
-    this.#timer ??= this.#mayHoldManyHeads() ? this.#lookLater() : undefined;
+    this.#lookSoon();
     return connection;
   }
 
@@ -362,23 +425,47 @@ export class ClientConnections {
     return this.#size * mostHeadsPerConnection * maxHeadBytes > this.#options.memory.requestBytes;
   }
 
-  #lookLater(): Timer {
-    return this.#options.clock.setTimer(headLookMs, () => {
-      this.#timer = this.#mayHoldManyHeads() ? this.#lookLater() : undefined;
+  /** Looks at heads after a while, and sooner where that was planned while there were few connections. */
+  #lookSoon(): void {
+    const isTight = this.#mayHoldManyHeads();
+    if (this.#timer !== undefined && (this.#isTimerTight || !isTight)) return;
+    this.#timer?.cancel();
+    this.#isTimerTight = isTight;
+    this.#timer = this.#options.clock.setTimer(isTight ? headLookMs : calmLookMs, () => {
+      this.#timer = undefined;
+      if (this.#size > 0) this.#lookSoon();
       this.#lookAtHeads();
     });
   }
 
   #lookAtHeads(): void {
-    for (const { isReceiving, connection } of this.#options.requests()) {
-      connection.heads.isBusy = true;
-      if (isReceiving) connection.heads.isInBody = true;
+    for (const { isReceiving, receivedBytes, untakenBytes, connection } of this.#options.requests()) {
+      const { heads } = connection;
+      heads.isBusy = true;
+      heads.bodyBytes += receivedBytes;
+      if (isReceiving) heads.isInBody = true;
+      if (untakenBytes > 0) heads.isUntaken = true;
     }
     const nowMs = this.#options.clock.monotonicMs();
+    const overdue: ClientConnection[] = [];
     for (const { connections } of this.#holders.values()) {
-      for (const connection of connections) connection.countIncomplete(nowMs);
+      for (const connection of connections) {
+        connection.countIncomplete(nowMs);
+        if (connection.isOverdue(nowMs)) overdue.push(connection);
+      }
     }
+    if (overdue.length > 0) this.#endOverdue(overdue);
     this.boundRequests();
+  }
+
+  /** Requests without a response get 408; the connection is closed with that, or at the next look. */
+  #endOverdue(overdue: readonly ClientConnection[]): void {
+    const ended = new Set(overdue.map(({ connection }) => connection));
+    const requests = [...this.#options.requests()].filter(({ connection }) => ended.has(connection));
+    for (const request of requests) request.endStalled();
+    for (const connection of overdue) {
+      if (connection.end()) this.#options.onShed("timeout", connection.holder.client);
+    }
   }
 
   /** Ends requests, and closes connections that hold some, until the rest is within the budget. */

@@ -12,6 +12,16 @@ export interface Connection {
   readonly heads: HeadCounts;
 }
 
+/** A request body in chunks. */
+export interface ChunkedBody {
+  /**
+   * Refuses the request, whose trailers exceed the limits of a head.
+   *
+   * @returns false where the request has not begun, or has ended.
+   */
+  refuseTrailers(): boolean;
+}
+
 /** Requests of a connection that are counted together when they are ended for their memory. */
 const endedWindowMs = 10_000;
 /** As many as HTTP/2 permits at once. */
@@ -23,12 +33,16 @@ export class HeadCounts {
   received = 0;
   /** Position up to which all bytes belong to requests whose heads are complete; ahead of what was read while a body is. */
   completeBytes = 0;
-  /** A body in chunks has not ended: what comes is more of it, and no other head. HTTP/1 only. */
-  isInChunks = false;
+  /** The body in chunks that has not ended: what comes is more of it, and no other head. HTTP/1 only. */
+  chunked: ChunkedBody | undefined;
   /** Set while heads are counted: what comes now is more of a request that is under way, and no other head. */
   isInBody = false;
   /** Set while heads are counted: a request of the connection is under way. */
   isBusy = false;
+  /** Set while heads are counted: bytes that have come of the bodies of requests that are under way. */
+  bodyBytes = 0;
+  /** Set while heads are counted: the client has not taken all of a response. */
+  isUntaken = false;
   /** HTTP/2 only: sends a PING. `onAck` is called when the client has acknowledged it (RFC 9113 §6.7). */
   ping: ((onAck: () => void) => void) | undefined;
   /**
@@ -39,6 +53,10 @@ export class HeadCounts {
   #endedForMemory = 0;
   /** When the first of them was ended; monotonic. */
   #endedSinceMs = 0;
+
+  get isInChunks(): boolean {
+    return this.chunked !== undefined;
+  }
 
   /** A request of the connection was ended, because requests take too much memory. */
   countEndedForMemory(nowMs: number): void {

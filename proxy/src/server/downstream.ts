@@ -75,6 +75,8 @@ export interface Downstream {
 /** What the client does meanwhile. */
 export interface DownstreamEvents {
   onDrain(): void;
+  /** The trailers of the request exceed the limits of a head. */
+  onTrailersRefused(): void;
   /** The exchange is over: the answer has been handed to the kernel, or (`!completed`) the client has gone. Once. */
   onClose(completed: boolean): void;
 }

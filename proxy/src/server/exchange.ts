@@ -51,6 +51,7 @@ import {
   type OwnAnswer,
   policyRefused,
   routeNotFound,
+  trailersTooLarge,
   uploadStalled,
   upstreamTimeout,
 } from "./own-answers.ts";
@@ -240,16 +241,33 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return this.#downstream.isReceiving;
   }
 
+  get receivedBytes(): number {
+    return this.#record.requestBytes;
+  }
+
+  get untakenBytes(): number {
+    return this.#downstream.untakenBytes;
+  }
+
   endForMemory(): void {
     if (this.#isClosed) return;
     this.connection.heads.countEndedForMemory(this.#services.clock.monotonicMs());
+    this.#endWith(headMemoryFull);
+  }
+
+  onTrailersRefused(): void {
+    if (!this.#isClosed) this.#endWith(trailersTooLarge);
+  }
+
+  /** Ends the request at any time: with `answer` unless one has begun. Never throws. */
+  #endWith(answer: OwnAnswer): void {
     try {
       if (this.#record.status === 0) {
         this.#limitCheck?.abandon();
-        this.#giveUp(headMemoryFull);
+        this.#giveUp(answer);
       } else {
         // The client does not get the answer for whose reason this takes the place.
-        this.#record.reason = "HeadMemoryFull";
+        this.#record.reason = answer.reason;
         this.#downstream.reset();
       }
     } catch (error) {
@@ -258,6 +276,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   }
 
   endStalled(): void {
+    if (this.#isClosed) return;
     try {
       this.#endStalled();
     } catch (error) {

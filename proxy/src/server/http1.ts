@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import { trailersRefused } from "./chunked-body.ts";
 import { fieldOf, removeField } from "./fields.ts";
 import type { Connection, DrainPhase } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
@@ -64,8 +65,9 @@ export class Http1Downstream implements Downstream {
       });
     }
     response.on("drain", () => events.onDrain());
-    // A client that breaks its upload off: "close" follows and tells.
-    this.#request.on("error", ignore);
+    // Of a client that breaks its upload off "close" follows and tells.
+    const { isInChunks } = this.connection.heads;
+    this.#request.on("error", isInChunks ? (error) => this.#onBodyError(error, events) : ignore);
   }
 
   get body(): Readable | undefined {
@@ -147,6 +149,13 @@ export class Http1Downstream implements Downstream {
     // What was written in this turn waits for its end, and would be dropped.
     this.#response.uncork();
     this.#response.destroy();
+  }
+
+  #onBodyError(error: Error, events: DownstreamEvents): void {
+    if (error !== trailersRefused) return;
+    this.connection.pipeline.cut();
+    if (this.#response.writableEnded) this.#request.socket.destroy();
+    else events.onTrailersRefused();
   }
 
   #beginNext(socket: Socket): void {

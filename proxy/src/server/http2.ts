@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { fieldOf } from "./fields.ts";
-import type { RequestHead } from "./request-head.ts";
+import { isTooLarge, type RequestHead } from "./request-head.ts";
 import type { TunnelEnd } from "./tunnel.ts";
 
 export interface Http2Options {
@@ -48,6 +48,11 @@ export class Http2Downstream implements Downstream {
       events.onClose(this.#isEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR);
     };
     stream.on("close", onClose).on("drain", onDrain);
+    if (this.#body !== undefined) {
+      stream.once("trailers", (_trailers, _flags, rawTrailers) => {
+        if (isTooLarge(rawTrailers)) events.onTrailersRefused();
+      });
+    }
     // A stream that the client resets: "close" follows and tells.
     stream.on("error", ignore);
   }

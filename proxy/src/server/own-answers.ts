@@ -61,6 +61,11 @@ const upstreamReset: OwnAnswer = { ...aborted, refund: "Reset" };
 /** The endpoint closed the stream without a look at the request. */
 const upstreamRefused: OwnAnswer = { ...aborted, refund: "ConnectFailure" };
 /** The upload has come to a standstill, and the client is what it waits for. */
+export const trailersTooLarge: OwnAnswer = {
+  status: 431,
+  reason: "BadRequest",
+  body: "the trailers of the request are too large",
+};
 export const uploadStalled: OwnAnswer = {
   status: 408,
   reason: "StreamIdleTimeout",

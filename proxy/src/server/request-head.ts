@@ -43,6 +43,19 @@ export const maxHeaderFields = 200;
 const maxTargetLength = 16 * 1024;
 
 /**
+ * Whether a header or trailer section is refused with 431. Node bounds the bytes of HTTP/1, but those of HTTP/2 only for a
+ * client that acknowledges our SETTINGS.
+ *
+ * @param rawFields flat.
+ */
+export function isTooLarge(rawFields: readonly string[]): boolean {
+  if (rawFields.length > maxHeaderFields * 2) return true;
+  let bytes = 0;
+  for (const text of rawFields) bytes += text.length;
+  return bytes > maxHeadBytes;
+}
+
+/**
  * Builds the head of an HTTP/1 request (RFC 9112 §3.2, §3.3).
  *
  * @param target the request target of the request line.
@@ -106,7 +119,7 @@ export function readHttp2Head(
 ): RequestHead | HeadFault {
   if (method === "CONNECT") return connectNotServed;
   if (path.length > maxTargetLength) return { status: 414, message: "request target too long" };
-  if (rawHeaders.length > maxHeaderFields * 2) return { status: 431, message: "too many header fields" };
+  if (isTooLarge(rawHeaders)) return { status: 431, message: "too many or too large header fields" };
   if (path.charCodeAt(0) !== slash && !(path === "*" && method === "OPTIONS")) {
     return { status: 400, message: "request target must be a path" };
   }

@@ -40,7 +40,7 @@ export const requestMetrics = {
   shedConnections: {
     name: "gateway_proxy_downstream_connections_shed_total",
     type: "counter",
-    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, waiting requests, or refused ones whose answers the client did not take.",
+    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, waiting requests, or refused ones whose answers the client did not take. `timeout`: their HTTP/2 header block or HTTP/1 trailers did not end within 60 s.",
     labels: ["reason"],
   },
   upstreamRequests: {
