@@ -55,11 +55,17 @@ const ratelimitService = {
   config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml", "@grpc/grpc-js"] },
   limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
   // config/unit.ts: which windows begin together, and so share a counter.
-  store: { layers: ["limiter", "config/unit.ts", "stats.ts"], packages: ["@redis/client", "cluster-key-slot"] },
+  store: {
+    layers: ["limiter", "config/unit.ts", "stats.ts"],
+    packages: ["@redis/client", "cluster-key-slot", "memcache"],
+  },
   transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
-  metrics: { layers: ["stats.ts"], packages: [] },
+  metrics: { layers: ["stats.ts"], packages: ["re2js", "yaml"] },
   settings: {
-    layers: ["limiter/call-bounds.ts", "store/redis/redis-options.ts", "transport/connection-bounds.ts"],
+    layers: [
+      ...["limiter/call-bounds.ts", "store/redis/redis-options.ts", "store/memcache/memcache-options.ts"],
+      ...["transport/connection-bounds.ts", "metrics"],
+    ],
     packages: [],
   },
 };
@@ -107,6 +113,7 @@ const homes = {
   undici: ["proxy/src/upstream/"],
   pino: ["runtime/src/log"],
   "@redis/client": ["ratelimit-service/src/store/"],
+  memcache: ["ratelimit-service/src/store/"],
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
 };
 

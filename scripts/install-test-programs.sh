@@ -199,6 +199,7 @@ mkdir -p "$bin"
 from_apt curl curl
 from_apt openssl openssl
 from_apt redis-server redis-server
+from_apt memcached memcached
 from_apt nginx nginx-light
 from_apt wrk wrk
 from_apt h2load nghttp2-client

@@ -229,23 +229,142 @@ describe("the folder of limit files", () => {
 });
 
 describe("what this service cannot do", () => {
-  test.each<[Env, string]>([
-    [
-      { BACKEND_TYPE: "memcache" },
-      "BACKEND_TYPE: memcached is not supported; set BACKEND_TYPE=redis with REDIS_URL, or BACKEND_TYPE=memory",
-    ],
-    [{ USE_DOG_STATSD: "true" }, "USE_DOG_STATSD: DogStatsD is not supported; set USE_STATSD=true, or scrape /metrics"],
-  ])("is refused: %j", (env, problem) => {
-    expect(problemsOf(env)).toEqual([problem]);
+  test.each([
+    ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "CREATE"],
+    ["REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "error"],
+  ])("is refused: %s=%s", (name, value) => {
+    const problem = "there is no pool of connections that could be empty; accepted is WAIT, as with the reference";
+    expect(problemsOf({ [name]: value })).toEqual([`${name}: ${problem}`]);
+    expect(settingsOf({ [name]: "WAIT" }).notices).toEqual([`${name} has no effect: there is no pool of connections`]);
   });
 
   test("is told where it does no harm", () => {
-    const env = { TRACING_ENABLED: "true", REDIS_POOL_SIZE: "20", MEMCACHE_SRV: "x", USE_DOG_STATSD: "false" };
+    const env = {
+      TRACING_ENABLED: "true",
+      REDIS_POOL_SIZE: "20",
+      MEMCACHE_MAX_IDLE_CONNS: "4",
+      USE_DOG_STATSD: "false",
+    };
     expect(settingsOf(env).notices).toEqual([
-      "MEMCACHE_SRV has no effect: counters are in memory or in Redis",
+      "MEMCACHE_MAX_IDLE_CONNS has no effect: one connection to each memcached carries all commands",
       "REDIS_POOL_SIZE has no effect: one connection carries all commands",
       "TRACING_ENABLED has no effect: no spans are sent",
     ]);
+  });
+});
+
+describe("memcached", () => {
+  const memcache = { BACKEND_TYPE: "memcache" };
+
+  test("is reached at a list of servers, and passes calls while it is away, as with the reference", () => {
+    expect(settingsOf({ ...memcache, MEMCACHE_HOST_PORT: "a:1,[::1]:2" }).store).toEqual({
+      kind: "memcache",
+      memcache: {
+        servers: {
+          kind: "list",
+          addresses: [
+            { host: "a", port: 1 },
+            { host: "::1", port: 2 },
+          ],
+        },
+        timeoutMs: 500,
+      },
+      jitterMaxSeconds: 300,
+      failureMode: "open",
+      maxCounters: 262_144,
+    });
+  });
+
+  test("is reached by an SRV record and over TLS", () => {
+    const env = {
+      ...memcache,
+      ...{ MEMCACHE_SRV: "_memcache._tcp.example.org", MEMCACHE_SRV_REFRESH: "5s", FAILURE_MODE: "error" },
+      ...{
+        MEMCACHE_TLS: "true",
+        MEMCACHE_TLS_CACERT: "/ca",
+        MEMCACHE_TLS_CLIENT_CERT: "/c",
+        MEMCACHE_TLS_CLIENT_KEY: "/k",
+      },
+      MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: "true",
+    };
+    expect(settingsOf(env).store).toMatchObject({
+      memcache: {
+        servers: { kind: "srv", name: "_memcache._tcp.example.org", refreshMs: 5_000 },
+        tls: { authoritiesFile: "/ca", certificateFile: "/c", keyFile: "/k", skipsHostnameVerification: true },
+      },
+      failureMode: "error",
+    });
+  });
+
+  test.each<[string, Env, string]>([
+    [
+      "without a server",
+      {},
+      "MEMCACHE_HOST_PORT: missing; set it to the addresses of memcached, or MEMCACHE_SRV to the name of an SRV record",
+    ],
+    ["with a host alone", { MEMCACHE_HOST_PORT: "a" }, 'MEMCACHE_HOST_PORT: "a" is not a list of host:port'],
+    [
+      "with two kinds of addresses",
+      { MEMCACHE_HOST_PORT: "a:1", MEMCACHE_SRV: "_m._tcp.x" },
+      "MEMCACHE_SRV: is set beside MEMCACHE_HOST_PORT; set one of them",
+    ],
+    [
+      "with a name that is no SRV record's",
+      { MEMCACHE_SRV: "example.org" },
+      'MEMCACHE_SRV: "example.org" is not _service._protocol.name, as in _memcache._tcp.example.org',
+    ],
+  ])("is refused %s", (_, env, problem) => {
+    expect(problemsOf({ ...memcache, ...env })).toEqual([problem]);
+  });
+});
+
+describe("DogStatsD", () => {
+  const dog = { USE_DOG_STATSD: "true" };
+
+  test("takes the place of statsd", () => {
+    expect(settingsOf({ ...dog, STATSD_HOST: "h" }).stats.sink).toBe("dogstatsd");
+    expect(settingsOf({ STATSD_HOST: "h" }).stats.sink).toBe("statsd");
+    expect(settingsOf({}).stats.sink).toBeUndefined();
+  });
+
+  test("has rules that are read from variables of their names", () => {
+    const env = {
+      ...dog,
+      USE_DOG_STATSD_MOGRIFIERS: "hits,all",
+      DOG_STATSD_MOGRIFIER_HITS_PATTERN: "^(.*)\\.total_hits$",
+      DOG_STATSD_MOGRIFIER_HITS_NAME: "hits",
+      DOG_STATSD_MOGRIFIER_HITS_TAGS: "where:$1,kind:total",
+      DOG_STATSD_MOGRIFIER_ALL_PATTERN: ".",
+      DOG_STATSD_MOGRIFIER_ALL_NAME: "other",
+    };
+    expect(settingsOf(env).stats.mogrifiers).toEqual([
+      {
+        pattern: "^(.*)\\.total_hits$",
+        name: "hits",
+        tags: [
+          ["where", "$1"],
+          ["kind", "total"],
+        ],
+      },
+      { pattern: ".", name: "other", tags: [] },
+    ]);
+  });
+
+  test.each<[string, Env, RegExp]>([
+    ["beside statsd", { USE_STATSD: "true" }, /^USE_DOG_STATSD: cannot be used together with USE_STATSD=true/],
+    ["beside Prometheus", { USE_PROMETHEUS: "true" }, /^USE_DOG_STATSD: cannot be used together with USE_PROMETHEUS/],
+    [
+      "with a rule that is not there",
+      { USE_DOG_STATSD_MOGRIFIERS: "x" },
+      /^DOG_STATSD_MOGRIFIER_X_PATTERN: missing; USE_DOG_STATSD_MOGRIFIERS names x$/,
+    ],
+    [
+      "with a pattern that is none",
+      { USE_DOG_STATSD_MOGRIFIERS: "x", DOG_STATSD_MOGRIFIER_X_PATTERN: "(", DOG_STATSD_MOGRIFIER_X_NAME: "n" },
+      /^DOG_STATSD_MOGRIFIER_X_PATTERN: .*\(/,
+    ],
+  ])("is refused %s", (_, env, problem) => {
+    expect(problemsOf({ ...dog, ...env })[0]).toMatch(problem);
   });
 });
 

@@ -11,7 +11,9 @@ import type { HeaderStyle } from "./limiter/headers.ts";
 import { configSettings } from "./settings/config-settings.ts";
 import { type DefaultSet, withDefaults } from "./settings/defaults.ts";
 import { limitSettings } from "./settings/limit-settings.ts";
+import { memcacheSettings } from "./settings/memcache-settings.ts";
 import { noticesOf, refusedSettings } from "./settings/other-settings.ts";
+import { readStatsSettings, type StatsSettings } from "./settings/read-stats-settings.ts";
 import { readStoreSettings, type StoreSettings } from "./settings/read-store-settings.ts";
 import { redisSettings } from "./settings/redis-settings.ts";
 import { serverSettings } from "./settings/server-settings.ts";
@@ -23,6 +25,7 @@ export const serviceSettings = {
   ...configSettings,
   ...limitSettings,
   ...redisSettings,
+  ...memcacheSettings,
   ...statsSettings,
 } as const;
 
@@ -30,6 +33,7 @@ export interface ServiceSettings {
   readonly values: SettingValues<typeof serviceSettings>;
   /** What several settings say together. */
   readonly store: StoreSettings;
+  readonly stats: StatsSettings;
   readonly headers: HeaderStyle;
   readonly bounds: CallBounds;
   readonly runtime: RuntimeDirectory;
@@ -53,10 +57,13 @@ export function readServiceSettings(given: SettingSources, set: DefaultSet = "ou
   if (read.kind !== "values") return read;
   const { values } = read;
   const store = readStoreSettings(values);
-  if (store.kind === "invalid") return store;
+  const stats = readStatsSettings(values, sources.env);
+  const problems = [store, stats].flatMap((each) => (each.kind === "invalid" ? each.problems : []));
+  if (store.kind === "invalid" || stats.kind === "invalid") return { kind: "invalid", problems };
   const settings = {
     values,
     store: store.settings,
+    stats: stats.settings,
     headers: headerStyleOf(values),
     bounds: {
       maxDescriptors: values.maxCallDescriptors,

@@ -2,16 +2,22 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OverLimitCache } from "@gatewayproxy/ratelimit-service/limiter/over-limit-cache";
-import { CallTimes } from "@gatewayproxy/ratelimit-service/metrics/call-times";
+import { CallTimes, callTimeBounds } from "@gatewayproxy/ratelimit-service/metrics/call-times";
 import { renderPrometheus } from "@gatewayproxy/ratelimit-service/metrics/prometheus";
 import { takeStats } from "@gatewayproxy/ratelimit-service/metrics/stats-snapshot";
 import { RateLimitStats } from "@gatewayproxy/ratelimit-service/stats";
+import { MemcacheStore } from "@gatewayproxy/ratelimit-service/store/memcache/memcache-store";
 import { ConnectionCounts } from "@gatewayproxy/ratelimit-service/store/redis/connection-counts";
 import { debugRoutes } from "@gatewayproxy/ratelimit-service/transport/debug/debug-routes";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { expect, test } from "vitest";
 import { repository } from "./markdown.ts";
+
+const memcacheOptions = {
+  ...{ clock: systemClock, random: Math.random, jitterMaxSeconds: 0, passesWhileAway: false },
+  onError: () => undefined,
+};
 
 const page = readFileSync(join(repository, "docs/ratelimit-service.md"), "utf8");
 const codeIn = (section: string) => {
@@ -24,8 +30,9 @@ test("the page lists every metric and no other", () => {
   const stats = takeStats(new RateLimitStats({ nearLimitRatio: 0.8 }), new CallTimes(), 0, {
     cache: new OverLimitCache(0).counts,
     pools: [{ pool: "redis_pool", ...new ConnectionCounts().counts }],
+    commands: new MemcacheStore([], memcacheOptions).commands(),
   });
-  const text = renderPrometheus(stats, 0, { extraTags: new Map(), timesInMilliseconds: false });
+  const text = renderPrometheus(stats, 0, { extraTags: new Map(), timesInMilliseconds: false, callTimeBounds });
   const declared = [...text.matchAll(/^# TYPE (\S+)/gm)].flatMap((match) => match[1] ?? []);
 
   expect(

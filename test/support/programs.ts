@@ -12,6 +12,7 @@ export const testPrograms = [
   "curl",
   "openssl",
   "redis-server",
+  "memcached",
   "nginx",
   "wrk",
   "h2load",

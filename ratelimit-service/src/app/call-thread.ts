@@ -56,7 +56,7 @@ export class CallThread {
   readonly #log: Logger;
   readonly #stats: RateLimitStats;
   readonly #config: LiveConfig;
-  readonly #callTimes = new CallTimes();
+  readonly #callTimes: CallTimes;
   readonly #store: OpenedStore["store"];
   readonly #closing = new AbortController();
   #overLimitCache: OverLimitCache | undefined;
@@ -79,6 +79,7 @@ export class CallThread {
       options.thread === 0 ? this.#stats : new RateLimitStats({ nearLimitRatio: 1 }),
       clock,
     );
+    this.#callTimes = new CallTimes(settings.stats.callTimeBounds);
     const opened = this.#openStore(logs);
     this.#store = opened.store;
     this.connected = opened.connected;
@@ -87,7 +88,7 @@ export class CallThread {
       config: this.#config,
       stats: this.#stats,
       clock,
-      failsOpen: settings.store.kind === "redis" && settings.store.failureMode === "open",
+      failsOpen: settings.store.kind !== "memory" && settings.store.failureMode === "open",
     });
     this.service = loggedService(service, this.#log, clock);
     this.#watchHealth();
@@ -121,8 +122,9 @@ export class CallThread {
 
   /** What this thread has counted. */
   takeStats(): StatsSnapshot {
-    const [cache, pools] = [this.#overLimitCache?.counts, this.#store.connections?.()];
-    return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools: pools ?? [] });
+    const cache = this.#overLimitCache?.counts;
+    const [pools = [], commands = []] = [this.#store.connections?.(), this.#store.commands?.()];
+    return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools, commands });
   }
 
   /** `undefined` when the store cannot list its counters. */
@@ -181,7 +183,7 @@ export class CallThread {
       random,
       log,
       onDegraded: () => {
-        log.debug({}, "call counted in memory, since Redis is away");
+        log.debug({}, "call counted in memory, since the store is away");
         this.#stats.service.degraded++;
       },
       signal: this.#closing.signal,
@@ -197,7 +199,7 @@ export class CallThread {
       store,
       stats: this.#stats,
       cacheKeyPrefix: values.cacheKeyPrefix ?? "",
-      keyForm: settings.store.kind === "redis" ? values.redisKeyForm : "escaped",
+      keyForm: settings.store.kind === "memory" ? "escaped" : values.redisKeyForm,
       ...(this.#overLimitCache === undefined ? {} : { overLimitCache: this.#overLimitCache }),
       stopsAtOverLimit: values.stopAtOverLimit,
       strictZeroHit: values.strictZeroHit,
@@ -247,7 +249,7 @@ export class CallThread {
     const { store, values } = this.#options.settings;
     const { healthyWithAtLeastOneConfigLoaded: needsDomains, forceStartWithoutInitialConfig } = values;
     const { redisHealthCheckActiveConnection: needsStore } = values;
-    const answersWithoutStore = store.kind === "redis" && (store.failureMode !== "error" || !needsStore);
+    const answersWithoutStore = store.kind !== "memory" && (store.failureMode !== "error" || !needsStore);
     const isStoreHealthy = this.#store.isHealthy();
     if (isStoreHealthy !== this.#wasStoreHealthy) {
       const log = this.#options.logs.logger("ratelimit::store");

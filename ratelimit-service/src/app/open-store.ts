@@ -1,4 +1,4 @@
-/** The store that the settings ask for, one for each thread: memory is shared by the threads, Redis connections are not. */
+/** The store that the settings ask for, one for each thread: memory is shared by the threads, connections are not. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { StoreSettings } from "../settings/read-store-settings.ts";
@@ -8,18 +8,19 @@ import { FallbackStore } from "../store/fallback-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { PerSecondStore } from "../store/per-second-store.ts";
 import { openRedisStore } from "../store/redis/open-redis-store.ts";
+import { openMemcacheStore } from "../store/memcache/open-memcache-store.ts";
 import type { RedisOptions } from "../store/redis/redis-options.ts";
 import { OutageLog } from "./outage-log.ts";
 
 export interface OpenStoreOptions {
   readonly settings: StoreSettings;
-  /** Counters in memory; of the fallback where the store is Redis. */
+  /** Counters in memory; of the fallback where the store is another. */
   readonly counters: CounterTable;
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
   readonly log: Logger;
-  /** Each call that is counted in memory because Redis is away (FAILURE_MODE=local). */
+  /** Each call that is counted in memory because the store is away (FAILURE_MODE=local). */
   readonly onDegraded: () => void;
   /** Ends the attempts to connect. */
   readonly signal: AbortSignal;
@@ -32,11 +33,18 @@ export interface OpenedStore {
   readonly connected: Promise<unknown>;
 }
 
-/** Throws when a certificate for Redis cannot be read. */
+/** Throws when a certificate for Redis or memcached cannot be read. */
 export function openStore(options: OpenStoreOptions): OpenedStore {
   const { settings, counters, clock, onDegraded } = options;
   const memory = new MemoryStore(counters, clock);
   if (settings.kind === "memory") return { store: memory, connected: Promise.resolve() };
+  if (settings.kind === "memcache") {
+    const { store, connected } = openMemcache(settings, options);
+    return {
+      store: settings.failureMode === "local" ? new FallbackStore(store, memory, onDegraded) : store,
+      connected,
+    };
+  }
   const { jitterMaxSeconds: jitter } = settings;
   const main = openRedis("redis", settings.redis, jitter, options);
   const perSecond =
@@ -46,6 +54,23 @@ export function openStore(options: OpenStoreOptions): OpenedStore {
     store: settings.failureMode === "local" ? new FallbackStore(shared, memory, onDegraded) : shared,
     connected: Promise.all([main.connected, perSecond?.connected]),
   };
+}
+
+function openMemcache(
+  { memcache, jitterMaxSeconds, failureMode }: Extract<StoreSettings, { kind: "memcache" }>,
+  { clock, random, log, signal }: OpenStoreOptions,
+): OpenedStore {
+  const outage = new OutageLog("memcached", log, clock);
+  return openMemcacheStore(
+    {
+      ...{ memcache, jitterMaxSeconds, clock, random, passesWhileAway: failureMode === "open" },
+      onError(error) {
+        if (!signal.aborted) outage.failed(error);
+      },
+      onAnswer: () => outage.answered(),
+    },
+    signal,
+  );
 }
 
 /** @param name as in the log */

@@ -18,6 +18,8 @@ import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
+import { metricMapper } from "../metrics/prometheus-mapping.ts";
+import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { CounterTable } from "../store/counter-table.ts";
@@ -167,12 +169,15 @@ export class RateLimitProcess {
   async #startTelling(): Promise<number> {
     const { settings, clock } = this.#options;
     const { values } = settings;
+    const { prometheusMapping: mapping } = settings.stats;
     const text = new MetricsText({
       collect: () => this.#collect(),
       evictedCounters: () => this.#counters.evictions,
       process: watchProcess(),
       extraTags: values.extraTags ?? new Map(),
       timesInMilliseconds: values.prometheusResponseTimeAsMilliseconds,
+      callTimeBounds: settings.stats.callTimeBounds,
+      ...(mapping === undefined ? {} : { mapper: metricMapper(mapping) }),
     });
     const disabled = () => Promise.resolve("stats are disabled (DISABLE_STATS)\n");
     const routes = debugRoutes({
@@ -194,7 +199,7 @@ export class RateLimitProcess {
     if (!values.disableStats && values.usePrometheus) await attempt(this.#openPrometheus(text), problems);
     if (debug === undefined || problems.length > 0) throw new StartError(problems);
     if (values.disableStats) return debug;
-    if (values.useStatsd ?? values.statsdHost !== undefined) this.#openStatsd();
+    if (settings.stats.sink !== undefined) this.#openStatsd(settings.stats.sink);
     return debug;
   }
 
@@ -206,7 +211,7 @@ export class RateLimitProcess {
     await this.#openHttp("PROMETHEUS_ADDR", address.host, address.port, [[prometheusPath, route]]);
   }
 
-  #openStatsd(): void {
+  #openStatsd(kind: "statsd" | "dogstatsd"): void {
     const { settings, clock, logs } = this.#options;
     const { values } = settings;
     const log = logs.logger("ratelimit::statsd");
@@ -214,7 +219,9 @@ export class RateLimitProcess {
     const sink = new StatsdSink({
       host: values.statsdHost ?? "localhost",
       port: values.statsdPort,
-      protocol: values.statsdProtocol,
+      // An agent listens to datagrams.
+      protocol: kind === "dogstatsd" ? "udp" : values.statsdProtocol,
+      ...(kind === "dogstatsd" ? { write: dogStatsdLine(settings.stats.mogrifiers) } : {}),
       flushIntervalMs: values.statsFlushInterval,
       extraTags: values.extraTags ?? new Map(),
       clock,

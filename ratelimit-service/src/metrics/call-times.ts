@@ -20,10 +20,15 @@ export interface CallTimesSnapshot {
 }
 
 export class CallTimes {
-  readonly #histogram = new HistogramCell(callTimeBounds);
+  readonly #histogram: HistogramCell;
   #calls = 0;
   #samplesMs: number[] = [];
   #sampledOf = 0;
+
+  /** @param bounds in seconds, ascending */
+  constructor(bounds: readonly number[] = callTimeBounds) {
+    this.#histogram = new HistogramCell(bounds);
+  }
 
   observe(milliseconds: number): void {
     this.#calls++;

@@ -87,6 +87,9 @@ export function cacheGauges(cache: CacheCounts): readonly { name: string; value:
   ];
 }
 
+/** Times of calls, in statsd. */
+export const responseTimeName = "ratelimit_server.ShouldRateLimit.response_time";
+
 /** Kinds of failed calls. */
 export type ErrorCount = "storeError" | "serviceError";
 

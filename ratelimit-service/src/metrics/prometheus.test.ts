@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { RateLimitStats } from "../stats.ts";
-import { CallTimes } from "./call-times.ts";
+import { CallTimes, callTimeBounds } from "./call-times.ts";
 import { type PrometheusOptions, renderPrometheus } from "./prometheus.ts";
 import { takeStats } from "./stats-snapshot.ts";
 
@@ -14,6 +14,7 @@ function rendered(
   const text = renderPrometheus(takeStats(stats, times, 3), 7, {
     extraTags: new Map(),
     timesInMilliseconds: false,
+    callTimeBounds,
     ...options,
   });
   return text.split("\n");
@@ -72,7 +73,7 @@ describe("renderPrometheus", () => {
       ]),
     );
     expect(rendered(observe, { timesInMilliseconds: true })).toContain(
-      'ratelimit_service_response_time_milliseconds_bucket{grpc_method="ShouldRateLimit",le="0.5"} 2',
+      'ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.5"} 2',
     );
   });
 

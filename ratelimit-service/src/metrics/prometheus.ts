@@ -3,15 +3,21 @@
  * configuration is its labels: `domain`, `key1`, `key2` and so on, one per level, however many there are.
  */
 import type { RuleCounts } from "../stats.ts";
-import { callTimeBounds, type CallTimesSnapshot } from "./call-times.ts";
-import { cacheGauges, errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import type { CallTimesSnapshot } from "./call-times.ts";
+import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import type { MetricMapper } from "./prometheus-mapping.ts";
 import type { SeriesSnapshot, StatsSnapshot } from "./stats-snapshot.ts";
+import { statsdCounters, statsdGauges } from "./statsd-lines.ts";
 
 export interface PrometheusOptions {
   /** Labels of every metric (EXTRA_TAGS). */
   readonly extraTags: ReadonlyMap<string, string>;
-  /** PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS */
+  /** The values of the response times, under the same name (PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS). */
   readonly timesInMilliseconds: boolean;
+  /** As the threads measure response times, in seconds. */
+  readonly callTimeBounds: readonly number[];
+  /** Names and labels, in place of the built-in ones (PROMETHEUS_MAPPER_YAML). */
+  readonly mapper?: MetricMapper;
 }
 
 /**
@@ -20,6 +26,19 @@ export interface PrometheusOptions {
  */
 export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, options: PrometheusOptions): string {
   const text = new ExpositionText(options.extraTags);
+  if (options.mapper === undefined) writeBuiltIn(text, stats, options);
+  else writeMapped(text, stats, options.mapper, options.callTimeBounds);
+  const evicted = "ratelimit_service_memory_counters_evicted";
+  text.family(
+    evicted,
+    "counter",
+    "Counters in memory forgotten while their window ran; above 0 the memory is too small.",
+  );
+  text.sample(evicted, {}, evictedCounters);
+  return text.toString();
+}
+
+function writeBuiltIn(text: ExpositionText, stats: StatsSnapshot, options: PrometheusOptions): void {
   for (const key of keysOf(ruleMetrics)) writeRuleMetric(text, key, stats.series);
   text.family("ratelimit_service_rate_limit_domain_not_found", "counter", "Calls for a domain without limits.");
   for (const [domain, count] of stats.domainsNotFound) {
@@ -34,7 +53,7 @@ export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, 
     text.family(prometheus, "counter", help);
     text.sample(prometheus, {}, stats.service[key]);
   }
-  writeCalls(text, stats.callTimes, options.timesInMilliseconds);
+  writeCalls(text, stats.callTimes, options);
   text.family("ratelimit_service_grpc_connections", "gauge", "Open gRPC connections.");
   text.sample("ratelimit_service_grpc_connections", {}, stats.connections);
   for (const { pool, active, opened, closed } of stats.pools) {
@@ -49,14 +68,46 @@ export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, 
     text.family(`ratelimit_localcache_${name}`, "gauge", help);
     text.sample(`ratelimit_localcache_${name}`, {}, value);
   }
-  const evicted = "ratelimit_service_memory_counters_evicted";
-  text.family(
-    evicted,
-    "counter",
-    "Counters in memory forgotten while their window ran; above 0 the memory is too small.",
-  );
-  text.sample(evicted, {}, evictedCounters);
-  return text.toString();
+  for (const [name, group] of Map.groupBy(stats.commands, (command) => command.name)) {
+    text.family(`ratelimit_memcache_${name}`, "counter", "What memcached was asked, by the outcome.");
+    for (const { code, count } of group)
+      text.sample(`ratelimit_memcache_${name}`, code === undefined ? {} : { code }, count);
+  }
+}
+
+/** Counters, gauges and times by their names in statsd; series of one name and equal labels are added up. */
+function writeMapped(
+  text: ExpositionText,
+  stats: StatsSnapshot,
+  mapper: MetricMapper,
+  bounds: readonly number[],
+): void {
+  const families = new Map<
+    string,
+    { readonly type: "counter" | "gauge"; readonly help: string; readonly series: Map<string, number> }
+  >();
+  const add = (name: string, type: "counter" | "gauge", value: number): void => {
+    const metric = mapper(name, type);
+    if (metric === undefined) return;
+    let family = families.get(metric.name);
+    if (family === undefined) families.set(metric.name, (family = { type, help: metric.help, series: new Map() }));
+    // A name has one type, that of the metric that came first.
+    if (family.type !== type) return;
+    const labels = JSON.stringify(metric.labels);
+    const before = type === "counter" ? (family.series.get(labels) ?? 0) : 0;
+    family.series.set(labels, before + value);
+  };
+  for (const [name, value] of statsdCounters(stats, new Map())) add(name, "counter", value);
+  for (const [name, value] of statsdGauges(stats)) add(name, "gauge", value);
+  for (const [name, { type, help, series }] of families) {
+    text.family(name, type, help);
+    // Written above.
+    for (const [labels, value] of series) text.sample(name, JSON.parse(labels) as Record<string, string>, value);
+  }
+  const times = mapper(responseTimeName, "observer");
+  if (times === undefined || families.has(times.name)) return;
+  const { name, labels, help, scale, observer } = times;
+  writeTimes(text, { name, labels, help, observer, perSecond: 1_000 * scale, bounds }, stats.callTimes.histogram);
 }
 
 function writeRuleMetric(text: ExpositionText, key: keyof RuleCounts, series: readonly SeriesSnapshot[]): void {
@@ -70,20 +121,43 @@ function writeRuleMetric(text: ExpositionText, key: keyof RuleCounts, series: re
 
 const grpcMethod = { grpc_method: "ShouldRateLimit" };
 
-function writeCalls(text: ExpositionText, times: CallTimesSnapshot, inMilliseconds: boolean): void {
+function writeCalls(
+  text: ExpositionText,
+  times: CallTimesSnapshot,
+  { timesInMilliseconds, callTimeBounds }: PrometheusOptions,
+): void {
   text.family("ratelimit_service_total_requests", "counter", "Calls answered by gRPC.");
   text.sample("ratelimit_service_total_requests", grpcMethod, times.calls);
-  const name = `ratelimit_service_response_time_${inMilliseconds ? "milliseconds" : "seconds"}`;
-  const scale = inMilliseconds ? 1_000 : 1;
-  text.family(name, "histogram", "Time from a call's arrival to its answer, by gRPC.");
+  const name = "ratelimit_service_response_time_seconds";
+  const help = "Time from a call's arrival to its answer, by gRPC.";
+  const perSecond = timesInMilliseconds ? 1_000 : 1;
+  const metric = { name, labels: grpcMethod, help, observer: "histogram", perSecond, bounds: callTimeBounds } as const;
+  writeTimes(text, metric, times.histogram);
+}
+
+interface TimesMetric {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly help: string;
+  /** A summary has a sum and a count only. */
+  readonly observer: "histogram" | "summary";
+  /** What a second is written as. */
+  readonly perSecond: number;
+  readonly bounds: readonly number[];
+}
+
+/** @param histogram as in `CallTimesSnapshot` */
+function writeTimes(text: ExpositionText, metric: TimesMetric, histogram: readonly number[]): void {
+  const { name, labels, help, observer, perSecond, bounds } = metric;
+  text.family(name, observer, help);
   let count = 0;
-  for (const [index, bound] of [...callTimeBounds, Infinity].entries()) {
-    count += times.histogram[index] ?? 0;
-    const le = bound === Infinity ? "+Inf" : String(Number((bound * scale).toPrecision(6)));
-    text.sample(`${name}_bucket`, { ...grpcMethod, le }, count);
+  for (const [index, bound] of [...bounds, Infinity].entries()) {
+    count += histogram[index] ?? 0;
+    const le = bound === Infinity ? "+Inf" : String(Number((bound * perSecond).toPrecision(6)));
+    if (observer === "histogram") text.sample(`${name}_bucket`, { ...labels, le }, count);
   }
-  text.sample(`${name}_sum`, grpcMethod, (times.histogram.at(-1) ?? 0) * scale);
-  text.sample(`${name}_count`, grpcMethod, count);
+  text.sample(`${name}_sum`, labels, (histogram.at(-1) ?? 0) * perSecond);
+  text.sample(`${name}_count`, labels, count);
 }
 
 /** Writes the format's lines. */
@@ -95,7 +169,7 @@ class ExpositionText {
     this.#extraTags = Object.fromEntries(Array.from(extraTags, ([name, value]) => [labelName(name), value]));
   }
 
-  family(name: string, type: "counter" | "gauge" | "histogram", help: string): void {
+  family(name: string, type: "counter" | "gauge" | "histogram" | "summary", help: string): void {
     this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
   }
 

@@ -20,6 +20,8 @@ export interface StatsSnapshot {
   /** Of the over-limit cache; absent where there is none. */
   readonly cache?: CacheCounts;
   readonly pools: readonly PoolCounts[];
+  /** What the store was asked. */
+  readonly commands: readonly CommandCounts[];
 }
 
 /** As `OverLimitCacheCounts` of the limiter. */
@@ -40,12 +42,26 @@ export interface PoolCounts {
   readonly closed: number;
 }
 
+/** As `StoreCommands` of the store. */
+export interface CommandCounts {
+  readonly name: string;
+  readonly code?: string;
+  readonly count: number;
+}
+
+/** Of a thread, beside what it counts itself. */
+interface StoreFigures {
+  readonly cache?: CacheCounts | undefined;
+  readonly pools?: readonly PoolCounts[];
+  readonly commands?: readonly CommandCounts[];
+}
+
 /** What one thread has counted so far. */
 export function takeStats(
   stats: RateLimitStats,
   callTimes: CallTimes,
   connections: number,
-  { cache, pools = [] }: { readonly cache?: CacheCounts | undefined; readonly pools?: readonly PoolCounts[] } = {},
+  { cache, pools = [], commands = [] }: StoreFigures = {},
 ): StatsSnapshot {
   return {
     service: { ...stats.service },
@@ -55,6 +71,7 @@ export function takeStats(
     connections,
     ...(cache === undefined ? {} : { cache }),
     pools,
+    commands,
   };
 }
 
@@ -71,6 +88,7 @@ export function mergeStats(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
     connections: snapshots.reduce((sum, { connections }) => sum + connections, 0),
     ...mergeCaches(snapshots.flatMap(({ cache }) => cache ?? [])),
     pools: mergePools(snapshots.flatMap(({ pools }) => pools)),
+    commands: mergeCommands(snapshots.flatMap(({ commands }) => commands)),
   };
 }
 
@@ -103,6 +121,15 @@ function mergePools(pools: readonly PoolCounts[]): PoolCounts[] {
     pool,
     ...addUp(group.map(({ active, opened, closed }) => ({ active, opened, closed }))),
   }));
+}
+
+function mergeCommands(commands: readonly CommandCounts[]): CommandCounts[] {
+  const groups = Map.groupBy(commands, ({ name, code = "" }) => `${name} ${code}`);
+  return Array.from(groups.values(), (group) => {
+    const { name = "", code } = group[0] ?? {};
+    const count = group.reduce((sum, each) => sum + each.count, 0);
+    return { name, ...(code === undefined ? {} : { code }), count };
+  });
 }
 
 function mergeSeries(series: readonly SeriesSnapshot[]): SeriesSnapshot[] {

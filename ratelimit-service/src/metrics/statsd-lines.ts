@@ -2,7 +2,8 @@
  * What the service has counted, as lines of the statsd protocol under the reference's names: counters as what was added
  * since the last time, gauges as they are, and a sample of the response times.
  */
-import { cacheGauges, errorTypes, keysOf, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import { type Mogrifier, mogrify, separateTags } from "./mogrifiers.ts";
+import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
 import type { StatsSnapshot } from "./stats-snapshot.ts";
 
 /** Values of counters by their full name. */
@@ -13,6 +14,10 @@ export function statsdCounters(stats: StatsSnapshot, extraTags: ReadonlyMap<stri
   const counters = new Map<string, number>();
   const suffix = tagSuffix(extraTags);
   const add = (name: string, value: number) => counters.set(name + suffix, value);
+  for (const { name, code, count } of stats.commands) {
+    const tags = code === undefined ? suffix : tagSuffix(new Map([...extraTags, ["code", code]]));
+    counters.set(`ratelimit.memcache.${name}${tags}`, count);
+  }
   for (const { domain, segments, counts } of stats.series) {
     const prefix = ["ratelimit.service.rate_limit", ...[domain, ...segments].map(sanitize)].join(".");
     for (const key of keysOf(ruleMetrics)) add(`${prefix}.${ruleMetrics[key].statsd}`, counts[key]);
@@ -41,24 +46,43 @@ export interface StatsdLine {
   readonly counter?: readonly [name: string, value: number];
 }
 
+/** A line of a name, with its tags in it as the reference writes them, and of what follows: `5|c`. */
+export type WriteLine = (name: string, value: string) => string;
+
+/** Tags stay in the name. */
+const plainLine: WriteLine = (name, value) => `${name}:${value}`;
+
+/** As DogStatsD has it: tags behind the value, those of the name and those that the rules make. */
+export function dogStatsdLine(rules: readonly Mogrifier[]): WriteLine {
+  const rewrite = mogrify(rules);
+  return (fullName, value) => {
+    const { name, tags } = separateTags(fullName);
+    const rewritten = rewrite(name);
+    const all = [...tags, ...rewritten.tags];
+    return `${rewritten.name}:${value}${all.length === 0 ? "" : `|#${all.join(",")}`}`;
+  };
+}
+
 /** Each counter that grew since `before`, then response times and gauges. */
 export function statsdLines(
   stats: StatsSnapshot,
   before: CounterValues,
   extraTags: ReadonlyMap<string, string>,
+  write: WriteLine = plainLine,
 ): readonly StatsdLine[] {
   const suffix = tagSuffix(extraTags);
   const lines: StatsdLine[] = [];
   for (const [name, value] of statsdCounters(stats, extraTags)) {
     const added = value - (before.get(name) ?? 0);
-    if (added > 0) lines.push({ text: `${name}:${added}|c`, counter: [name, value] });
+    if (added > 0) lines.push({ text: write(name, `${added}|c`), counter: [name, value] });
   }
   const { samplesMs, sampledOf } = stats.callTimes;
   const rate = samplesMs.length < sampledOf ? `|@${(samplesMs.length / sampledOf).toPrecision(3)}` : "";
   for (const ms of samplesMs) {
-    lines.push({ text: `ratelimit_server.ShouldRateLimit.response_time${suffix}:${ms.toFixed(3)}|ms${rate}` });
+    const name = responseTimeName + suffix;
+    lines.push({ text: write(name, `${ms.toFixed(3)}|ms${rate}`) });
   }
-  for (const [name, value] of statsdGauges(stats)) lines.push({ text: `${name}${suffix}:${value}|g` });
+  for (const [name, value] of statsdGauges(stats)) lines.push({ text: write(name + suffix, `${value}|g`) });
   return lines;
 }
 

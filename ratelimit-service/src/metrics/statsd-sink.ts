@@ -8,7 +8,7 @@ import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { connect, type Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { type StatsdLine, statsdLines } from "./statsd-lines.ts";
+import { type StatsdLine, statsdLines, type WriteLine } from "./statsd-lines.ts";
 import type { StatsSnapshot } from "./stats-snapshot.ts";
 
 export interface StatsdSinkOptions {
@@ -18,6 +18,8 @@ export interface StatsdSinkOptions {
   readonly flushIntervalMs: number;
   /** EXTRA_TAGS */
   readonly extraTags: ReadonlyMap<string, string>;
+  /** Form of lines; statsd's own unless given. */
+  readonly write?: WriteLine;
   readonly clock: Clock;
   readonly collect: () => Promise<StatsSnapshot>;
   /** A server that could not be reached, or took no lines; the next attempt is an interval away. */
@@ -70,9 +72,9 @@ export class StatsdSink {
   }
 
   async #sendLot(): Promise<void> {
-    const { collect, extraTags, protocol, onFault, onSent } = this.#options;
+    const { collect, extraTags, write, protocol, onFault, onSent } = this.#options;
     try {
-      const lines = statsdLines(await collect(), this.#sent, extraTags);
+      const lines = statsdLines(await collect(), this.#sent, extraTags, write);
       await (protocol === "tcp" ? this.#sendStream(lines) : this.#sendDatagrams(lines));
       onSent?.(lines.map(({ text }) => text));
     } catch (error) {

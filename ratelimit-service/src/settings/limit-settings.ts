@@ -11,13 +11,13 @@ export const limitSettings = {
     kind: optional(word("memory", "redis", "memcache")),
     env: "BACKEND_TYPE",
     defaultText: "`redis` where REDIS_URL is set, else `memory`",
-    help: "Where the counters are; memcache is refused.",
+    help: "Where the counters are.",
   },
   failureMode: {
-    kind: word("error", "open", "local"),
+    kind: optional(word("error", "open", "local")),
     env: "FAILURE_MODE",
-    default: "error",
-    help: "While Redis is away calls fail as with the reference, or pass, or are counted by this process alone.",
+    defaultText: "as the reference: `error`, and `open` with BACKEND_TYPE=memcache",
+    help: "While Redis or memcached is away calls fail, or pass, or are counted by this process alone.",
   },
   memoryStoreMaxCounters: {
     kind: integer(16, 2 ** 24),
@@ -29,7 +29,7 @@ export const limitSettings = {
     kind: integer(0, 2 ** 31 - 1),
     env: "EXPIRATION_JITTER_MAX_SECONDS",
     default: "300",
-    help: "Keys in Redis outlive their window by up to so many seconds.",
+    help: "Keys in Redis and memcached outlive their window by up to so many seconds.",
   },
   localCacheSizeInBytes: {
     kind: integer(0, 2 ** 31 - 1),
@@ -47,12 +47,12 @@ export const limitSettings = {
     kind: word("reference", "escaped"),
     env: "REDIS_KEY_FORM",
     default: "reference",
-    help: "Names of counters in Redis: the reference's, by which `a=b_c_d` and `a=b, c=d` share a counter, or with `_` and `%` of keys and values escaped, as always in memory. To change it begins every counter anew.",
+    help: "Names of counters in Redis and memcached: the reference's, by which `a=b_c_d` and `a=b, c=d` share a counter, or with `_` and `%` of keys and values escaped, as always in memory. To change it begins every counter anew.",
   },
   cacheKeyPrefix: {
     kind: optional(text("TEXT", "any text")),
     env: "CACHE_KEY_PREFIX",
-    help: "Stands before every key in Redis.",
+    help: "Stands before every key in Redis and memcached.",
   },
   stopAtOverLimit: {
     kind: flag,

@@ -9,7 +9,15 @@ import {
   type RedisOptions,
   type RedisTls,
 } from "../store/redis/redis-options.ts";
+import {
+  isSrvName,
+  type MemcacheOptions,
+  type MemcacheServers,
+  memcacheTimeoutMs,
+  parseMemcacheAddress,
+} from "../store/memcache/memcache-options.ts";
 import type { limitSettings } from "./limit-settings.ts";
+import type { memcacheSettings } from "./memcache-settings.ts";
 import type { redisSettings } from "./redis-settings.ts";
 
 export type StoreSettings =
@@ -20,16 +28,25 @@ export type StoreSettings =
       /** For counters of one-second windows; absent: they are with the others. */
       readonly perSecond?: RedisOptions;
       readonly jitterMaxSeconds: number;
-      readonly failureMode: "error" | "open" | "local";
+      readonly failureMode: FailureMode;
       /** For `local`. */
       readonly maxCounters: number;
+    }
+  | {
+      readonly kind: "memcache";
+      readonly memcache: MemcacheOptions;
+      readonly jitterMaxSeconds: number;
+      readonly failureMode: FailureMode;
+      readonly maxCounters: number;
     };
+
+export type FailureMode = "error" | "open" | "local";
 
 export type ReadStoreSettings =
   | { readonly kind: "settings"; readonly settings: StoreSettings }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
 
-type Values = SettingValues<typeof limitSettings> & SettingValues<typeof redisSettings>;
+type Values = SettingValues<typeof limitSettings & typeof redisSettings & typeof memcacheSettings>;
 
 /** The settings of one of the two Redis. */
 interface RedisValues {
@@ -44,12 +61,20 @@ interface RedisValues {
   readonly timeoutMs: number;
 }
 
-/** Redis where it is named or asked for, else memory. */
+/** Redis where it is named, memcached where it is asked for, else memory. */
 export function readStoreSettings(values: Values): ReadStoreSettings {
   const backend = values.backendType ?? (values.redisUrl === undefined ? "memory" : "redis");
   const maxCounters = values.memoryStoreMaxCounters;
-  if (backend !== "redis") return { kind: "settings", settings: { kind: "memory", maxCounters } };
+  if (backend === "memory") return { kind: "settings", settings: { kind: "memory", maxCounters } };
   const problems: Problem[] = [];
+  if (backend === "memcache") {
+    const servers = readServers(values, problems);
+    if (servers === undefined) return { kind: "invalid", problems };
+    const tls = values.memcacheTls ? memcacheTlsOf(values) : undefined;
+    const memcache = { servers, ...(tls === undefined ? {} : { tls }), timeoutMs: memcacheTimeoutMs };
+    const { expirationJitterMaxSeconds: jitterMaxSeconds, failureMode = "open" } = values;
+    return { kind: "settings", settings: { kind: "memcache", memcache, jitterMaxSeconds, failureMode, maxCounters } };
+  }
   const redis = readRedis(values, mainRedis(values), problems);
   const perSecond = values.redisPerSecond ? readRedis(values, perSecondRedis(values), problems) : undefined;
   if (redis === undefined || problems.length > 0) return { kind: "invalid", problems };
@@ -58,7 +83,7 @@ export function readStoreSettings(values: Values): ReadStoreSettings {
     redis,
     ...(perSecond === undefined ? {} : { perSecond }),
     jitterMaxSeconds: values.expirationJitterMaxSeconds,
-    failureMode: values.failureMode,
+    failureMode: values.failureMode ?? "error",
     maxCounters,
   };
   return { kind: "settings", settings };
@@ -157,5 +182,38 @@ function tlsOf(values: Values): RedisTls {
     ...(values.redisTlsClientKey === undefined ? {} : { keyFile: values.redisTlsClientKey }),
     ...(values.redisTlsCaCert === undefined ? {} : { authoritiesFile: values.redisTlsCaCert }),
     skipsHostnameVerification: values.redisTlsSkipHostnameVerification,
+  };
+}
+
+function readServers(values: Values, problems: Problem[]): MemcacheServers | undefined {
+  const { memcacheHostPort: list, memcacheSrv: name, memcacheSrvRefresh: refreshMs } = values;
+  if (list !== undefined && name !== undefined) {
+    problems.push({ path: "MEMCACHE_SRV", message: "is set beside MEMCACHE_HOST_PORT; set one of them" });
+    return undefined;
+  }
+  if (name !== undefined) {
+    if (isSrvName(name)) return { kind: "srv", name, refreshMs };
+    const accepted = "_service._protocol.name, as in _memcache._tcp.example.org";
+    problems.push({ path: "MEMCACHE_SRV", message: `${JSON.stringify(name)} is not ${accepted}` });
+    return undefined;
+  }
+  const parts = (list ?? "").split(",").map((part) => part.trim());
+  const addresses = parts.flatMap((part) => parseMemcacheAddress(part) ?? []);
+  if (addresses.length === parts.length) return { kind: "list", addresses };
+  const message =
+    list === undefined
+      ? "missing; set it to the addresses of memcached, or MEMCACHE_SRV to the name of an SRV record"
+      : `${JSON.stringify(list)} is not a list of host:port`;
+  problems.push({ path: "MEMCACHE_HOST_PORT", message });
+  return undefined;
+}
+
+function memcacheTlsOf(values: Values): NonNullable<MemcacheOptions["tls"]> {
+  const { memcacheTlsClientCert: cert, memcacheTlsClientKey: key, memcacheTlsCaCert: ca } = values;
+  return {
+    ...(cert === undefined ? {} : { certificateFile: cert }),
+    ...(key === undefined ? {} : { keyFile: key }),
+    ...(ca === undefined ? {} : { authoritiesFile: ca }),
+    skipsHostnameVerification: values.memcacheTlsSkipHostnameVerification,
   };
 }

@@ -24,6 +24,11 @@ export const statsSettings = {
     help: "Address of that server.",
   },
   prometheusPath: { kind: text("PATH", "a path"), env: "PROMETHEUS_PATH", default: "/metrics", help: "Its path." },
+  prometheusMapperYaml: {
+    kind: optional(text("FILE", "the path of a YAML file")),
+    env: "PROMETHEUS_MAPPER_YAML",
+    help: "Rules of statsd_exporter that give Prometheus metrics their names and labels, in place of the built-in ones.",
+  },
   prometheusResponseTimeAsMilliseconds: {
     kind: flag,
     env: "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS",
@@ -48,6 +53,17 @@ export const statsSettings = {
     env: "STATSD_PROTOCOL",
     default: "tcp",
     help: "How to reach it; the reference knows TCP only.",
+  },
+  useDogStatsd: {
+    kind: flag,
+    env: "USE_DOG_STATSD",
+    default: "false",
+    help: "Sends metrics to a DogStatsD agent at STATSD_HOST and STATSD_PORT, by UDP; not together with USE_STATSD or USE_PROMETHEUS.",
+  },
+  useDogStatsdMogrifiers: {
+    kind: optional(text("NAME,…", "a list of names")),
+    env: "USE_DOG_STATSD_MOGRIFIERS",
+    help: "Rules that rewrite names of metrics into names with tags: of each NAME, DOG_STATSD_MOGRIFIER_NAME_PATTERN (a regular expression), _NAME and _TAGS (`tag:value,…`), with `$1` for a group.",
   },
   statsFlushInterval: {
     kind: duration,

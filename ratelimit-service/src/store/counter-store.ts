@@ -38,6 +38,13 @@ export interface StoreConnections {
   readonly closed: number;
 }
 
+/** Commands to a store by their outcome, since the start, as the reference counts them: `increment`, code `miss`. */
+export interface StoreCommands {
+  readonly name: string;
+  readonly code?: string;
+  readonly count: number;
+}
+
 export interface CounterStore {
   /**
    * Takes the steps of one call in their order, in one round trip where there is a way to go, and answers each counter's
@@ -49,6 +56,8 @@ export interface CounterStore {
   isHealthy(): boolean;
   /** Connections to the servers of a remote store, by the name of their metrics: `redis_pool`. */
   connections?(): readonly StoreConnections[];
+  /** What memcached was asked. */
+  commands?(): readonly StoreCommands[];
   /** The counters of running windows, where the store can list them. */
   liveCounters?(): Iterable<LiveCounter>;
   /** Resolves when everything is let go; `apply` must not be called after. */

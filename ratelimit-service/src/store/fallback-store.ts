@@ -6,6 +6,7 @@ import {
   type CounterStep,
   type CounterStore,
   type LiveCounter,
+  type StoreCommands,
   type StoreConnections,
   StoreError,
 } from "./counter-store.ts";
@@ -43,6 +44,10 @@ export class FallbackStore implements CounterStore {
 
   connections(): readonly StoreConnections[] {
     return this.#shared.connections?.() ?? [];
+  }
+
+  commands(): readonly StoreCommands[] {
+    return this.#shared.commands?.() ?? [];
   }
 
   async close(): Promise<void> {

@@ -10,7 +10,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type CounterStep, type CounterStore, type StoreConnections, StoreError } from "../counter-store.ts";
 import { CounterCommand, overflowReply, type WaitingCall } from "./counter-command.ts";
 import { LaneWatch } from "./lane-watch.ts";
-import { RecentKeys } from "./recent-keys.ts";
+import { RecentKeys } from "../recent-keys.ts";
 import type { RedisLink, RedisReply } from "./redis-link.ts";
 
 export interface RedisStoreOptions {

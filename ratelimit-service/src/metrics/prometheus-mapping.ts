@@ -1,0 +1,236 @@
+/**
+ * Names and labels of Prometheus metrics by the rules of statsd_exporter (PROMETHEUS_MAPPER_YAML): each rule takes
+ * metrics by their name in statsd. Rules with globs are tried first, in the order of the file, then those with regular
+ * expressions (RE2). A metric that no rule takes has its name in statsd, with `_` for what Prometheus does not take.
+ */
+import { RE2JS } from "re2js";
+import { parse } from "yaml";
+
+export type StatsdType = "counter" | "gauge" | "observer";
+
+/** Plain data, fit to be posted to threads. */
+export interface MappingRule {
+  readonly matchType: "glob" | "regex";
+  readonly match: string;
+  /** Absent: metrics of every type. */
+  readonly metricType?: StatsdType;
+  readonly drops: boolean;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly help?: string;
+  /** Of times: what milliseconds are multiplied with, 1 unless given. */
+  readonly scale: number;
+  /** Of times. */
+  readonly observer: "histogram" | "summary";
+  /** Upper bounds of a histogram, in what `scale` makes; absent: the service's own. */
+  readonly buckets?: readonly number[];
+}
+
+export interface PrometheusMapping {
+  readonly rules: readonly MappingRule[];
+  /** Of times that no rule takes. */
+  readonly observer: "histogram" | "summary";
+  readonly buckets?: readonly number[];
+}
+
+/** A metric under the name that it has in Prometheus. */
+export interface MappedMetric {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly help: string;
+  readonly scale: number;
+  readonly observer: "histogram" | "summary";
+  readonly buckets?: readonly number[];
+}
+
+const keysOfFile = ["defaults", "mappings"];
+const keysOfDefaults = ["observer_type", "timer_type", "match_type", "histogram_options", "glob_disable_ordering"];
+const keysOfRule = ["match", "match_type", "match_metric_type", "action", "name", "labels", "help", "scale"];
+const keysOfObserver = ["observer_type", "timer_type", "histogram_options", "honor_labels"];
+
+/** Reads a file; throws an error that says where it is wrong, and what is accepted. */
+export function parsePrometheusMapping(text: string): PrometheusMapping {
+  const file = record(parse(text) ?? {}, "the file", keysOfFile);
+  const defaults = record(file["defaults"] ?? {}, "defaults", keysOfDefaults);
+  const matchType = oneOf(defaults["match_type"] ?? "glob", ["glob", "regex"], "defaults.match_type");
+  const observer = observerOf(defaults, "defaults", "summary");
+  const buckets = bucketsOf(defaults, "defaults");
+  const mappings = file["mappings"] ?? [];
+  if (!Array.isArray(mappings)) throw new Error("mappings is not a list");
+  const rules = mappings.map((rule: unknown, i) => readRule(rule, `mappings[${i}]`, { matchType, observer, buckets }));
+  return { rules, observer, ...(buckets === undefined ? {} : { buckets }) };
+}
+
+interface RuleDefaults {
+  readonly matchType: "glob" | "regex";
+  readonly observer: "histogram" | "summary";
+  readonly buckets: readonly number[] | undefined;
+}
+
+function readRule(value: unknown, path: string, defaults: RuleDefaults): MappingRule {
+  const rule = record(value, path, [...keysOfRule, ...keysOfObserver]);
+  const match = textOf(rule["match"], `${path}.match`);
+  const matchType = oneOf(rule["match_type"] ?? defaults.matchType, ["glob", "regex"], `${path}.match_type`);
+  if (matchType === "glob" && !match.split(".").every((part) => part === "*" || /^[^*\s]+$/.test(part))) {
+    throw new Error(`${path}.match: ${JSON.stringify(match)} is no glob: each part between dots is * or has none`);
+  }
+  if (matchType === "regex") {
+    try {
+      RE2JS.compile(match);
+    } catch (error) {
+      throw new Error(`${path}.match: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    }
+  }
+  const drops = oneOf(rule["action"] ?? "map", ["map", "drop"], `${path}.action`) === "drop";
+  const name = rule["name"] === undefined && drops ? "" : textOf(rule["name"], `${path}.name`);
+  if (!drops && !/^[a-zA-Z_:$][\w:${}]*$/.test(name)) {
+    throw new Error(`${path}.name: ${JSON.stringify(name)} is no name of a metric`);
+  }
+  const labels = Object.entries(record(rule["labels"] ?? {}, `${path}.labels`));
+  for (const [label] of labels) {
+    if (!/^[a-zA-Z_]\w*$/.test(label))
+      throw new Error(`${path}.labels: ${JSON.stringify(label)} is no name of a label`);
+  }
+  const type = rule["match_metric_type"];
+  const types = ["counter", "gauge", "observer", "timer"] as const;
+  const metricType = type === undefined ? undefined : oneOf(type, types, `${path}.match_metric_type`);
+  const scale = rule["scale"] ?? 1;
+  if (typeof scale !== "number" || !Number.isFinite(scale)) throw new Error(`${path}.scale is not a number`);
+  const buckets = bucketsOf(rule, path) ?? defaults.buckets;
+  return {
+    ...{ matchType, match, drops, name, scale },
+    labels: Object.fromEntries(labels.map(([label, template]) => [label, textOf(template, `${path}.labels.${label}`)])),
+    ...(metricType === undefined ? {} : { metricType: metricType === "timer" ? "observer" : metricType }),
+    ...(rule["help"] === undefined ? {} : { help: textOf(rule["help"], `${path}.help`) }),
+    observer: observerOf(rule, path, defaults.observer),
+    ...(buckets === undefined ? {} : { buckets }),
+  };
+}
+
+function observerOf(
+  value: Readonly<Record<string, unknown>>,
+  path: string,
+  fallback: "histogram" | "summary",
+): "histogram" | "summary" {
+  const given = value["observer_type"] ?? value["timer_type"];
+  return given === undefined ? fallback : oneOf(given, ["histogram", "summary"], `${path}.observer_type`);
+}
+
+function bucketsOf(value: Readonly<Record<string, unknown>>, path: string): readonly number[] | undefined {
+  const options = record(value["histogram_options"] ?? {}, `${path}.histogram_options`, ["buckets"]);
+  const buckets = options["buckets"];
+  if (buckets === undefined) return undefined;
+  const isList =
+    Array.isArray(buckets) && buckets.every((bound) => typeof bound === "number" && Number.isFinite(bound));
+  if (!isList) throw new Error(`${path}.histogram_options.buckets is not a list of numbers`);
+  return [...new Set(buckets as readonly number[])].sort((a, b) => a - b);
+}
+
+/** @param accepted keys; without them any */
+function record(value: unknown, path: string, accepted?: readonly string[]): Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(`${path} is not a mapping`);
+  const entries = Object.entries(value);
+  for (const [key] of accepted === undefined ? [] : entries) {
+    if (accepted?.includes(key) === false) {
+      throw new Error(`${path}.${key} is not supported; accepted are ${accepted.join(", ")}`);
+    }
+  }
+  return Object.fromEntries(entries);
+}
+
+function textOf(value: unknown, path: string): string {
+  if (typeof value === "string" && value !== "") return value;
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  throw new Error(`${path} is not a text`);
+}
+
+function oneOf<const T extends string>(value: unknown, accepted: readonly T[], path: string): T {
+  const found = accepted.find((one) => one === value);
+  if (found === undefined) throw new Error(`${path}: ${JSON.stringify(value)} is none of ${accepted.join(", ")}`);
+  return found;
+}
+
+/** The metric of a name in statsd, `undefined` where a rule drops it. */
+export type MetricMapper = (name: string, type: StatsdType) => MappedMetric | undefined;
+
+/** What a name becomes is kept, since series are the same from one scrape to the next. */
+const maxKept = 50_000;
+
+export function metricMapper({ rules, observer, buckets }: PrometheusMapping): MetricMapper {
+  const matchers = rules.map((rule) => ({
+    rule,
+    match: rule.matchType === "glob" ? glob(rule.match) : regex(rule.match),
+  }));
+  const ordered = [
+    ...matchers.filter(({ rule }) => rule.matchType === "glob"),
+    ...matchers.filter(({ rule }) => rule.matchType === "regex"),
+  ];
+  const kept = new Map<string, MappedMetric | undefined>();
+  const find: MetricMapper = (name, type) => {
+    for (const { rule, match } of ordered) {
+      if (rule.metricType !== undefined && rule.metricType !== type) continue;
+      const groups = match(name);
+      if (groups === undefined) continue;
+      if (rule.drops) return undefined;
+      return mapped(rule, groups);
+    }
+    const help = "Metric autogenerated by statsd_exporter.";
+    return {
+      name: metricName(name),
+      labels: {},
+      help,
+      scale: 1,
+      observer,
+      ...(buckets === undefined ? {} : { buckets }),
+    };
+  };
+  return (name, type) => {
+    const key = `${type} ${name}`;
+    if (kept.has(key)) return kept.get(key);
+    const metric = find(name, type);
+    if (kept.size < maxKept) kept.set(key, metric);
+    return metric;
+  };
+}
+
+function mapped(rule: MappingRule, groups: readonly string[]): MappedMetric {
+  const filled = (template: string) =>
+    template.replace(
+      /\$(?:\{(\d+)\}|(\d+))/g,
+      (_, braced?: string, plain?: string) => groups[Number(braced ?? plain)] ?? "",
+    );
+  const { help = "Metric autogenerated by statsd_exporter.", scale, observer, buckets } = rule;
+  const labels = Object.entries(rule.labels).map(([label, template]) => [label, filled(template)] as const);
+  return {
+    name: metricName(filled(rule.name)),
+    labels: Object.fromEntries(labels),
+    ...{ help, scale, observer },
+    ...(buckets === undefined ? {} : { buckets }),
+  };
+}
+
+/** What a matcher found: the whole and its groups. */
+type Match = (name: string) => readonly string[] | undefined;
+
+function glob(pattern: string): Match {
+  const parts = pattern.split(".");
+  return (name) => {
+    const found = name.split(".");
+    if (found.length !== parts.length) return undefined;
+    if (!parts.every((part, i) => part === "*" || part === found[i])) return undefined;
+    return [name, ...found.filter((_, i) => parts[i] === "*")];
+  };
+}
+
+function regex(pattern: string): Match {
+  const compiled = RE2JS.compile(pattern);
+  return (name) => {
+    const matcher = compiled.matcher(name);
+    if (!matcher.find()) return undefined;
+    return Array.from({ length: matcher.groupCount() + 1 }, (_, i) => matcher.group(i) ?? "");
+  };
+}
+
+function metricName(text: string): string {
+  return text.replace(/[^a-zA-Z0-9_:]/g, "_").replace(/^(?=\d)/, "_");
+}

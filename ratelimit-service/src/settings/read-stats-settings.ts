@@ -1,0 +1,102 @@
+/** How metrics are named and sent, from the settings of statistics and the files and variables that they name. */
+import { readFileSync } from "node:fs";
+import type { Problem } from "@gatewayproxy/runtime/problem";
+import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { callTimeBounds } from "../metrics/call-times.ts";
+import { type Mogrifier, patternFault } from "../metrics/mogrifiers.ts";
+import { metricMapper, parsePrometheusMapping, type PrometheusMapping } from "../metrics/prometheus-mapping.ts";
+import { responseTimeName } from "../metrics/metric-names.ts";
+import { pairs } from "./kinds.ts";
+import type { statsSettings } from "./stats-settings.ts";
+
+export interface StatsSettings {
+  /** Where metrics are sent to; absent: nowhere. */
+  readonly sink?: "statsd" | "dogstatsd";
+  /** Of DogStatsD. */
+  readonly mogrifiers: readonly Mogrifier[];
+  /** In place of the built-in names. */
+  readonly prometheusMapping?: PrometheusMapping;
+  /** Upper bounds of the histogram of response times, in seconds. */
+  readonly callTimeBounds: readonly number[];
+}
+
+export type ReadStatsSettings =
+  | { readonly kind: "settings"; readonly settings: StatsSettings }
+  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
+
+type Env = Readonly<Record<string, string | undefined>>;
+type Values = SettingValues<typeof statsSettings>;
+
+/** Reads the file of PROMETHEUS_MAPPER_YAML. */
+export function readStatsSettings(values: Values, env: Env): ReadStatsSettings {
+  const problems: Problem[] = [];
+  const names = values.useDogStatsd
+    ? (values.useDogStatsdMogrifiers ?? "").split(",").filter((name) => name !== "")
+    : [];
+  const mogrifiers = names.flatMap((name) => readMogrifier(name.trim(), env, problems));
+  if (values.useDogStatsd && !values.disableStats) {
+    for (const [other, isUsed] of [
+      ["USE_STATSD", values.useStatsd] as const,
+      ["USE_PROMETHEUS", values.usePrometheus] as const,
+    ]) {
+      const message = `cannot be used together with ${other}=true; set one of them to false`;
+      if (isUsed === true) problems.push({ path: "USE_DOG_STATSD", message });
+    }
+  }
+  const mapping =
+    values.prometheusMapperYaml === undefined ? undefined : readMapping(values.prometheusMapperYaml, problems);
+  if (problems.length > 0) return { kind: "invalid", problems };
+  const sink = sinkOf(values);
+  const settings = {
+    ...(sink === undefined ? {} : { sink }),
+    mogrifiers,
+    ...(mapping === undefined ? {} : { prometheusMapping: mapping }),
+    callTimeBounds: mapping === undefined ? callTimeBounds : boundsOf(mapping),
+  };
+  return { kind: "settings", settings };
+}
+
+function sinkOf({ disableStats, useDogStatsd, useStatsd, statsdHost }: Values): StatsSettings["sink"] {
+  if (disableStats) return undefined;
+  if (useDogStatsd) return "dogstatsd";
+  return (useStatsd ?? statsdHost !== undefined) ? "statsd" : undefined;
+}
+
+function readMogrifier(key: string, env: Env, problems: Problem[]): Mogrifier[] {
+  const prefix = `DOG_STATSD_MOGRIFIER_${key.toUpperCase()}`;
+  const known = problems.length;
+  const read = (part: string): string => {
+    const value = env[`${prefix}_${part}`] ?? "";
+    const message = `missing; USE_DOG_STATSD_MOGRIFIERS names ${key}`;
+    if (value === "") problems.push({ path: `${prefix}_${part}`, message });
+    return value;
+  };
+  const [pattern, name] = [read("PATTERN"), read("NAME")];
+  const fault = pattern === "" ? undefined : patternFault(pattern);
+  if (fault !== undefined) problems.push({ path: `${prefix}_PATTERN`, message: fault });
+  const text = env[`${prefix}_TAGS`] ?? "";
+  const tags = text === "" ? new Map<string, string>() : pairs(":").parse(text);
+  if (tags === undefined || tags.values().some((value) => value === "")) {
+    problems.push({ path: `${prefix}_TAGS`, message: `${JSON.stringify(text)} is not NAME:VALUE,…` });
+  }
+  return problems.length === known && tags !== undefined ? [{ pattern, name, tags: [...tags] }] : [];
+}
+
+function readMapping(file: string, problems: Problem[]): PrometheusMapping | undefined {
+  try {
+    return parsePrometheusMapping(readFileSync(file, "utf8"));
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error);
+    // A fault of the syntax is shown over several lines.
+    const [fault = ""] = text.split("\n");
+    problems.push({ path: "PROMETHEUS_MAPPER_YAML", message: `${file} cannot be used: ${fault.replace(/:$/, "")}` });
+    return undefined;
+  }
+}
+
+/** Those that the mapping gives the response times, in seconds. */
+function boundsOf(mapping: PrometheusMapping): readonly number[] {
+  const metric = metricMapper(mapping)(responseTimeName, "observer");
+  if (metric?.buckets === undefined || metric.scale === 0) return callTimeBounds;
+  return metric.buckets.map((bound) => bound / (1_000 * metric.scale));
+}

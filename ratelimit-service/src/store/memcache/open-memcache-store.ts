@@ -1,0 +1,91 @@
+/** Settings → a memcached store, with its servers from a list or from an SRV record that is read again at an interval. */
+import { resolveSrv as systemResolveSrv } from "node:dns/promises";
+import { readFileSync } from "node:fs";
+import type { ConnectionOptions } from "node:tls";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
+import type { MemcacheAddress, MemcacheOptions, MemcacheTls } from "./memcache-options.ts";
+import { MemcacheServer } from "./memcache-server.ts";
+import { MemcacheStore, type MemcacheStoreOptions } from "./memcache-store.ts";
+
+export interface OpenMemcacheOptions extends MemcacheStoreOptions {
+  readonly memcache: MemcacheOptions;
+  /** Records of a name; the system's resolver unless given. */
+  readonly resolveSrv?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
+}
+
+export interface OpeningMemcacheStore {
+  readonly store: MemcacheStore;
+  /** Resolves when the servers are known; rejects when their SRV record cannot be read. */
+  readonly connected: Promise<void>;
+}
+
+/** Connections are opened with the first call. Throws when a certificate cannot be read. */
+export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSignal): OpeningMemcacheStore {
+  const { memcache, clock } = options;
+  const { servers, timeoutMs } = memcache;
+  const tls = memcache.tls === undefined ? undefined : readTls(memcache.tls);
+  const serversOf = (addresses: readonly MemcacheAddress[]) =>
+    addresses.map(
+      (address) => new MemcacheServer({ address, timeoutMs, clock, ...(tls === undefined ? {} : { tls }) }),
+    );
+  if (servers.kind === "list") {
+    return { store: new MemcacheStore(serversOf(servers.addresses), options), connected: Promise.resolve() };
+  }
+  const store = new MemcacheStore([], options);
+  const { resolveSrv = systemResolveSrv, onError } = options;
+  let known = "";
+  const refresh = async (): Promise<void> => {
+    const addresses = sorted(await resolveSrv(servers.name));
+    if (addresses.length === 0) throw new Error(`MEMCACHE_SRV: ${servers.name} lists no server`);
+    const text = JSON.stringify(addresses);
+    // Other servers would lose their connections for nothing.
+    if (text !== known) store.replaceServers(serversOf(addresses));
+    known = text;
+  };
+  const connected = refresh().then(() => {
+    if (servers.refreshMs > 0) repeat(servers.refreshMs, refresh, { clock, onError, signal });
+  });
+  return { store, connected };
+}
+
+function repeat(
+  ms: number,
+  refresh: () => Promise<void>,
+  {
+    clock,
+    onError,
+    signal,
+  }: { readonly clock: Clock; readonly onError: (error: Error) => void; readonly signal: AbortSignal },
+): void {
+  const timer = clock.setTimer(ms, () => {
+    refresh()
+      .catch((error: unknown) => onError(error instanceof Error ? error : new Error(String(error))))
+      .finally(() => {
+        if (!signal.aborted) repeat(ms, refresh, { clock, onError, signal });
+      });
+  });
+  signal.addEventListener("abort", () => timer.cancel(), { once: true });
+}
+
+/** In the reference's order, which decides where a counter is: of the texts `host.:port`, with the dot of a full name. */
+function sorted(records: readonly { readonly name: string; readonly port: number }[]): readonly MemcacheAddress[] {
+  return records
+    .map(({ name, port }) => ({ host: name.replace(/\.$/, ""), port }))
+    .sort((a, b) => Buffer.compare(Buffer.from(`${a.host}.:${a.port}`), Buffer.from(`${b.host}.:${b.port}`)));
+}
+
+function readTls({
+  certificateFile,
+  keyFile,
+  authoritiesFile,
+  skipsHostnameVerification,
+}: MemcacheTls): ConnectionOptions {
+  if (authoritiesFile === undefined) trustSystemAuthorities();
+  return {
+    ...(certificateFile === undefined ? {} : { cert: readFileSync(certificateFile) }),
+    ...(keyFile === undefined ? {} : { key: readFileSync(keyFile) }),
+    ...(authoritiesFile === undefined ? {} : { ca: readFileSync(authoritiesFile) }),
+    ...(skipsHostnameVerification ? { checkServerIdentity: () => undefined } : {}),
+  };
+}

@@ -1,0 +1,196 @@
+/** Metrics as DogStatsD and as a mapping of statsd_exporter have them: ours and the reference's, of the same calls. */
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../support/describe-with.ts";
+import { freePort } from "../support/proxy-process.ts";
+import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { type Environment, startRateLimitService, startReference } from "../support/ratelimit-process.ts";
+import { type RedisServer, startRedis } from "../support/redis-server.ts";
+
+const limits = `domain: d
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 2}
+    descriptors:
+      - key: path
+        value: /a
+        rate_limit: {unit: year, requests_per_unit: 10}
+        descriptors:
+          - key: method
+            rate_limit: {unit: year, requests_per_unit: 10}
+`;
+const asked = [
+  ["user=ann"],
+  ["user=ann"],
+  ["user=ann"],
+  ["user=ann", "path=/a"],
+  ["user=ann", "path=/a", "method=GET"],
+];
+const ruleCounters = "total_hits|over_limit|near_limit|within_limit";
+
+describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
+  let redis: RedisServer;
+  let folder: string;
+
+  beforeAll(async () => {
+    redis = await startRedis(paths["redis-server"]);
+    folder = await mkdtemp(join(tmpdir(), "sinks-"));
+    await mkdir(join(folder, "config"));
+    await writeFile(join(folder, "config", "limits.yaml"), limits);
+  });
+  afterAll(async () => {
+    await redis.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const starts = {
+    ours: (env: Environment) => startRateLimitService(join(folder, "config"), env),
+    reference: (env: Environment) => startReference(paths.ratelimit, folder, env),
+  };
+
+  /** Starts a service and asks it. */
+  async function call(which: keyof typeof starts, env: Environment): Promise<void> {
+    const prefix = { CACHE_KEY_PREFIX: `${which}${Math.random()}` };
+    const common = { REDIS_URL: `127.0.0.1:${redis.port}`, STATS_FLUSH_INTERVAL: "100ms", ...prefix, ...env };
+    const service = await starts[which](common);
+    onTestFinished(() => service.kill());
+    const client = connectRateLimit(service.grpcPort);
+    onTestFinished(() => client.close());
+    for (const entries of asked) await client.ask({ domain: "d", descriptors: [descriptor(...entries)] });
+  }
+
+  /** Sums of the counters that reach a DogStatsD agent, by name and tags. */
+  async function dogStatsd(which: keyof typeof starts, env: Environment) {
+    const agent = createSocket("udp4");
+    onTestFinished(() => void agent.close());
+    const sums = new Map<string, number>();
+    agent.on("message", (datagram) => {
+      for (const line of String(datagram).split("\n")) {
+        const [, name, value, , tags = ""] = /^([^:]+):(\d+)\|c(\|#(.*))?$/.exec(line) ?? [];
+        const isOfRule = name !== undefined && new RegExp(`(?:${ruleCounters})$`).test(name);
+        // The agent takes tags in any order.
+        const series = `${name} ${tags.split(",").sort().join(",")}`;
+        if (isOfRule) sums.set(series, (sums.get(series) ?? 0) + Number(value));
+      }
+    });
+    agent.bind(0, "127.0.0.1");
+    await once(agent, "listening");
+    await call(which, {
+      USE_DOG_STATSD: "true",
+      STATSD_HOST: "127.0.0.1",
+      STATSD_PORT: String(agent.address().port),
+      ...env,
+    });
+    return sums;
+  }
+
+  test.each<[string, Environment, Readonly<Record<string, number>>]>([
+    [
+      "with EXTRA_TAGS as tags",
+      { EXTRA_TAGS: "zone:a,team:b" },
+      {
+        "ratelimit.service.rate_limit.d.user.over_limit team:b,zone:a": 1,
+        "ratelimit.service.rate_limit.d.user.near_limit team:b,zone:a": 1,
+        "ratelimit.service.rate_limit.d.user.total_hits team:b,zone:a": 3,
+        "ratelimit.service.rate_limit.d.user.within_limit team:b,zone:a": 2,
+        "ratelimit.service.rate_limit.d.user.path_/a.total_hits team:b,zone:a": 1,
+        "ratelimit.service.rate_limit.d.user.path_/a.within_limit team:b,zone:a": 1,
+        "ratelimit.service.rate_limit.d.user.path_/a.method.total_hits team:b,zone:a": 1,
+        "ratelimit.service.rate_limit.d.user.path_/a.method.within_limit team:b,zone:a": 1,
+      },
+    ],
+    [
+      "with parts of names made tags by USE_DOG_STATSD_MOGRIFIERS, of which the first that fits rewrites a name",
+      {
+        EXTRA_TAGS: "zone:a",
+        USE_DOG_STATSD_MOGRIFIERS: "DEEP,TOP",
+        DOG_STATSD_MOGRIFIER_DEEP_PATTERN: "^ratelimit\\.service\\.rate_limit\\.([^.]+)\\.([^.]+)\\.([^.]+)\\.(.*)$",
+        DOG_STATSD_MOGRIFIER_DEEP_NAME: "deep.$4",
+        DOG_STATSD_MOGRIFIER_DEEP_TAGS: "domain:$1,levels:$2-$3,odd:$9",
+        DOG_STATSD_MOGRIFIER_TOP_PATTERN: "rate_limit\\.(\\w+)\\.(\\w+)\\.(over_limit|total_hits)$",
+        DOG_STATSD_MOGRIFIER_TOP_NAME: "top.$3",
+      },
+      {
+        "top.over_limit zone:a": 1,
+        "top.total_hits zone:a": 3,
+        "ratelimit.service.rate_limit.d.user.near_limit zone:a": 1,
+        "ratelimit.service.rate_limit.d.user.within_limit zone:a": 2,
+        "deep.total_hits domain:d,levels:user-path_/a,odd:$9,zone:a": 1,
+        "deep.within_limit domain:d,levels:user-path_/a,odd:$9,zone:a": 1,
+        "deep.method.total_hits domain:d,levels:user-path_/a,odd:$9,zone:a": 1,
+        "deep.method.within_limit domain:d,levels:user-path_/a,odd:$9,zone:a": 1,
+      },
+    ],
+  ])("reach DogStatsD %s", { timeout: 60_000 }, async (_, env, expected) => {
+    const ours = await dogStatsd("ours", env);
+    const reference = await dogStatsd("reference", { USE_STATSD: "false", ...env });
+
+    await expect.poll(() => Object.fromEntries(ours)).toEqual(expected);
+    await expect.poll(() => Object.fromEntries(reference)).toEqual(expected);
+  });
+
+  /** Lines of /metrics at PROMETHEUS_ADDR, of rules and of response times. */
+  async function prometheus(which: keyof typeof starts, env: Environment): Promise<readonly string[]> {
+    const port = await freePort();
+    const address = { USE_PROMETHEUS: "true", USE_STATSD: "false", PROMETHEUS_ADDR: `127.0.0.1:${port}` };
+    await call(which, { ...address, PROMETHEUS_PATH: "/stats/prometheus", ...env });
+    const read = async () => {
+      const text = await (await fetch(`http://127.0.0.1:${port}/stats/prometheus`)).text();
+      const isOfRule = /^\w*(?:total_hits|over_limit|near_limit|within_limit|hits)\b|^calls_(?:count|bucket)|^kept/;
+      // The reference shows no counter that is 0.
+      return text
+        .split("\n")
+        .filter((line) => isOfRule.test(line) && !/ 0$/.test(line))
+        .sort();
+    };
+    const isThere = (lines: readonly string[]) => lines.some((line) => /^calls_count\S* 5$/.test(line));
+    await expect.poll(async () => isThere(await read()), { timeout: 10_000 }).toBe(true);
+    return read();
+  }
+
+  test("have the names and labels of PROMETHEUS_MAPPER_YAML: globs before expressions, drops, added series", { timeout: 60_000 }, async () => {
+    const mapper = join(folder, "mapper.yaml");
+    await writeFile(
+      mapper,
+      `mappings:
+  - match: "rate_limit\\\\.([^.]+)\\\\.([^.]+)\\\\.(.*\\\\.)?(total_hits|over_limit)"
+    match_type: regex
+    name: "hits_\${4}"
+    labels: {domain: "$1", top: "\${2}_x"}
+  - match: "ratelimit.service.rate_limit.*.*.within_limit"
+    name: kept
+    match_metric_type: counter
+    labels: {top: "$2"}
+  - match: ".*near_limit"
+    match_type: regex
+    action: drop
+    name: dropped
+  - match: "ratelimit_server.*.response_time"
+    name: calls
+    timer_type: histogram
+    scale: 0.001
+    histogram_options: {buckets: [30, 60]}
+    labels: {method: "$1"}
+`,
+    );
+    const env = { PROMETHEUS_MAPPER_YAML: mapper };
+    const ours = await prometheus("ours", env);
+
+    expect(ours).toEqual([
+      'calls_bucket{method="ShouldRateLimit",le="+Inf"} 5',
+      'calls_bucket{method="ShouldRateLimit",le="30"} 5',
+      'calls_bucket{method="ShouldRateLimit",le="60"} 5',
+      'calls_count{method="ShouldRateLimit"} 5',
+      'hits_over_limit{domain="d",top="user_x"} 1',
+      'hits_total_hits{domain="d",top="user_x"} 5',
+      'kept{top="user"} 2',
+      "ratelimit_service_rate_limit_d_user_path__a_method_within_limit 1",
+      "ratelimit_service_rate_limit_d_user_path__a_within_limit 1",
+    ]);
+    expect(await prometheus("reference", env)).toEqual(ours);
+  });
+});
