@@ -53,35 +53,39 @@ const memcache = (servers: readonly MemcachedServer[], env: Environment = {}): E
 });
 
 describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
-  test.each([1, 3])("counts on the same keys of %i servers, with the same ends", { timeout: 60_000 }, async (number) => {
-    const servers: MemcachedServer[] = [];
-    for (let i = 0; i < number; i++) servers.push(await startServer(paths.memcached));
-    const env = memcache(servers, { CACHE_KEY_PREFIX: "pre_", LOCAL_CACHE_SIZE_IN_BYTES: "0" });
-    const ours = client(await startRateLimitService(join(folder, "config"), env));
-    const reference = client(await startReference(paths.ratelimit, folder, env));
-    const totals = async () => {
-      const entries = (await Promise.all(servers.map((server) => server.entries()))).flatMap((each) => [...each]);
-      return Object.fromEntries(entries.map(([key, { value }]) => [key.replace(/_\d+$/, ""), value]));
-    };
+  test.each([1, 3])(
+    "counts on the same keys of %i servers, with the same ends",
+    { timeout: 60_000 },
+    async (number) => {
+      const servers: MemcachedServer[] = [];
+      for (let i = 0; i < number; i++) servers.push(await startServer(paths.memcached));
+      const env = memcache(servers, { CACHE_KEY_PREFIX: "pre_", LOCAL_CACHE_SIZE_IN_BYTES: "0" });
+      const ours = client(await startRateLimitService(join(folder, "config"), env));
+      const reference = client(await startReference(paths.ratelimit, folder, env));
+      const totals = async () => {
+        const entries = (await Promise.all(servers.map((server) => server.entries()))).flatMap((each) => [...each]);
+        return Object.fromEntries(entries.map(([key, { value }]) => [key.replace(/_\d+$/, ""), value]));
+      };
 
-    for (let i = 0; i < 5; i++) {
-      expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 4 });
-      expect((await reference.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 3 });
-      // It counts after it has answered.
-      await expect.poll(totals).toHaveProperty(`pre_d_m_${i}`, "2");
-      expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 2 });
-    }
-    // Whoever counted first gave the counter its end.
-    await reference.ask("m=x");
-    // memcached lists a key some time after it was written.
-    const keys = ["x", 0, 1, 2, 3, 4].map((key) => `pre_d_m_${key}`);
-    await expect.poll(async () => Object.keys(await totals()).sort()).toEqual(keys.sort());
-    const all = (await Promise.all(servers.map((server) => server.entries()))).flatMap((each) => [...each.values()]);
-    for (const { secondsLeft } of all) {
-      expect(secondsLeft).toBeGreaterThan(86_400 - 60);
-      expect(secondsLeft).toBeLessThanOrEqual(86_400);
-    }
-  });
+      for (let i = 0; i < 5; i++) {
+        expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 4 });
+        expect((await reference.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 3 });
+        // It counts after it has answered.
+        await expect.poll(totals).toHaveProperty(`pre_d_m_${i}`, "2");
+        expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 2 });
+      }
+      // Whoever counted first gave the counter its end.
+      await reference.ask("m=x");
+      // memcached lists a key some time after it was written.
+      const keys = ["x", 0, 1, 2, 3, 4].map((key) => `pre_d_m_${key}`);
+      await expect.poll(async () => Object.keys(await totals()).sort()).toEqual(keys.sort());
+      const all = (await Promise.all(servers.map((server) => server.entries()))).flatMap((each) => [...each.values()]);
+      for (const { secondsLeft } of all) {
+        expect(secondsLeft).toBeGreaterThan(86_400 - 60);
+        expect(secondsLeft).toBeLessThanOrEqual(86_400);
+      }
+    },
+  );
 
   test("an outage lets calls pass, as with the reference", async () => {
     const server = await startServer(paths.memcached);

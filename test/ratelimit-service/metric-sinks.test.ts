@@ -152,7 +152,9 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     return read();
   }
 
-  test("have the names and labels of PROMETHEUS_MAPPER_YAML: globs before expressions, drops, added series", { timeout: 60_000 }, async () => {
+  test("have the names and labels of PROMETHEUS_MAPPER_YAML: globs before expressions, drops, added series", {
+    timeout: 60_000,
+  }, async () => {
     const mapper = join(folder, "mapper.yaml");
     await writeFile(
       mapper,
