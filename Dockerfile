@@ -4,9 +4,9 @@
 #   ratelimit-service  the rate limit service
 #   mock-llm           the mock LLM of the examples
 #
-# Each holds Node, the C libraries that Node is linked with, the production dependencies and our sources; no shell, no
-# package manager, nothing that can be written. They run as a user without a name or a home, with a read-only root.
-# Node runs the TypeScript as it is, so nothing is compiled.
+# Each holds Node, the C libraries that Node is linked with, and the programs; no shell, no package manager, nothing that can
+# be written. They run as a user without a name or a home, with a read-only root. The programs of the proxy's image and of
+# the service's are bundles (scripts/bundle.ts), which start faster and take less memory than the sources.
 #
 # Each also holds its software bill of materials, /usr/share/sbom/*.cdx.json, and dpkg's records of the C libraries, which
 # image scanners read.
@@ -43,8 +43,7 @@ ENV PATH=/usr/local/bin NODE_ENV=production
 USER 65532:65532
 WORKDIR /app
 
-# --- Production dependencies, exactly as in package-lock.json ---------------------------------------------------------
-# Of the optional ones all are Node itself. What only compilers, debuggers and readers want is half of the rest.
+# --- Where packages are installed, exactly as in package-lock.json ------------------------------------------------------
 FROM ${NODE_IMAGE} AS dependencies
 USER root
 WORKDIR /app
@@ -59,16 +58,6 @@ COPY proxy/package.json proxy/
 COPY ratelimit-service/package.json ratelimit-service/
 COPY examples/mock-llm/package.json examples/mock-llm/
 
-FROM dependencies AS proxy-dependencies
-RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
-    --workspace runtime --workspace protos --workspace admin-api --workspace proxy && \
-    find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.md' \) -delete
-
-FROM dependencies AS ratelimit-service-dependencies
-RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
-    --workspace runtime --workspace protos --workspace ratelimit-service && \
-    find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.md' \) -delete
-
 # --- The page of the admin server -------------------------------------------------------------------------------------
 FROM dependencies AS admin-ui
 RUN npm ci --ignore-scripts --no-audit --no-fund --workspace admin-ui
@@ -76,6 +65,19 @@ COPY tsconfig.json ./
 COPY admin-api/ admin-api/
 COPY admin-ui/ admin-ui/
 RUN npm run --silent build --workspace admin-ui
+
+# --- The programs, with the packages that they need and the licences of those -----------------------------------------
+FROM dependencies AS bundles
+RUN npm ci --ignore-scripts --no-audit --no-fund \
+    --workspace runtime --workspace protos --workspace admin-api --workspace proxy --workspace ratelimit-service
+COPY runtime/ runtime/
+COPY protos/ protos/
+COPY admin-api/ admin-api/
+COPY proxy/ proxy/
+COPY ratelimit-service/ ratelimit-service/
+COPY --from=admin-ui /app/admin-ui/dist/ admin-ui/dist/
+COPY scripts/bundle.ts scripts/third-party-licenses.ts scripts/
+RUN node scripts/bundle.ts --out /images
 
 # --- The bills of materials -------------------------------------------------------------------------------------------
 FROM dependencies AS sbom
@@ -96,33 +98,23 @@ CMD ["examples/mock-llm/src/main.ts"]
 # The commands of the reference's image, which manifests name. The kernel reads the first line of each file, so no shell is
 # needed.
 FROM node AS ratelimit-commands
-RUN set -eu; mkdir -p /commands/bin; cd /commands/bin; source=/app/ratelimit-service/src/bin; \
-    ln -s "$source/ratelimit.ts" ratelimit; \
-    ln -s "$source/ratelimit-config-check.ts" ratelimit_config_check; \
-    ln -s "$source/ratelimit-client.ts" ratelimit_client
+RUN set -eu; mkdir -p /commands/bin; cd /commands/bin; \
+    ln -s /app/ratelimit.js ratelimit; \
+    ln -s /app/ratelimit-config-check.js ratelimit_config_check; \
+    ln -s /app/ratelimit-client.js ratelimit_client
 
 FROM base AS ratelimit-service
 COPY --from=ratelimit-commands /commands/ /
 COPY --from=sbom /sbom/ratelimit-service.cdx.json /usr/share/sbom/
-COPY --from=ratelimit-service-dependencies /app/node_modules/ node_modules/
-COPY package.json ./
-COPY runtime/ runtime/
-COPY protos/ protos/
-COPY ratelimit-service/ ratelimit-service/
+COPY --from=bundles /images/ratelimit-service/ ./
 EXPOSE 8080 8081
 # Small young generations keep the memory of a service that is mostly waiting small.
 ENTRYPOINT ["node", "--max-semi-space-size=4"]
-CMD ["ratelimit-service/src/main.ts"]
+CMD ["ratelimit-service.js"]
 
 FROM base AS proxy
 COPY --from=sbom /sbom/proxy.cdx.json /usr/share/sbom/
-COPY --from=proxy-dependencies /app/node_modules/ node_modules/
-COPY package.json ./
-COPY runtime/ runtime/
-COPY protos/ protos/
-COPY admin-api/ admin-api/
-COPY --from=admin-ui /app/admin-ui/dist/ admin-ui/dist/
-COPY proxy/ proxy/
+COPY --from=bundles /images/proxy/ ./
 EXPOSE 15020 15021
 ENTRYPOINT ["node"]
-CMD ["proxy/src/main.ts"]
+CMD ["proxy.js"]

@@ -9,12 +9,13 @@
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type OutputChunk } from "rolldown";
 import manifest from "../proxyctl/package.json" with { type: "json" };
+import { licensesOf } from "./third-party-licenses.ts";
 
 const root = join(import.meta.dirname, "..");
 const source = join(root, "proxyctl/src");
@@ -111,28 +112,6 @@ for a shell.
 Install it from this file, \`npm install -g ./gatewayproxy-proxyctl-${version}.tgz\`. It is on no registry: what \`npx
 proxyctl\` would fetch there is somebody else's.
 `;
-}
-
-/** The licence of each package that is bundled, as it comes with the package. */
-async function licensesOf(chunks: readonly OutputChunk[]): Promise<string> {
-  const folders = new Set(
-    chunks.flatMap(({ moduleIds }) =>
-      moduleIds.flatMap((id) => /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id)?.[1] ?? []),
-    ),
-  );
-  const texts = [...folders].sort().map(async (folder) => {
-    const { name, version, license } = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as Licensed;
-    const file = (await readdir(folder)).find((each) => /^(licen[cs]e|copying)/i.test(each));
-    const text = file === undefined ? "" : `\n${await readFile(join(folder, file), "utf8")}`;
-    return `${name} ${version} (${license ?? "no licence is named"})\n${text}`;
-  });
-  return (await Promise.all(texts)).join(`\n${"-".repeat(80)}\n\n`);
-}
-
-interface Licensed {
-  readonly name: string;
-  readonly version: string;
-  readonly license?: string;
 }
 
 async function sha256(file: string): Promise<string> {

@@ -70,6 +70,8 @@ async function serve(settings: ServiceSettings): Promise<void> {
     // The reference stops at SIGHUP, too.
     ["SIGTERM", "SIGINT", "SIGHUP"],
   );
+  // Timers of the clock do not keep a process alive. While it waits for its first configuration, nothing else does.
+  const starting = setInterval(() => undefined, 60_000);
   const started = await RateLimitProcess.start({
     settings,
     logs,
@@ -80,6 +82,7 @@ async function serve(settings: ServiceSettings): Promise<void> {
       process.exit(exitFailure);
     },
   });
+  clearInterval(starting);
   if (!started.ok) {
     const isFolderMissing = started.problems.some(({ path }) => path === "RUNTIME_ROOT");
     fail("cannot start", started.problems, isFolderMissing ? settingsExitCode[settings.defaults] : exitFailure);

@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { bundledPrograms } from "../../scripts/bundle.ts";
 import { imageWorkspaces } from "../../scripts/sbom.ts";
 
 const repository = join(import.meta.dirname, "../..");
@@ -43,25 +44,53 @@ test("the context holds every workspace", () => {
   expect([...folders].filter((folder) => !ignored.includes(`!${folder}`))).toEqual([]);
 });
 
-describe.each([
-  { image: "proxy", workspace: "proxy" },
-  { image: "ratelimit-service", workspace: "ratelimit-service" },
-  { image: "mock-llm", workspace: "examples/mock-llm" },
-] as const)("the image $image", ({ image, workspace }) => {
-  test("holds its program and every workspace that this imports, and those theirs", () => {
-    const needed = new Set<string>([workspace]);
-    for (const each of needed) for (const name of importsOf(each)) needed.add(name);
-    const held = stage(image).flatMap((line) => /^COPY (\S+)\/ \1\/$/.exec(line)?.[1] ?? []);
-    expect([...needed].filter((name) => !held.includes(name))).toEqual([]);
+/** A workspace and every one that it imports, and those theirs. */
+function closureOf(workspace: string): readonly string[] {
+  const needed = new Set<string>([workspace]);
+  for (const each of needed) for (const name of importsOf(each)) needed.add(name);
+  return [...needed];
+}
+
+describe.each(["proxy", "ratelimit-service"] as const)("the bundles of the image %s", (image) => {
+  test("are made where all that they import is copied and installed", () => {
+    const lines = stage("bundles").join("\n");
+    const copied = Array.from(lines.matchAll(/^COPY (\S+)\/ \1\/$/gm), ([, name]) => name);
+    const installed = Array.from(lines.matchAll(/--workspace (\S+)/g), ([, name]) => name);
+    const needed = closureOf(image);
+    expect(needed.filter((name) => !copied.includes(name))).toEqual([]);
+    expect(needed.filter((name) => !installed.includes(name))).toEqual([]);
+    expect(lines).toContain("RUN node scripts/bundle.ts --out /images");
   });
 
-  test("has its bill of materials, which covers every workspace in the image", () => {
-    expect(stage(image)).toContain(`COPY --from=sbom /sbom/${image}.cdx.json /usr/share/sbom/`);
-    const held = stage(image).flatMap(
-      (line) => /^COPY (?:--from=\S+ \/app\/)?([\w-]+(?:\/mock-llm)?)\//.exec(line)?.[1] ?? [],
+  test("are the image's programs, one of which it starts by itself", () => {
+    expect(stage(image)).toContain(`COPY --from=bundles /images/${image}/ ./`);
+    const [, started = ""] = /^CMD \["(.*)\.js"\]$/m.exec(stage(image).join("\n")) ?? [];
+    expect(Object.keys(bundledPrograms[image])).toContain(started);
+  });
+
+  test("are covered by its bill of materials", () => {
+    // The proxy serves the page, whose bundle is a file to it.
+    const page = image === "proxy" ? ["admin-ui"] : [];
+    expect([...imageWorkspaces[image]].sort()).toEqual([...closureOf(image), ...page].sort());
+  });
+
+  test("are made of scripts that the context holds", () => {
+    const scripts = stage("bundles").flatMap(
+      (line) => /^COPY (scripts\/.*) scripts\/$/.exec(line)?.[1]?.split(" ") ?? [],
     );
-    const own = held.filter((folder) => folder !== "node_modules");
-    expect([...imageWorkspaces[image]].sort()).toEqual(own.sort());
+    expect(scripts).toContain("scripts/bundle.ts");
+    expect(scripts.filter((script) => !ignored.includes(`!${script}`))).toEqual([]);
+  });
+});
+
+test("the image mock-llm holds its sources", () => {
+  expect(stage("mock-llm")).toContain("COPY examples/mock-llm/ examples/mock-llm/");
+  expect(imageWorkspaces["mock-llm"]).toEqual(["examples/mock-llm"]);
+});
+
+describe.each(["proxy", "ratelimit-service", "mock-llm"] as const)("the image %s", (image) => {
+  test("has its bill of materials", () => {
+    expect(stage(image)).toContain(`COPY --from=sbom /sbom/${image}.cdx.json /usr/share/sbom/`);
   });
 
   test("is made of the image without a shell, and runs as nobody", () => {

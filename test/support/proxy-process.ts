@@ -41,17 +41,19 @@ export type LogLine = Readonly<Record<string, unknown>>;
  *
  * @param env adds to ours.
  * @param cgroup folder of a control group that the process is in from its beginning.
+ * @param main the program, where it is not the one of the sources.
  */
 export async function spawnProxy(
   files: Readonly<Record<string, string>>,
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
   cgroup?: string,
+  main = mainFile,
 ): Promise<ProxyProcess> {
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
   await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
-  return await spawnWith(["--config-dir", directory, ...args], directory, env, cgroup);
+  return await spawnWith(["--config-dir", directory, ...args], directory, env, cgroup, main);
 }
 
 /** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. `env` adds to ours. */
@@ -71,11 +73,12 @@ async function spawnWith(
   directory: string,
   env: Readonly<Record<string, string>>,
   cgroup?: string,
+  main = mainFile,
 ): Promise<ProxyProcess> {
   const addresses = [await freePort(), await freePort(), await freePort()].map((port) => `127.0.0.1:${port}`);
   const [stats = "", readiness = "", admin = ""] = addresses;
   const pages = ["--stats-address", stats, "--readiness-address", readiness, "--admin-address", admin];
-  const command = [process.execPath, mainFile, ...pages, ...args];
+  const command = [process.execPath, main, ...pages, ...args];
   const joining = ["/bin/sh", "-c", `echo $$ > ${cgroup}/cgroup.procs && exec "$0" "$@"`];
   const [program = "", ...parameters] = cgroup === undefined ? command : [...joining, ...command];
   const child = spawn(program, parameters, {

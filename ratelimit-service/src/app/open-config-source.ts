@@ -5,19 +5,20 @@ import { CombinedSource } from "../config/combined-source.ts";
 import type { ConfigSource } from "../config/config-source.ts";
 import { FileSource } from "../config/file-source.ts";
 import type { XdsServer } from "../config/xds/ads-connection.ts";
-import { XdsSource } from "../config/xds/xds-source.ts";
 import type { ServiceSettings } from "../settings.ts";
 
 type Values = ServiceSettings["values"];
 
 /** A source that has not started yet. `random` gives 0 ≤ x < 1. */
-export function createConfigSource(
+export async function createConfigSource(
   { values, runtime }: ServiceSettings,
   { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
-): ConfigSource {
+): Promise<ConfigSource> {
   const { mergeDomainConfigs: mergesDomains } = values;
   const files = new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
   if (values.configType === "FILE") return files;
+  // The gRPC client is half of the program, and most services read files.
+  const { XdsSource } = await import("../config/xds/xds-source.ts");
   const xds = new XdsSource({
     server: xdsServerOf(values),
     node: { id: values.xdsNodeId, metadata: values.xdsNodeMetadata ?? new Map() },

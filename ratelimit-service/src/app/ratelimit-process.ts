@@ -133,7 +133,7 @@ export class RateLimitProcess {
   async #startConfig(): Promise<void> {
     const { settings, logs, clock, random } = this.#options;
     const log = logs.logger("ratelimit::config");
-    const source = createConfigSource(settings, { clock, random, log });
+    const source = await createConfigSource(settings, { clock, random, log });
     const { promise: firstTaken, resolve } = Promise.withResolvers<ConfigUpdate>();
     source.start((update: ConfigUpdate) => {
       logConfigUpdate(log, update);

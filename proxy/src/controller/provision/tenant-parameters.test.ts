@@ -87,7 +87,7 @@ function violations({ metadata, spec }: ReturnType<typeof podOf>): readonly stri
     image: container?.["image"] === "proxy:1",
     command:
       JSON.stringify([container?.["command"], (container?.["args"] as string[])[2]]) ===
-      '[["node","proxy/src/main.ts"],"infra/web"]',
+      '[["node","proxy.js"],"infra/web"]',
     env: JSON.stringify(container?.["env"]) === JSON.stringify(untouched["env"]) && !("envFrom" in (container ?? {})),
     account: serviceAccountName === "web-ours" && !("serviceAccount" in spec),
     volumes: kinds.every((kind) => kind === "emptyDir"),

@@ -218,7 +218,7 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
     name: "proxy",
     image: defaults.image,
     imagePullPolicy: defaults.imagePullPolicy,
-    command: ["node", "proxy/src/main.ts"],
+    command: ["node", "proxy.js"],
     args: ["--kubernetes", "--gateway", `${metadata.namespace}/${metadata.name}`],
     env: [
       field("POD_NAME", "metadata.name"),

@@ -1,92 +1,69 @@
 /** gRPC server reflection, v1 and v1alpha: which services there are and what their messages look like, for tools. */
-import { type DescriptorFiles, describeFiles } from "@gatewayproxy/protos/descriptor-files";
-import type {
-  ServerReflectionRequest,
-  ServerReflectionRequest__Output,
-} from "@gatewayproxy/protos/gen/grpc/reflection/v1/ServerReflectionRequest";
-import type {
-  ServerReflectionResponse,
-  ServerReflectionResponse__Output,
-} from "@gatewayproxy/protos/gen/grpc/reflection/v1/ServerReflectionResponse";
-import { loadProtos, messageOf } from "@gatewayproxy/protos/load";
 import type { GrpcMethod, MessageReceiver, MessageSink } from "./method.ts";
+import type { Reflection } from "./reflection.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 
 const versions = ["v1", "v1alpha"] as const;
+
+/** Requests of one stream that wait while the messages are loaded; tools send one and wait for its answer. */
+const maxWaiting = 100;
 
 /**
  * The methods by path. Messages are loaded when a tool first asks, since most servers are never asked. Both versions have
  * the same messages.
  */
 export function reflectionMethods(): [path: string, method: GrpcMethod][] {
-  let reflection: Reflection | undefined;
-  const method: GrpcMethod = {
-    kind: "streaming",
-    open: (sink) => (reflection ??= new Reflection()).open(sink),
-  };
+  let loaded: Promise<Reflection> | undefined;
+  const load = (): Promise<Reflection> =>
+    (loaded ??= import("./reflection.ts").then((module) => new module.Reflection()));
+  const method: GrpcMethod = { kind: "streaming", open: (sink) => openLater(load(), sink) };
   return versions.map((version) => [`/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`, method]);
 }
 
-class Reflection {
-  readonly #files: DescriptorFiles = describeFiles(
-    "envoy/service/ratelimit/v3/rls.proto",
-    "grpc/health/v1/health.proto",
-    "grpc/reflection/v1/reflection.proto",
-    "grpc/reflection/v1alpha/reflection.proto",
-  );
-  readonly #request;
-  readonly #response;
-
-  constructor() {
-    const definitions = loadProtos("grpc/reflection/v1/reflection.proto");
-    this.#request = messageOf<ServerReflectionRequest, ServerReflectionRequest__Output>(
-      definitions,
-      "grpc.reflection.v1.ServerReflectionRequest",
+/** Hands on what the client sends, in its order, as soon as there is somebody who answers. */
+function openLater(reflection: Promise<Reflection>, sink: MessageSink): MessageReceiver {
+  let waiting = 0;
+  let isOver = false;
+  const fail = (error: GrpcError): void => {
+    if (!isOver) sink.fail(error);
+    isOver = true;
+  };
+  const receiver = reflection.then((loaded) => loaded.open(sink));
+  const later = (act: (receiver: MessageReceiver) => void): void => {
+    receiver.then(
+      (opened) => {
+        if (isOver) return;
+        try {
+          act(opened);
+        } catch (error) {
+          fail(error instanceof GrpcError ? error : failed(error));
+        }
+      },
+      (error: unknown) => fail(failed(error)),
     );
-    this.#response = messageOf<ServerReflectionResponse, ServerReflectionResponse__Output>(
-      definitions,
-      "grpc.reflection.v1.ServerReflectionResponse",
-    );
-  }
-
-  open(sink: MessageSink): MessageReceiver {
-    return {
-      message: (bytes) => sink.send(this.#response.serialize(this.#answer(this.#read(bytes)))),
-      ended: () => sink.end(),
-      cancelled: () => undefined,
-    };
-  }
-
-  #read(bytes: Buffer): ServerReflectionRequest__Output {
-    try {
-      return this.#request.deserialize(bytes);
-    } catch (cause) {
-      throw new GrpcError(StatusCode.Internal, `reading a ServerReflectionRequest: ${String(cause)}`, { cause });
-    }
-  }
-
-  #answer(asked: ServerReflectionRequest__Output): ServerReflectionResponse {
-    const response = { validHost: asked.host, originalRequest: asked };
-    switch (asked.messageRequest) {
-      case "listServices":
-        return { ...response, listServicesResponse: { service: this.#files.services.map((name) => ({ name })) } };
-      case "fileByFilename":
-        return { ...response, ...filesOrError(this.#files.ofFile(asked.fileByFilename ?? ""), "file") };
-      case "fileContainingSymbol":
-        return { ...response, ...filesOrError(this.#files.ofSymbol(asked.fileContainingSymbol ?? ""), "symbol") };
-      case "allExtensionNumbersOfType":
-      case "fileContainingExtension":
-        // proto3 has no extensions.
-        return { ...response, ...filesOrError(undefined, "extension") };
-      case undefined:
-        break;
-    }
-    throw new GrpcError(StatusCode.InvalidArgument, "a reflection request must ask for something");
-  }
+  };
+  return {
+    message(bytes) {
+      if (isOver) return;
+      if (waiting === maxWaiting) {
+        fail(new GrpcError(StatusCode.ResourceExhausted, `more than ${maxWaiting} reflection requests at a time`));
+        return;
+      }
+      waiting++;
+      // The bytes are the caller's again after this call.
+      const own = Buffer.from(bytes);
+      later((opened) => {
+        waiting--;
+        opened.message(own);
+      });
+    },
+    ended: () => later((opened) => opened.ended()),
+    cancelled() {
+      isOver = true;
+    },
+  };
 }
 
-function filesOrError(files: readonly Uint8Array[] | undefined, asked: string): ServerReflectionResponse {
-  return files === undefined
-    ? { errorResponse: { errorCode: StatusCode.NotFound, errorMessage: `${asked} not found` } }
-    : { fileDescriptorResponse: { fileDescriptorProto: [...files].map((file) => Buffer.from(file)) } };
+function failed(cause: unknown): GrpcError {
+  return new GrpcError(StatusCode.Internal, `server reflection failed: ${String(cause)}`, { cause });
 }

@@ -1,0 +1,77 @@
+/** What server reflection answers: which services there are and what their messages look like. Loads the messages. */
+import { type DescriptorFiles, describeFiles } from "@gatewayproxy/protos/descriptor-files";
+import type {
+  ServerReflectionRequest,
+  ServerReflectionRequest__Output,
+} from "@gatewayproxy/protos/gen/grpc/reflection/v1/ServerReflectionRequest";
+import type {
+  ServerReflectionResponse,
+  ServerReflectionResponse__Output,
+} from "@gatewayproxy/protos/gen/grpc/reflection/v1/ServerReflectionResponse";
+import { loadProtos, messageOf } from "@gatewayproxy/protos/load";
+import type { MessageReceiver, MessageSink } from "./method.ts";
+import { GrpcError, StatusCode } from "./status.ts";
+
+export class Reflection {
+  readonly #files: DescriptorFiles = describeFiles(
+    "envoy/service/ratelimit/v3/rls.proto",
+    "grpc/health/v1/health.proto",
+    "grpc/reflection/v1/reflection.proto",
+    "grpc/reflection/v1alpha/reflection.proto",
+  );
+  readonly #request;
+  readonly #response;
+
+  constructor() {
+    const definitions = loadProtos("grpc/reflection/v1/reflection.proto");
+    this.#request = messageOf<ServerReflectionRequest, ServerReflectionRequest__Output>(
+      definitions,
+      "grpc.reflection.v1.ServerReflectionRequest",
+    );
+    this.#response = messageOf<ServerReflectionResponse, ServerReflectionResponse__Output>(
+      definitions,
+      "grpc.reflection.v1.ServerReflectionResponse",
+    );
+  }
+
+  open(sink: MessageSink): MessageReceiver {
+    return {
+      message: (bytes) => sink.send(this.#response.serialize(this.#answer(this.#read(bytes)))),
+      ended: () => sink.end(),
+      cancelled: () => undefined,
+    };
+  }
+
+  #read(bytes: Buffer): ServerReflectionRequest__Output {
+    try {
+      return this.#request.deserialize(bytes);
+    } catch (cause) {
+      throw new GrpcError(StatusCode.Internal, `reading a ServerReflectionRequest: ${String(cause)}`, { cause });
+    }
+  }
+
+  #answer(asked: ServerReflectionRequest__Output): ServerReflectionResponse {
+    const response = { validHost: asked.host, originalRequest: asked };
+    switch (asked.messageRequest) {
+      case "listServices":
+        return { ...response, listServicesResponse: { service: this.#files.services.map((name) => ({ name })) } };
+      case "fileByFilename":
+        return { ...response, ...filesOrError(this.#files.ofFile(asked.fileByFilename ?? ""), "file") };
+      case "fileContainingSymbol":
+        return { ...response, ...filesOrError(this.#files.ofSymbol(asked.fileContainingSymbol ?? ""), "symbol") };
+      case "allExtensionNumbersOfType":
+      case "fileContainingExtension":
+        // proto3 has no extensions.
+        return { ...response, ...filesOrError(undefined, "extension") };
+      case undefined:
+        break;
+    }
+    throw new GrpcError(StatusCode.InvalidArgument, "a reflection request must ask for something");
+  }
+}
+
+function filesOrError(files: readonly Uint8Array[] | undefined, asked: string): ServerReflectionResponse {
+  return files === undefined
+    ? { errorResponse: { errorCode: StatusCode.NotFound, errorMessage: `${asked} not found` } }
+    : { fileDescriptorResponse: { fileDescriptorProto: [...files].map((file) => Buffer.from(file)) } };
+}

@@ -1,0 +1,132 @@
+/**
+ * `npm run bundle`: the programs as the images run them, in dist/IMAGE. Each image has its programs in one folder, as ES
+ * modules that share chunks, with the files that they read and the licences of the packages in them.
+ *
+ * usage: node scripts/bundle.ts [--out FOLDER] [IMAGE ...]
+ *   writes FOLDER/IMAGE for each IMAGE: proxy, ratelimit-service   (default: both, to dist)
+ */
+import { existsSync } from "node:fs";
+import { chmod, cp, mkdir, rm, writeFile } from "node:fs/promises";
+import { isBuiltin } from "node:module";
+import { dirname, join, relative, resolve, sep } from "node:path";
+import { parseArgs } from "node:util";
+import { build, type OutputChunk, type Plugin } from "rolldown";
+import { licensesOf } from "./third-party-licenses.ts";
+
+const root = join(import.meta.dirname, "..");
+
+/** The programs and worker threads of each image: the name of the file, and its entry in the sources. */
+export const bundledPrograms = {
+  proxy: {
+    proxy: "proxy/src/main.ts",
+    "proxy-worker": "proxy/src/app/worker.ts",
+    controller: "proxy/src/controller-main.ts",
+  },
+  "ratelimit-service": {
+    "ratelimit-service": "ratelimit-service/src/main.ts",
+    "ratelimit-service-worker": "ratelimit-service/src/app/worker.ts",
+    ratelimit: "ratelimit-service/src/bin/ratelimit.ts",
+    "ratelimit-config-check": "ratelimit-service/src/bin/ratelimit-config-check.ts",
+    "ratelimit-client": "ratelimit-service/src/bin/ratelimit-client.ts",
+  },
+} as const;
+
+export type BundledImage = keyof typeof bundledPrograms;
+
+/** Writes the programs of an image and all that they read to `folder`, which is emptied first. */
+export async function bundle(image: BundledImage, folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  const programs: Readonly<Record<string, string>> = bundledPrograms[image];
+  const files = new Set<string>();
+  const { output } = await build({
+    input: Object.fromEntries(Object.entries(programs).map(([name, entry]) => [name, join(root, entry)])),
+    platform: "node",
+    transform: { target: "esnext" },
+    plugins: [filesBeside(programs, files), builtinsByName],
+    // Names of functions and line breaks stay, and comments say which file a line is of: stack traces can be read.
+    output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js" },
+  });
+  const chunks = output.filter((each): each is OutputChunk => each.type === "chunk");
+  // All files and folders that are named in the sources are beside the chunks, by their path in the repository.
+  for (const file of files) {
+    if (existsSync(join(root, file))) await cp(join(root, file), join(folder, file), { recursive: true });
+  }
+  const executable = chunks.filter(({ isEntry, code }) => isEntry && code.startsWith("#!"));
+  await Promise.all(executable.map(({ fileName }) => chmod(join(folder, fileName), 0o755)));
+  await writeFile(join(folder, "package.json"), `${JSON.stringify({ private: true, type: "module" })}\n`);
+  await writeFile(join(folder, "THIRD-PARTY-LICENSES.txt"), await licensesOf(chunks));
+}
+
+const relativeUrl = /new URL\("([^"]+)", import\.meta\.url\)/g;
+
+/**
+ * Sources name files relative to themselves. In the bundle a module has no place of its own: a worker is the file of its
+ * entry, any other file is below the folder of the chunks, by its path in the repository. A use of `import.meta` in our
+ * sources that is not understood is an error.
+ *
+ * @param files takes the paths that are needed.
+ */
+function filesBeside(programs: Readonly<Record<string, string>>, files: Set<string>): Plugin {
+  return {
+    name: "files-beside",
+    transform(code, id) {
+      if (!id.startsWith(root) || id.includes(`${sep}node_modules${sep}`) || !code.includes("import.meta")) return;
+      const replaced = code.replace(relativeUrl, (_, path: string): string => {
+        const file = relative(root, resolve(dirname(id), path));
+        const [program] = Object.entries(programs).find(([, entry]) => entry === file) ?? [];
+        if (program === undefined) files.add(file);
+        return `new URL("./${program === undefined ? file : `${program}.js`}", import.meta["url"])`;
+      });
+      if (/import\.meta\./.test(replaced)) {
+        throw new Error(`${relative(root, id)}: only new URL("…", import.meta.url) can be bundled`);
+      }
+      return { code: replaced };
+    },
+  };
+}
+
+/** A whole import, as the bundler writes it. */
+const importLine = /^import (?:([\w$]+)(?:, )?)?(?:\{ (.*) \}|\* as ([\w$]+))? ?from "([\w:/]+)";$/gm;
+
+/**
+ * An `import` of a module of Node reads every export of it, and some are made when they are first read: `node:http` loads
+ * undici for WebSocket, `node:crypto` the Web Crypto API, `node:fs` readline. `getBuiltinModule` reads nothing, so a
+ * program loads what it names.
+ */
+const builtinsByName: Plugin = {
+  name: "builtins-by-name",
+  renderChunk(code) {
+    const replaced = code.replace(
+      importLine,
+      (line, whole?: string, names?: string, namespace?: string, module?: string) => {
+        if (module === undefined || !isBuiltin(module)) return line;
+        const taken = `process.getBuiltinModule("${module}")`;
+        const parts = [
+          ...[whole, namespace].flatMap((name) => (name === undefined ? [] : [`${name} = ${taken}`])),
+          ...(names === undefined ? [] : [`{ ${names.replaceAll(" as ", ": ")} } = ${taken}`]),
+        ];
+        return `const ${parts.join(", ")};`;
+      },
+    );
+    const [left] = /^import .*"node:.*$/m.exec(replaced) ?? [];
+    if (left !== undefined) throw new Error(`not understood: ${left}`);
+    return { code: replaced };
+  },
+};
+
+if (import.meta.main) {
+  const { values, positionals } = parseArgs({
+    options: { out: { type: "string", default: join(root, "dist") } },
+    allowPositionals: true,
+  });
+  // The keys of the table above.
+  const known = Object.keys(bundledPrograms) as BundledImage[];
+  const unknown = positionals.find((name) => !known.some((image) => image === name));
+  if (unknown !== undefined) throw new Error(`no image ${unknown}; accepted: ${known.join(", ")}`);
+  for (const image of known.filter((each) => positionals.length === 0 || positionals.includes(each))) {
+    const folder = resolve(process.env["INIT_CWD"] ?? ".", values.out, image);
+    await bundle(image, folder);
+    console.log(folder);
+  }
+}
