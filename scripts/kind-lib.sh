@@ -18,6 +18,9 @@ die() {
   exit 1
 }
 
+# usage: what the head of the running script says from that word on.
+usage() { sed -n '/^# usage:/,/^set /{/^set /d; s/^# \{0,1\}//; p}' "$0"; }
+
 # progress TEXT: what is done now, and since when.
 progress() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 

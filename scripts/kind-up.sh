@@ -2,27 +2,53 @@
 # A whole cluster from one command: kind, the Gateway API, our images, the chart with Redis and two replicas of the rate
 # limit service, the mock LLM and the examples. Safe to repeat: what is there is kept, what has changed is rolled out.
 #
-# usage: scripts/kind-up.sh [--offline]
-#   --offline  pulls no image: node image and base images are made from package registries (Debian, Go and npm; see
-#              test/rig/kind). Needs root on Debian 12.
+# usage: scripts/kind-up.sh [--offline] [--limit-service NAME]
+#   --offline             pulls no image: node image and base images are made from package registries (Debian, Go and npm;
+#                         see test/rig/kind). Needs root on Debian 12.
+#   --limit-service NAME  which service counts the limits that all replicas share (ours):
+#                           ours           ratelimit-service/, by the chart
+#                           envoyproxy     envoyproxy/ratelimit with Redis
+#                           envoy-gateway  the rate limit service as Envoy Gateway makes it, with mutual TLS and limits by
+#                                          xDS; a stand-in sends them, Envoy Gateway itself is not installed
+#                           limitador      Limitador
+#                         Another one takes the place of what an earlier run has installed; scripts/kind-limit-service.sh
+#                         does that alone, in seconds.
+#   --help                prints this
 #
 # Environment:
-#   KIND_OFFLINE     true is --offline
-#   KIND_CLUSTER     name of the cluster (gateway-proxy)
-#   KIND_NODE_IMAGE  node image (the one that kind chooses)
-#   IMAGE_REGISTRY   prefix of our images (localhost/gateway-proxy)
-#   NODE_IMAGE       base that they are built from (see Dockerfile)
-#   REDIS_IMAGE      image of Redis or Valkey (that of the chart)
-#   GATEWAY_API_CRDS file, folder or URL of the Gateway API's CRDs
+#   KIND_OFFLINE        true is --offline
+#   KIND_CLUSTER        name of the cluster (gateway-proxy)
+#   KIND_NODE_IMAGE     node image (the one that kind chooses)
+#   IMAGE_REGISTRY      prefix of our images (localhost/gateway-proxy)
+#   NODE_IMAGE          base that they are built from (see Dockerfile)
+#   REDIS_IMAGE         image of Redis or Valkey (that of the chart)
+#   LIMIT_SERVICE_IMAGE image of the service of others (its own); ours is the image that is built here,
+#                       with which the manifests of envoyproxy and envoy-gateway work unchanged
+#   GATEWAY_API_CRDS    file, folder or URL of the Gateway API's CRDs
 set -euo pipefail
 # shellcheck source=kind-lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/kind-lib.sh"
+# shellcheck source=kind-limit-services.sh
+source "$repository/scripts/kind-limit-services.sh"
 
-case ${1-} in
-  '') ;;
-  --offline) offline=true ;;
-  *) die "usage: scripts/kind-up.sh [--offline]" ;;
-esac
+limit_service=ours
+while [ $# -gt 0 ]; do
+  case $1 in
+    --offline) offline=true ;;
+    --limit-service)
+      limit_service=${2-}
+      shift
+      ;;
+    --limit-service=*) limit_service=${1#*=} ;;
+    -h | --help)
+      usage
+      exit
+      ;;
+    *) die "$1 is not known; accepted are --offline, --limit-service NAME and --help" ;;
+  esac
+  [ $# = 0 ] || shift
+done
+choose_limit_service "$limit_service"
 
 create_cluster() {
   local config=$repository/kind-config.yaml arguments=()
@@ -59,11 +85,12 @@ install_images() {
     build_image "$image"
     load_image "$image_registry/$image:$(image_tag "$image")"
   done
-  if [ -n "${REDIS_IMAGE:-}" ] && docker image inspect "$REDIS_IMAGE" >/dev/null 2>&1; then load_image "$REDIS_IMAGE"; fi
+  load_limit_service
 }
 
 install_chart() {
-  local redis=()
+  local redis=() service=()
+  if [ "$limit_service" != ours ]; then service=(--set rateLimitService.enabled=false --set redis.enabled=false); fi
   if [ -n "${REDIS_IMAGE:-}" ]; then
     # Of an image of the rig the entry point is the program.
     redis=(--set "redis.image=$REDIS_IMAGE" --set-json 'redis.command=[]')
@@ -72,22 +99,15 @@ install_chart() {
   kube create namespace "$namespace" --dry-run=client -o yaml | run_quietly kube apply -f -
   run_quietly kube label --overwrite namespace "$namespace" pod-security.kubernetes.io/enforce=restricted
   run_quietly helm_here upgrade --install "$release" "$repository/deploy/helm/gateway-proxy" --namespace "$namespace" \
-    --values "$repository/examples/kind/values.yaml" --wait --timeout 180s "${redis[@]}" \
+    --values "$repository/examples/kind/values.yaml" --wait --timeout 180s "${redis[@]}" "${service[@]}" \
     --set "image.registry=$image_registry" \
     --set "controller.image.tag=$(image_tag gateway-proxy)" \
     --set "rateLimitService.image.tag=$(image_tag ratelimit-service)"
 }
 
-install_examples() {
-  progress "install the examples"
-  kubectl kustomize "$repository/examples/kind" |
-    sed "s|image: .*/mock-llm:dev|image: $image_registry/mock-llm:$(image_tag mock-llm)|" | run_quietly kube apply -f -
-  run_quietly kube rollout status deployment/mock-llm --timeout=120s
-  run_quietly kube wait gateway/quickstart --for=condition=Programmed --timeout=120s
-}
-
 if [ "$offline" = true ]; then go_offline; fi
 need_programs
+check_limit_service
 create_cluster
 install_gateway_api
 install_images

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { attempt, helm, kubectl, list, systemNamespace, tryKubectl } from "./support/cluster.ts";
 
 const repository = join(import.meta.dirname, "../..");
@@ -30,6 +30,10 @@ describe("the chart", () => {
   test.each([
     { name: "the defaults", args: [] },
     {
+      name: "a rate limit service beside each proxy",
+      args: ["--set", "rateLimitService.enabled=true,rateLimitService.mode=Sidecar,redis.enabled=true"],
+    },
+    {
       name: "everything but what needs the Prometheus operator",
       args: ["--values", everything, "--set", "monitoring.serviceMonitor.enabled=false"],
     },
@@ -39,6 +43,32 @@ describe("the chart", () => {
     const applied = (await kubectl(dryRun, rendered)).trim().split("\n");
     const objects = parseAllDocuments(rendered).filter((document) => document.contents !== null);
     expect(applied).toHaveLength(objects.length);
+  });
+
+  test("puts the rate limit service beside each proxy, and allows its address alone", async () => {
+    const own = { spec: { replicas: 3, template: { spec: { volumes: [{ name: "own", emptyDir: {} }] } } } };
+    const rendered = await template(
+      ...["--set", "rateLimitService.enabled=true,rateLimitService.mode=Sidecar,redis.enabled=true"],
+      ...["--set-json", 'rateLimitService.config={"team.yaml":{"domain":"team"}}'],
+      ...["--set-json", `gatewayClass.parameters.deployment=${JSON.stringify(own)}`],
+    );
+    expect(rendered).toContain('{ name: PROXY_ALLOW_BACKEND_ADDRESS, value: "127.0.0.1:15081" }');
+    expect(rendered).not.toContain("name: gateway-proxy-ratelimit-service");
+    const classParameters = parseAllDocuments(rendered)
+      .map((document) => document.toJS() as { metadata?: { name: string }; data?: { deployment: string } } | null)
+      .find((each) => each?.metadata?.name === "gateway-proxy-gatewayclass" && each.data !== undefined);
+    expect(parse(classParameters?.data?.deployment ?? "")).toMatchObject({
+      spec: {
+        replicas: 3,
+        template: {
+          metadata: { annotations: { "limits.gatewayproxy.dev/team.yaml": "domain: team\n" } },
+          spec: {
+            initContainers: [{ name: "ratelimit-service", restartPolicy: "Always" }],
+            volumes: [{ name: "limits" }, { name: "own" }],
+          },
+        },
+      },
+    });
   });
 
   test("makes pods that fit the Pod Security Standard restricted", async () => {

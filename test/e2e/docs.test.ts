@@ -22,14 +22,14 @@ const elsewhere = [
   { commands: "npm ci && npm test", file: ".ci/run", as: "npm run check" },
 ] as const;
 
-let clone: Awaited<ReturnType<typeof cloneRepository>>;
+let clone: ReturnType<typeof cloneRepository>;
 
-beforeAll(async () => {
-  clone = await cloneRepository();
-}, 300_000);
+beforeAll(() => {
+  clone = cloneRepository();
+});
 
 afterAll(async () => {
-  await clone[Symbol.asyncDispose]();
+  clone[Symbol.dispose]();
   // The pages edit the examples.
   await kubectl(["apply", "-f", join(repository, "examples/kind/chat.yaml")]);
 });

@@ -1,29 +1,18 @@
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parse, stringify } from "yaml";
-import { askMany, askUntilRefused, tally, testPort } from "./support/client.ts";
+import { stringify } from "yaml";
+import { askMany, tally, testPort } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, systemNamespace } from "./support/cluster.ts";
-import { gateway, llm, policy, route } from "./support/manifests.ts";
 
 /**
- * Neighbours in a cluster that already limits: a real Envoy that asks our service, and envoyproxy/ratelimit that our proxy
- * asks. Images of both are parameters; where none can be pulled `test/rig/kind/rig.sh tests` makes them. The versions are
- * those of scripts/install-test-programs.sh.
+ * A neighbour in a cluster that already limits: a real Envoy that asks our service. Its image is a parameter; where none can
+ * be pulled `test/rig/kind/rig.sh tests` makes it. The version is that of scripts/install-test-programs.sh.
  */
 const envoyImage = process.env["ENVOY_IMAGE"] ?? "docker.io/envoyproxy/envoy:v1.40.0";
-const referenceImage = process.env["REFERENCE_RATELIMIT_IMAGE"] ?? "docker.io/envoyproxy/ratelimit:3fb70258";
-const redisImage = process.env["REDIS_IMAGE"] ?? chartValues().redis.image;
 
 const namespace = "e2e-neighbours";
 const service = `gateway-proxy-ratelimit-service.${systemNamespace}.svc.cluster.local`;
-/** Of each user a minute, in both services. */
+/** Of each user a minute, in the service. */
 const limit = 6;
-
-/** What is read of the values of our chart, whose schema says so. */
-function chartValues(): { readonly redis: { readonly image: string } } {
-  const path = new URL("../../deploy/helm/gateway-proxy/values.yaml", import.meta.url);
-  return parse(readFileSync(path, "utf8")) as { redis: { image: string } };
-}
 
 let created: AsyncDisposable;
 
@@ -47,32 +36,19 @@ interface Program {
   readonly image: string;
   readonly port: number;
   readonly args?: readonly string[];
-  readonly command?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
   /** Files by name, below /etc/NAME/config. */
   readonly files?: Readonly<Record<string, string>>;
   readonly nodePort?: number;
 }
 
 /** A Deployment of one pod with its Service, and its files in a ConfigMap. */
-function program({
-  name,
-  image,
-  port,
-  args = [],
-  command,
-  env = {},
-  files = {},
-  nodePort,
-}: Program): readonly object[] {
+function program({ name, image, port, args = [], files = {}, nodePort }: Program): readonly object[] {
   const labels = { app: name };
   const container = {
     name,
     image,
     imagePullPolicy: "IfNotPresent",
-    ...(command !== undefined && { command }),
     args,
-    env: Object.entries(env).map(([key, value]) => ({ name: key, value })),
     ports: [{ containerPort: port }],
     readinessProbe: { tcpSocket: { port }, periodSeconds: 1 },
     securityContext: containerSecurity,
@@ -198,52 +174,4 @@ test("a real Envoy keeps its place, and asks our service", async () => {
   expect(tally(answers)).toEqual({ 200: limit, 429: 20 - limit });
   expect(answers.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
   await kubectl(["-n", namespace, "delete", "deployment,service,configmap", "envoy", "--wait"]);
-});
-
-test("envoyproxy/ratelimit keeps its place, and our proxy comes in front", async () => {
-  const rules = stringify({
-    domain: "kept",
-    descriptors: [{ key: "user", rate_limit: { unit: "minute", requests_per_unit: limit } }],
-  });
-  const env = {
-    REDIS_SOCKET_TYPE: "tcp",
-    REDIS_URL: "counters:6379",
-    RUNTIME_ROOT: "/etc",
-    RUNTIME_SUBDIRECTORY: "ratelimit",
-    RUNTIME_IGNOREDOTFILES: "true",
-    USE_STATSD: "false",
-  };
-  const noSnapshots = ["--save", "", "--protected-mode", "no"];
-  await apply(namespace, ...program({ name: "counters", image: redisImage, port: 6379, args: noSnapshots }));
-  await rolledOut("counters");
-  await apply(
-    namespace,
-    ...program({
-      name: "ratelimit",
-      image: referenceImage,
-      port: 8081,
-      command: ["ratelimit"],
-      env,
-      files: { "kept.yaml": rules },
-    }),
-  );
-  await rolledOut("ratelimit");
-  const global = {
-    backendRef: { name: "ratelimit", port: 8081 },
-    domain: "kept",
-    timeout: "1s",
-    descriptors: [{ entries: [{ name: "user", expression: 'request.headers["x-user"]' }] }],
-  };
-  await apply(namespace, llm, ...gateway("front"), route("all", "front"));
-  await apply(namespace, policy("kept", { kind: "HTTPRoute", name: "all" }, { global }));
-  await kubectl(["-n", namespace, "wait", "gateway/front", "--for=condition=Programmed", "--timeout=90s"]);
-  await eventually("the service decides", async () => {
-    const [answer] = await askMany(1, { path: "/v1/models", headers: { "x-user": `probe-${Date.now()}` } });
-    return String(answer?.headers["x-ratelimit-limit"]).startsWith(`${limit}`) ? true : undefined;
-  });
-  const answers = await askUntilRefused(
-    { path: "/v1/models", headers: { "x-user": `kept-${Date.now()}` } },
-    { refusals: 20 },
-  );
-  expect(tally(answers)).toEqual({ 200: limit, 429: answers.length - limit });
 });

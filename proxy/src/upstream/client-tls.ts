@@ -24,7 +24,11 @@ export function clientTls(host: string, tls: UpstreamTls): ClientTls {
   const name = serverName(host, tls);
   return {
     servername: isIP(name) === 0 ? name : "",
-    checkServerIdentity: identityCheck(name, tls.subjectAltNames),
+    checkServerIdentity: identityCheck(
+      name,
+      tls.subjectAltNames,
+      tls.authorities === undefined ? "system" : "configured",
+    ),
     secureContext: contextOf(tls),
   };
 }

@@ -47,6 +47,22 @@ describeWith(["openssl"], "a server's certificate", ({ openssl }) => {
   });
 
   test.each([
+    { asked: "rl.infra", trust: "configured", isTaken: true },
+    { asked: "RL.Infra", trust: "configured", isTaken: true },
+    // Of the system's authorities none may vouch for all of a top-level domain.
+    { asked: "rl.infra", trust: "system", isTaken: false },
+    { asked: "infra", trust: "configured", isTaken: false },
+    { asked: ".infra", trust: "configured", isTaken: false },
+    { asked: "a.rl.infra", trust: "configured", isTaken: false },
+    { asked: "rl.infra.svc", trust: "configured", isTaken: false },
+    { asked: "rl.other", trust: "configured", isTaken: false },
+  ] as const)("for *.infra is taken for $asked by $trust authorities: $isTaken", ({ asked, trust, isTaken }) => {
+    const { cert } = authority.issueWith("victim.example", ["DNS.1 = *.infra"]);
+    const fault = identityCheck(asked, undefined, trust)("", new X509Certificate(cert).toLegacyObject());
+    expect(fault === undefined).toBe(isTaken);
+  });
+
+  test.each([
     ["its common name", ["URI.1 = a://b"], dns("victim.example")],
     ["what a quoted URI says of a DNS name", ["URI.1 = a://b\\, DNS:victim.example"], dns("victim.example")],
     ["what a quoted URI says of a wildcard", ["URI.1 = a://b\\, DNS:*.victim.example"], dns("*.victim.example")],

@@ -12,11 +12,20 @@ export type IdentityCheck = (asked: string, certificate: PeerCertificate) => Err
 /**
  * @param serverName host name or IP address; judges where there is no list.
  * @param accepted of which the certificate must have at least one.
+ * @param trust whose signatures are trusted: authorities that were configured, or those of the system.
  */
-export function identityCheck(serverName: string, accepted: readonly SubjectAltName[] | undefined): IdentityCheck {
+export function identityCheck(
+  serverName: string,
+  accepted: readonly SubjectAltName[] | undefined,
+  trust: "configured" | "system" = "system",
+): IdentityCheck {
   // Not by the name that node:tls gives: it is empty where the server is asked for by an address.
-  const check = (certificate: PeerCertificate): Error | undefined =>
-    accepted === undefined ? checkServerIdentity(serverName, certificate) : checkNames(certificate, accepted);
+  const check = (certificate: PeerCertificate): Error | undefined => {
+    if (accepted !== undefined) return checkNames(certificate, accepted);
+    const fault = checkServerIdentity(serverName, certificate);
+    const isCovered = fault !== undefined && trust === "configured" && isOfNamespace(serverName, certificate);
+    return isCovered ? undefined : fault;
+  };
   return (_asked, certificate) => {
     try {
       return check(certificate);
@@ -25,6 +34,16 @@ export function identityCheck(serverName: string, accepted: readonly SubjectAltN
       return new Error(`the names of the certificate cannot be read: ${String(error)}`);
     }
   };
+}
+
+/**
+ * Whether `service.namespace` is covered by `*.namespace`, as certificates in a cluster have it, such as those of Envoy
+ * Gateway. Node takes no wildcard right below a single label, since that is a top-level domain elsewhere.
+ */
+function isOfNamespace(serverName: string, { raw }: PeerCertificate): boolean {
+  const [service = "", namespace = "", ...more] = serverName.split(".");
+  if (service === "" || namespace === "" || more.length > 0) return false;
+  return hasName(new X509Certificate(raw), { kind: "dns", value: `*.${namespace}` });
 }
 
 function checkNames({ raw }: PeerCertificate, accepted: readonly SubjectAltName[]): Error | undefined {

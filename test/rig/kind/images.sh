@@ -43,6 +43,8 @@ program_image() {
   chmod 1777 "$folder/tmp"
   echo 'nonroot:x:65532:65532::/:/none' >"$folder/etc/passwd"
   cp -L "$binary" "$folder/usr/local/bin/${binary##*/}"
+  # Where manifests of the reference name it.
+  ln -s usr/local/bin "$folder/bin"
   # A static program has no libraries, and ldd says so with a failure.
   for library in $( (ldd "$binary" || true) | grep -o '/[^ ]*'); do cp -L --parents "$library" "$folder"; done
   import_tree "$folder" "$image" "ENTRYPOINT [\"/usr/local/bin/${binary##*/}\"]" 'USER 65532:65532'

@@ -89,12 +89,116 @@ imagePullSecrets:
 {{- .Values.rateLimitService.existingConfigMap | default (printf "%s-limits" (include "gateway-proxy.fullname" .)) -}}
 {{- end }}
 
-{{/* The Redis that replicas of the service share, or nothing. */}}
+{{/* Not empty where the rate limit service has pods of its own, or where each proxy has it in its pod. */}}
+{{- define "gateway-proxy.hasLimitDeployment" -}}
+{{- if and .Values.rateLimitService.enabled (eq .Values.rateLimitService.mode "Deployment") -}}yes{{- end -}}
+{{- end }}
+{{- define "gateway-proxy.hasLimitSidecar" -}}
+{{- if and .Values.rateLimitService.enabled (eq .Values.rateLimitService.mode "Sidecar") -}}yes{{- end -}}
+{{- end }}
+
+{{/* Where a sidecar answers: the one address of loopback that proxies may then connect to. */}}
+{{- define "gateway-proxy.limitSidecarAddress" -}}127.0.0.1:15081{{- end }}
+
+{{/* Environment of the rate limit service. */}}
+{{- define "gateway-proxy.limitServiceEnv" -}}
+- { name: LOG_LEVEL, value: {{ .Values.rateLimitService.logLevel | quote }} }
+- { name: LOG_FORMAT, value: json }
+- { name: USE_PROMETHEUS, value: "true" }
+- { name: FAILURE_MODE, value: {{ .Values.rateLimitService.failureMode }} }
+# A check before an LLM call is to see that the last token is gone; see docs/global-limits.md.
+- { name: STRICT_ZERO_HIT, value: "true" }
+# A ConfigMap volume holds each file twice, once below a dot.
+- { name: RUNTIME_IGNOREDOTFILES, value: "true" }
+{{- with include "gateway-proxy.redisUrl" . }}
+- { name: REDIS_URL, value: {{ . | quote }} }
+{{- end }}
+{{- with .Values.rateLimitService.redis.authSecret }}{{ if .name }}
+- name: REDIS_AUTH
+  valueFrom: { secretKeyRef: { name: {{ .name }}, key: {{ .key }} } }
+{{- end }}{{ end }}
+{{- with .Values.rateLimitService.env }}{{ toYaml . | nindent 0 }}{{ end }}
+{{- end }}
+
+{{/* What the rate limit service adds to the pods of proxies. It starts before the proxy and ends after it. */}}
+{{- define "gateway-proxy.limitSidecar" -}}
+{{- $values := .Values.rateLimitService }}
+spec:
+  template:
+    metadata:
+      annotations:
+        {{- if not $values.existingConfigMap }}
+        {{- range $name, $limits := $values.config }}
+        limits.gatewayproxy.dev/{{ $name }}: | {{- toYaml $limits | nindent 10 }}
+        {{- end }}
+        {{- end }}
+    spec:
+      initContainers:
+        - name: ratelimit-service
+          image: {{ include "gateway-proxy.image" (dict "root" . "image" $values.image) }}
+          imagePullPolicy: {{ .Values.image.pullPolicy }}
+          restartPolicy: Always
+          args: [ratelimit-service/src/main.ts, --config-dir, /etc/ratelimit]
+          env:
+            # Ports that Gateways are not likely to have. Only metrics are for other pods.
+            - { name: GRPC_HOST, value: 127.0.0.1 }
+            - { name: GRPC_PORT, value: "15081" }
+            - { name: HOST, value: 127.0.0.1 }
+            - { name: PORT, value: "15082" }
+            - { name: DEBUG_PORT, value: "15083" }
+            - { name: PROMETHEUS_ADDR, value: ":15084" }
+            {{- include "gateway-proxy.limitServiceEnv" . | nindent 12 }}
+          ports:
+            - { name: limit-metrics, containerPort: 15084 }
+          resources: {{- toYaml $values.resources | nindent 12 }}
+          securityContext: {{- include "gateway-proxy.securityContext" . | nindent 12 }}
+          volumeMounts:
+            - { name: limits, mountPath: /etc/ratelimit, readOnly: true }
+      volumes:
+        - name: limits
+          {{- if $values.existingConfigMap }}
+          configMap: { name: {{ $values.existingConfigMap }} }
+          {{- else }}
+          # The pod's own annotations: a ConfigMap would have to be in the namespace of each Gateway.
+          downwardAPI:
+            items:
+              {{- range $name, $limits := $values.config }}
+              - path: {{ $name }}
+                fieldRef: { fieldPath: "metadata.annotations['limits.gatewayproxy.dev/{{ $name }}']" }
+              {{- else }} []
+              {{- end }}
+          {{- end }}
+{{- end }}
+
+{{/* Parameters of the class: the operator's, over what a sidecar needs. */}}
+{{- define "gateway-proxy.classParameters" -}}
+{{- $parameters := deepCopy .Values.gatewayClass.parameters }}
+{{- if include "gateway-proxy.hasLimitSidecar" . }}
+{{- if not .Values.gatewayClass.create }}
+{{- fail "rateLimitService.mode is Sidecar, which takes gatewayClass.create: true: the sidecar is in the parameters of the class" }}
+{{- end }}
+{{- $own := $parameters.deployment | default dict }}
+{{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
+{{- $pod := dig "spec" "template" "spec" dict $own }}
+{{- $merged := include "gateway-proxy.limitSidecar" . | fromYaml }}
+{{- $spec := $merged.spec.template.spec }}
+{{- $init := concat $spec.initContainers (dig "initContainers" list $pod) }}
+{{- $volumes := concat $spec.volumes (dig "volumes" list $pod) }}
+{{- $merged = mergeOverwrite $merged (deepCopy $own) }}
+{{- $_ := mergeOverwrite $merged.spec.template.spec (dict "initContainers" $init "volumes" $volumes) }}
+{{- $_ := set $parameters "deployment" $merged }}
+{{- end }}
+{{- toYaml $parameters }}
+{{- end }}
+
+{{/* The Redis that replicas of the service share, or nothing. Sidecars are in other namespaces. */}}
 {{- define "gateway-proxy.redisUrl" -}}
 {{- if .Values.rateLimitService.redis.url -}}
 {{- .Values.rateLimitService.redis.url -}}
 {{- else if .Values.redis.enabled -}}
-{{- printf "%s:6379" (include "gateway-proxy.name" (dict "root" . "part" "redis")) -}}
+{{- $host := include "gateway-proxy.name" (dict "root" . "part" "redis") -}}
+{{- if include "gateway-proxy.hasLimitSidecar" . }}{{ $host = printf "%s.%s.svc" $host .Release.Namespace }}{{ end -}}
+{{- printf "%s:6379" $host -}}
 {{- end -}}
 {{- end }}
 
