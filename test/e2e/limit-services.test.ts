@@ -152,25 +152,6 @@ afterAll(async () => {
   await choose("ours");
 });
 
-describe("scripts/kind-up.sh", () => {
-  test.each([
-    { args: ["--limit-service", "redis"], says: "accepted are ours, envoyproxy, envoy-gateway and limitador" },
-    { args: ["--limit-service"], says: "accepted are ours, envoyproxy, envoy-gateway and limitador" },
-    { args: ["--limit"], says: "accepted are --offline, --limit-service NAME and --help" },
-  ])("refuses $args with what is accepted", async ({ args, says }) => {
-    const { code, stdout, stderr } = await attempt(join(repository, "scripts/kind-up.sh"), args);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(says);
-  });
-
-  test("tells its services with --help", async () => {
-    const { code, stdout } = await attempt(join(repository, "scripts/kind-up.sh"), ["--help"]);
-    expect(code).toBe(0);
-    for (const name of ["ours", "envoyproxy", "envoy-gateway", "limitador"])
-      expect(stdout).toMatch(new RegExp(` ${name} `));
-  });
-});
-
 /** One after the other in one namespace: what differs from the row before may be the image alone. */
 const services = [
   { name: "envoyproxy", image: "", namespace: "ratelimit", deployment: "ratelimit" },

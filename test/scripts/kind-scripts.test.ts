@@ -127,10 +127,43 @@ describe("rig.sh check", () => {
   });
 });
 
-test.each(["kind-up.sh", "kind-down.sh"])("%s tells its usage where it is given what it does not know", (script) => {
-  const { status, stderr } = run(script, all, ["--ofline"]);
+const services = "accepted are ours, envoyproxy, envoy-gateway and limitador";
+
+test.each([
+  { script: "kind-down.sh", args: ["--ofline"], says: "usage: scripts/kind-down.sh [--offline]" },
+  {
+    script: "kind-up.sh",
+    args: ["--ofline"],
+    says: "--ofline is not known; accepted are --offline, --limit-service NAME and --help",
+  },
+  { script: "kind-up.sh", args: ["--limit-service"], says: `the rate limit service is ''; ${services}` },
+  { script: "kind-up.sh", args: ["--limit-service=redis"], says: `the rate limit service is 'redis'; ${services}` },
+  { script: "kind-limit-service.sh", args: ["redis"], says: `the rate limit service is 'redis'; ${services}` },
+  {
+    script: "kind-limit-service.sh",
+    args: ["envoyproxy"],
+    says: "there is no cluster gateway-proxy; run scripts/kind-up.sh",
+  },
+])("$script $args ends with what is accepted", ({ script, args, says }) => {
+  expect(run(script, all, args)).toEqual({ status: 1, stdout: "", stderr: `error: ${says}\n` });
+});
+
+test.each(["kind-up.sh", "kind-limit-service.sh"])("%s --help tells its rate limit services", (script) => {
+  const { status, stdout } = run(script, all, ["--help"]);
+  expect(status).toBe(0);
+  for (const name of ["ours", "envoyproxy", "envoy-gateway", "limitador"]) expect(stdout).toContain(name);
+});
+
+test("kind-up.sh says offline that the image of Limitador cannot be pulled", () => {
+  const programs = { ...all, docker: '[ "$1" != image ]' };
+  const { status, stderr } = run("kind-limit-service.sh", { ...programs, kind: "echo gateway-proxy" }, [
+    "--offline",
+    "limitador",
+  ]);
   expect(status).toBe(1);
-  expect(stderr).toBe(`error: usage: scripts/${script} [--offline]\n`);
+  expect(stderr).toContain(
+    "needs the image quay.io/kuadrant/limitador:v2.2.0, which is not here and cannot be pulled offline",
+  );
 });
 
 describeWith(["shellcheck"], "shell scripts", ({ shellcheck }) => {
