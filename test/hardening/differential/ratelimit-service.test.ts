@@ -1,0 +1,127 @@
+/**
+ * Ours against the reference, each with a Redis and a statsd server of its own: random limits and calls, for as long as
+ * HARDENING_SECONDS says. Equal are the answers, the errors, the keys in Redis with their values and ends, and the names
+ * and sums of the counters that statsd receives. What the two are meant to do otherwise is left out, as in
+ * test/ratelimit-service/differential.test.ts.
+ *
+ * HARDENING_SEED repeats a run whose seed was printed.
+ */
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../../support/describe-with.ts";
+import { answerOf, domains, leaveTheHour, request, specs } from "../../support/random-limits.ts";
+import { connectRateLimit } from "../../support/rate-limit-client.ts";
+import { startRateLimitService, startReference } from "../../support/ratelimit-process.ts";
+import { type RedisServer, startRedis } from "../../support/redis-server.ts";
+import { hardeningSeconds } from "../support/fuzz.ts";
+
+const callsOfRound = 100;
+/** Under `npm test`. */
+const quickRounds = 1;
+
+/** Sums of the counters of rules, by name. */
+async function startStatsd() {
+  const sums = new Map<string, number>();
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    createInterface({ input: socket }).on("line", (line) => {
+      const [, name = "", value] = /^(ratelimit\.service\.rate_limit\..*):(\d+)\|c$/.exec(line) ?? [];
+      if (name !== "") sums.set(name, (sums.get(name) ?? 0) + Number(value));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  // A TCP server that listens has an address with a port.
+  const { port } = server.address() as AddressInfo;
+  return { sums, env: { USE_STATSD: "true", STATSD_HOST: "127.0.0.1", STATSD_PORT: String(port) } };
+}
+
+/** Values and seconds left, by key. */
+async function countersOf(redis: RedisServer) {
+  const keys = (await redis.command("KEYS", "*")) as readonly string[];
+  const script =
+    "local r = {} for i, k in ipairs(KEYS) do r[i] = {redis.call('GET', k), redis.call('TTL', k)} end return r";
+  const found = keys.length === 0 ? [] : await redis.command("EVAL", script, String(keys.length), ...keys);
+  const values = found as readonly (readonly [string, number])[];
+  return new Map(keys.map((key, i) => [key, { value: values[i]?.[0], secondsLeft: values[i]?.[1] ?? 0 }]));
+}
+
+describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) => {
+  test("answer, count, end counters and report alike", {
+    timeout: 300_000 + 2_000 * (hardeningSeconds ?? 0),
+  }, async () => {
+    const seed = Number(process.env["HARDENING_SEED"] ?? (hardeningSeconds === undefined ? 11 : Date.now() % 2 ** 31));
+    console.log(`differential: seed ${seed}`);
+    const folder = await mkdtemp(join(tmpdir(), "differential-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    await mkdir(join(folder, "config"));
+    for (const [i, descriptors] of fc.sample(specs(2), { seed, numRuns: domains.length }).entries()) {
+      await writeFile(join(folder, "config", `${i}.yaml`), JSON.stringify({ domain: domains[i], descriptors }));
+    }
+    await leaveTheHour(90_000 + 1_000 * (hardeningSeconds ?? 0));
+    const sides = [];
+    for (const which of ["ours", "reference"] as const) {
+      const redis = await startRedis(paths["redis-server"]);
+      onTestFinished(() => redis.close());
+      const statsd = await startStatsd();
+      const env = {
+        REDIS_URL: `127.0.0.1:${redis.port}`,
+        ...{
+          LIMIT_RESPONSE_HEADERS_ENABLED: "true",
+          EXPIRATION_JITTER_MAX_SECONDS: "0",
+          STATS_FLUSH_INTERVAL: "500ms",
+        },
+        ...statsd.env,
+      };
+      const start = {
+        ours: () => startRateLimitService(join(folder, "config"), env),
+        reference: () => startReference(paths.ratelimit, folder, env),
+      };
+      const service = await start[which]();
+      onTestFinished(() => service.kill());
+      const client = connectRateLimit(service.grpcPort);
+      onTestFinished(() => client.close());
+      sides.push({ redis, client, sums: statsd.sums });
+    }
+    const [ours, reference] = sides;
+    if (ours === undefined || reference === undefined) throw new Error("a side is missing");
+
+    const endMs = performance.now() + 1_000 * (hardeningSeconds ?? 0);
+    let limited = 0;
+    let rounds = 0;
+    while (hardeningSeconds === undefined ? rounds < quickRounds : performance.now() < endMs) {
+      for (const asked of fc.sample(request, { seed: seed + rounds, numRuns: callsOfRound })) {
+        const [first, second] = await Promise.all([answerOf(ours.client, asked), answerOf(reference.client, asked)]);
+        expect(first.answer, `seed ${seed}: ${JSON.stringify(asked)}`).toEqual(second.answer);
+        if ("overallCode" in first.answer && first.answer.overallCode === "OVER_LIMIT") limited++;
+      }
+      rounds++;
+    }
+    console.log(`differential: ${rounds * callsOfRound} calls, ${limited} over a limit`);
+
+    expect(limited).toBeGreaterThan(0);
+    const counters = [await countersOf(ours.redis), await countersOf(reference.redis)] as const;
+    const keys = Array.from(counters[1]).filter(([, { value }]) => value !== "0");
+    // A check without hits opens no counter here.
+    expect([...counters[0].keys()].sort()).toEqual(keys.map(([key]) => key).sort());
+    expect(keys.length).toBeGreaterThan(10);
+    const ends = new Map(keys);
+    for (const [key, { value, secondsLeft }] of counters[0]) {
+      expect(value, key).toBe(ends.get(key)?.value);
+      expect(Math.abs(secondsLeft - (ends.get(key)?.secondsLeft ?? 0)), key).toBeLessThan(60 + (hardeningSeconds ?? 0));
+    }
+    const different = () =>
+      [...new Set([...ours.sums.keys(), ...reference.sums.keys()])].flatMap((name) => {
+        const [first = 0, second = 0] = [ours.sums.get(name), reference.sums.get(name)];
+        return first === second ? [] : [`${name}: ours ${first}, the reference ${second}`];
+      });
+    await expect.poll(different, { timeout: 10_000 }).toEqual([]);
+    expect(ours.sums.size).toBeGreaterThan(20);
+  });
+});
