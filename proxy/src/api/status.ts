@@ -77,8 +77,10 @@ export type NotAcceptedReason =
   | "NotAllowedByListeners"
   | "NoMatchingListenerHostname"
   | "NoMatchingParent"
-  /** Ours: the routes of a namespace, or all, are at more listeners than are served. */
+  /** Ours: the routes of a namespace are at more listeners than their share of what the proxies of the Gateway serve. */
   | "TooManyAttachments"
+  /** Ours: they are at more listeners of all Gateways than their share of what the controller judges. */
+  | "TooManyAttachmentsInAll"
   | InvalidRuleReason;
 
 /** Why a rule of a route is not served. */

@@ -3,6 +3,7 @@
  * port, then by what the listener allows, then by host name. The first of these that leaves no listener is the reason
  * why the route is not accepted.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import type { FieldPath } from "../api/issue.ts";
@@ -10,11 +11,11 @@ import { gatewayGroup } from "../api/names.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { NotAcceptedReason } from "../api/status.ts";
+import type { AttachmentBudget } from "./attachment-budget.ts";
 import type { Finding } from "./finding.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
-import { NamespaceBudget } from "./namespace-budget.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 
 /** What decides whether a listener takes a route. */
@@ -27,11 +28,6 @@ export interface Attachment<L extends OpenListener = ListenerState> {
   readonly hostnames: readonly string[];
 }
 
-/** Attachments take some kilobytes of each worker, and of the controller. */
-export function newAttachmentBudget(): NamespaceBudget {
-  return new NamespaceBudget({ most: 64_000, mostPerNamespace: 32_000 });
-}
-
 /** How one parentRef that names a Gateway of ours, or a ListenerSet of one, fared. */
 export interface ParentState {
   readonly parentRef: ParentRef;
@@ -41,30 +37,56 @@ export interface ParentState {
   readonly refusal: Finding<NotAcceptedReason> | undefined;
 }
 
-/** Attaches one route to the Gateways of ours, and to their ListenerSets, that its parentRefs name. */
-export function attachRoute(
+/** Attaches one route to the Gateways of ours, and to their ListenerSets, that its parentRefs name. A step for each. */
+export function* attachRoute(
   route: HttpRoute,
   gateways: JudgedGateways,
   labels: NamespaceLabels,
-  budget: NamespaceBudget,
-): { readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] } {
+  budget: AttachmentBudget,
+): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
   const parents: ParentState[] = [];
   const problems: ResourceProblem[] = [];
-  route.spec.parentRefs.forEach((parentRef, index) => {
-    const parent = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
-    if (parent === undefined) return;
+  for (const [index, parentRef] of route.spec.parentRefs.entries()) {
+    const { listeners, name, kind } = parentOf(route, parentRef, gateways);
+    if (kind === undefined) continue;
     const path = ["spec", "parentRefs", index];
-    const name = `${parentRef.namespace ?? route.metadata.namespace}/${parentRef.name}`;
-    const listeners = parent.ours.get(name);
     if (listeners !== undefined) {
       parents.push(attachToParent(route, { parentRef, path, listeners }, labels, budget));
-    } else if (!parent.all.has(name)) {
+      yield;
+    } else if (!kind.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so the problem is all that tells.
-      const message = `${parentRef.kind} ${name} does not exist${suggestName(name, parent.ours.keys())}`;
+      const message = `${parentRef.kind} ${name} does not exist${suggestName(name, kind.ours.keys())}`;
       problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
+      yield;
     }
-  });
+  }
   return { parents, problems };
+}
+
+/** Tells the budget what the route wants of it; before any route is attached. */
+export function* wantAttachments(
+  route: HttpRoute,
+  gateways: JudgedGateways,
+  labels: NamespaceLabels,
+  budget: AttachmentBudget,
+): Steps<void> {
+  for (const parentRef of route.spec.parentRefs) {
+    const { listeners } = parentOf(route, parentRef, gateways);
+    const [first] = listeners ?? [];
+    if (listeners === undefined || first === undefined) continue;
+    // What goes beyond the whole changes no share, and need not be counted.
+    if (budget.wantsAll(route, first)) continue;
+    const matched = matchListeners(route, parentRef, listeners, labels);
+    if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
+    yield;
+  }
+}
+
+/** The parent that a parentRef names; `listeners` only of one of ours, `kind` only of a kind that we know. */
+function parentOf({ metadata }: HttpRoute, parentRef: ParentRef, gateways: JudgedGateways) {
+  const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
+  const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
+  return { kind, name, listeners: kind?.ours.get(name) };
 }
 
 interface Parent extends Pick<ParentState, "parentRef" | "path"> {
@@ -75,29 +97,17 @@ function attachToParent(
   route: HttpRoute,
   { parentRef, path, listeners }: Parent,
   labels: NamespaceLabels,
-  budget: NamespaceBudget,
+  budget: AttachmentBudget,
 ): ParentState {
-  const matched = withinBudget(route, matchListeners(route, parentRef, listeners, labels), budget);
-  if (matched.kind === "attached") return { parentRef, path, attachments: matched.attachments, refusal: undefined };
-  const { reason, message } = matched;
-  return { parentRef, path, attachments: [], refusal: { reason, message, path } };
-}
-
-/** All attachments to a parent, or none. */
-function withinBudget(
-  route: HttpRoute,
-  matched: MatchedListeners<ListenerState>,
-  budget: NamespaceBudget,
-): typeof matched {
-  if (matched.kind === "refused") return matched;
-  const { namespace } = route.metadata;
-  const { length } = matched.attachments;
-  if (length <= budget.left(namespace)) {
-    budget.take(namespace, length);
-    return matched;
-  }
-  const message = `the route would be attached to ${length} listeners of this parent, and ${budget.bounds} attachments are served, those of the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway`;
-  return { kind: "refused", reason: "TooManyAttachments", message };
+  const refused = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
+    return { parentRef, path, attachments: [], refusal: { reason, message, path } };
+  };
+  const matched = matchListeners(route, parentRef, listeners, labels);
+  if (matched.kind === "refused") return refused(matched);
+  const { attachments } = matched;
+  const [first] = attachments;
+  const beyond = first && budget.take(route, first.listener, attachments.length);
+  return beyond === undefined ? { parentRef, path, attachments, refusal: undefined } : refused(beyond);
 }
 
 export type MatchedListeners<L extends OpenListener> =

@@ -14,24 +14,28 @@ import { memoised } from "./memoised.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
-import { indexSlices, newEndpointBudget, type Resolution, resolveService } from "./service-backend.ts";
+import { indexSlices, newEndpointBudget, type Resolution, resolveService, wantedEndpoints } from "./service-backend.ts";
 
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
-export function backendResolver(resources: ReadableResources, tlsPolicies: JudgedTlsPolicies): ResolveBackend {
-  const resolve = referenceResolver(resources, tlsPolicies);
-  return (route, ref) => {
-    const from = { group: gatewayGroup, kind: route.kind, namespace: route.metadata.namespace };
-    return resolve(from, ref);
-  };
+export function backendResolver({ resolve }: ReferenceResolver): ResolveBackend {
+  return (route, ref) => resolve(referrerOf(route), ref);
+}
+
+export function referrerOf({ kind, metadata: { namespace } }: HttpRoute): Referrer {
+  return { group: gatewayGroup, kind, namespace };
 }
 
 /** Follows a reference of any object to a backend. */
-export function referenceResolver(
-  resources: ReadableResources,
-  tlsPolicies: JudgedTlsPolicies,
-): (from: Referrer, ref: BackendReference) => Resolution {
+export interface ReferenceResolver {
+  /** Tells what `resolve` will be asked for, before it is asked for anything: endpoints are shared by what is wanted. */
+  readonly want: (from: Referrer, ref: BackendReference) => void;
+  readonly resolve: (from: Referrer, ref: BackendReference) => Resolution;
+}
+
+/** One for all references of a translation: it has one budget of endpoints. */
+export function referenceResolver(resources: ReadableResources, tlsPolicies: JudgedTlsPolicies): ReferenceResolver {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
@@ -63,7 +67,17 @@ export function referenceResolver(
       : blaming(backend, () => judgeBackend(backend)).resolution;
   }
 
-  return (from, ref) => {
+  const wantedPorts = new Set<string>();
+  const want = (from: Referrer, { group, kind, name, namespace = from.namespace, port }: BackendReference): void => {
+    const key = `${namespace}/${name}`;
+    const place = `${key}:${port}`;
+    if (group !== "" || kind !== "Service" || wantedPorts.has(place) || !services.has(key)) return;
+    if (!isPermitted(from, { group, kind, namespace, name })) return;
+    wantedPorts.add(place);
+    context.endpointBudget.want(namespace, wantedEndpoints(slices.get(key) ?? []));
+  };
+
+  const resolve = (from: Referrer, ref: BackendReference): Resolution => {
     const namespace = ref.namespace ?? from.namespace;
     const { group, kind, name } = ref;
     const isKnown = (group === "" && kind === "Service") || (group === proxyGroup && kind === "Backend");
@@ -78,6 +92,7 @@ export function referenceResolver(
     }
     return resolveReference(from, namespace, ref);
   };
+  return { want, resolve };
 }
 
 function missing(kind: string, name: string, names: Iterable<string>): Resolution {

@@ -3,17 +3,19 @@
  * the others are enforced. A service that cannot be found keeps its limits in force without an endpoint, so that their
  * failure mode decides: to drop them would open what is to be closed.
  */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../api/issue.ts";
 import { proxyGroup } from "../api/names.ts";
 import type { FallbackEntry, GlobalRateLimit, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { GlobalDescriptor, GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Backend } from "../ir/snapshot.ts";
-import type { JudgedTlsPolicies } from "./backend-tls.ts";
-import { referenceResolver } from "./backends.ts";
+import type { ReferenceResolver } from "./backends.ts";
+import { eachObject, itself } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
+import type { Referrer } from "./reference-grants.ts";
 
 /** The global part of a policy, before it is put on a target. */
 export interface GlobalState {
@@ -29,19 +31,31 @@ export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
 
 const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
 
-export function globalTranslator(resources: ReadableResources, tlsPolicies: JudgedTlsPolicies): TranslateGlobal {
-  const resolve = referenceResolver(resources, tlsPolicies);
+function referrerOf({ kind, metadata: { namespace } }: ProxyPolicy): Referrer {
+  return { group: proxyGroup, kind, namespace };
+}
 
+/** Tells the resolver of the rate limit services that policies name. */
+export function* wantServices(policies: readonly ProxyPolicy[], { want }: ReferenceResolver): Steps<void> {
+  yield* eachObject(policies, itself, (policy) => {
+    const ref = policy.spec.traffic.rateLimit.global?.backendRef;
+    if (ref !== undefined) want(referrerOf(policy), ref);
+  });
+}
+
+export function globalTranslator(
+  { refuseAddress }: Pick<ReadableResources, "refuseAddress">,
+  { resolve }: ReferenceResolver,
+): TranslateGlobal {
   function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
     if (address !== undefined) {
       const service = serviceAt(policy, address);
-      const refusal = service.endpoints.flatMap(({ host, port }) => resources.refuseAddress(host, port) ?? []);
+      const refusal = service.endpoints.flatMap(({ host, port }) => refuseAddress(host, port) ?? []);
       return refusal[0] === undefined ? service : `${address} ${refusal[0]}`;
     }
     // The parser let exactly one of them through.
     if (backendRef === undefined) return "names no service";
-    const from = { group: proxyGroup, kind: policy.kind, namespace: policy.metadata.namespace };
-    const resolution = resolve(from, backendRef);
+    const resolution = resolve(referrerOf(policy), backendRef);
     return resolution.kind === "resolved" ? resolution.backend : resolution.message;
   }
 

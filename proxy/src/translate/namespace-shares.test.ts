@@ -13,11 +13,11 @@ function read(object: object): Resource {
   return parsed.resource;
 }
 
-function gatewayWith(listeners: number): Resource {
+function gatewayWith(listeners: number, name = "web"): Resource {
   return read({
     apiVersion: gatewayApi,
     kind: "Gateway",
-    metadata: { name: "web", namespace: "owner" },
+    metadata: { name, namespace: "owner" },
     spec: {
       gatewayClassName: "gateway-proxy",
       listeners: Array.from({ length: listeners }, (_, index) => ({
@@ -37,12 +37,18 @@ const gatewayClass = read({
   spec: { controllerName: "gatewayproxy.dev/controller" },
 });
 
-function route(namespace: string, name: string, day: number, rules: readonly object[] = [{}]): Resource {
+function route(
+  namespace: string,
+  name: string,
+  day: number,
+  rules: readonly object[] = [{}],
+  gateway = "web",
+): Resource {
   return read({
     apiVersion: gatewayApi,
     kind: "HTTPRoute",
     metadata: { name, namespace, creationTimestamp: `2026-01-${String(day).padStart(2, "0")}T00:00:00Z` },
-    spec: { parentRefs: [{ name: "web", namespace: "owner" }], rules },
+    spec: { parentRefs: [{ name: gateway, namespace: "owner" }], rules },
   });
 }
 
@@ -54,18 +60,44 @@ function conditionsOf({ statuses }: Translation, namespace: string, name: string
     .map(({ type, status, reason, message }) => `${type}=${status} ${reason} ${message}`);
 }
 
-test("routes of a namespace are attached 32,000 times, the oldest first, and those of others all the same", () => {
-  // 500 of them are at 64 listeners.
-  const many = Array.from({ length: 502 }, (_, index) => route("crowd", `r${String(index).padStart(3, "0")}`, 2));
-  const oldest = route("crowd", "z", 1);
-  const translation = translate(resourceSet([gatewayClass, gatewayWith(64), ...many, oldest, route("other", "o", 3)]), {
+test("two namespaces that want everything leave a third what it needs, though its routes are the youngest", () => {
+  const crowds = ["crowd", "host"].flatMap((namespace) => [
+    ...Array.from({ length: 999 }, (_, index) => route(namespace, `r${index + 1}`, 2)),
+    route(namespace, "z", 1),
+  ]);
+  const few = Array.from({ length: 30 }, (_, index) => route("other", `o${index}`, 3));
+  const translation = translate(resourceSet([gatewayClass, gatewayWith(64), ...crowds, ...few]), {
     environment: clusterEnvironment(),
+    onlyStatuses: true,
   });
+  const accepted = (namespace: string) =>
+    translation.statuses.httpRoutes.filter(
+      (each) => each.namespace === namespace && each.parents[0]?.conditions[0]?.status === "True",
+    ).length;
+  expect(["crowd", "host", "other"].map(accepted)).toEqual([485, 485, 30]);
   expect(conditionsOf(translation, "crowd", "z")).toContainEqual(expect.stringContaining("Accepted=True"));
-  expect(conditionsOf(translation, "crowd", "r498")).toContainEqual(expect.stringContaining("Accepted=True"));
-  expect(conditionsOf(translation, "crowd", "r499")).toContainEqual(
-    "Accepted=False TooManyAttachments the route would be attached to 64 listeners of this parent, and at most 32000 of a namespace and 64000 in all attachments are served, those of the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway",
+  expect(conditionsOf(translation, "crowd", "r999")).toContainEqual(
+    "Accepted=False TooManyAttachments the route would be attached to 64 listeners of this parent, and namespace crowd has a share of 31040 of the 64000 attachments that the proxies of the Gateway serve, the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway",
   );
+});
+
+test("routes at one Gateway take nothing of the proxies of another, and what is not judged has a reason of its own", () => {
+  const names = Array.from({ length: 5 }, (_, index) => `g${index}`);
+  const many = names.flatMap((gateway) =>
+    Array.from({ length: 1_000 }, (_, index) => route("crowd", `${gateway}-${index}`, 1, [{}], gateway)),
+  );
+  const gateways = names.map((name) => gatewayWith(64, name));
+  const translation = translate(resourceSet([gatewayClass, ...gateways, ...many, route("other", "o", 2, [{}], "g4")]), {
+    environment: clusterEnvironment(),
+    onlyStatuses: true,
+  });
+  const count = new Map<string, number>();
+  for (const { parents } of translation.statuses.httpRoutes) {
+    const reason = parents[0]?.conditions[0]?.reason ?? "";
+    count.set(reason, (count.get(reason) ?? 0) + 1);
+  }
+  // 3,999 of `crowd` and the one of `other`; at g4 one of `crowd` is beyond what its proxies serve.
+  expect(Object.fromEntries(count)).toEqual({ Accepted: 4_000, TooManyAttachments: 1, TooManyAttachmentsInAll: 1_000 });
   expect(conditionsOf(translation, "other", "o")).toContainEqual(expect.stringContaining("Accepted=True"));
 });
 
@@ -97,24 +129,54 @@ function rulesFor(service: string, ports: number): readonly object[] {
   }));
 }
 
-test("40,000 endpoints of the Services of a namespace are called, and those of others all the same", () => {
+test("the endpoints of a namespace are called up to its share of 80,000, and those of others all the same", () => {
   const resources = resourceSet([
     gatewayClass,
     gatewayWith(1),
-    ...crowdedService("crowd", "s", 60),
-    route("crowd", "r", 1, rulesFor("s", 60)),
-    ...crowdedService("other", "s", 1),
-    route("other", "o", 2, rulesFor("s", 1)),
+    ...["crowd", "host"].flatMap((namespace) => [
+      ...crowdedService(namespace, "s", 60),
+      route(namespace, "r", 1, rulesFor("s", 60)),
+    ]),
+    ...crowdedService("other", "s", 2),
+    route("other", "o", 2, rulesFor("s", 2)),
   ]);
   const translation = translate(resources, { environment: clusterEnvironment() });
   const called = (namespace: string) =>
     Object.values(translation.backends)
       .filter((backend) => backend.namespace === namespace)
       .reduce((sum, { endpoints }) => sum + endpoints.length, 0);
-  expect([called("crowd"), called("other")]).toEqual([40_000, 1_000]);
+  expect(["crowd", "host", "other"].map(called)).toEqual([39_000, 39_000, 2_000]);
   expect(translation.problems.map(({ message }) => message)).toContainEqual(
-    "Service crowd/s has more ready endpoints than the 0 that are called: at most 40000 of a namespace and 80000 in all are, each port of a Service counted",
+    "Service crowd/s has more ready endpoints than the 0 that are called: namespace crowd has a share of 39000 of the 80000 endpoints that are called, each port of a Service counted",
   );
+});
+
+test("routes and policies take endpoints from one budget", () => {
+  const policy = read({
+    apiVersion: "gatewayproxy.dev/v1alpha1",
+    kind: "ProxyPolicy",
+    metadata: { name: "p", namespace: "crowd" },
+    spec: {
+      targetRefs: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "r" }],
+      traffic: {
+        rateLimit: {
+          global: {
+            domain: "d",
+            backendRef: { name: "s", port: 1_080 },
+            descriptors: [{ entries: [{ name: "k", expression: "'v'" }] }],
+          },
+        },
+      },
+    },
+  });
+  const resources = resourceSet([
+    ...[gatewayClass, gatewayWith(1), policy],
+    ...crowdedService("crowd", "s", 81),
+    route("crowd", "r", 1, rulesFor("s", 80)),
+  ]);
+  const { backends } = translate(resources, { environment: clusterEnvironment() });
+  const called = Object.values(backends).map(({ endpoints }) => endpoints.length);
+  expect([called.length, called.reduce((sum, each) => sum + each, 0)]).toEqual([81, 80_000]);
 });
 
 test("a reference that no ReferenceGrant permits takes none of the endpoints that the other namespace may have", () => {

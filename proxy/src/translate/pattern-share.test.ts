@@ -1,10 +1,9 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { RouteStatus } from "../api/status.ts";
 import { clusterEnvironment } from "./environment.ts";
 import { gatewayScope } from "./gateway-scope.ts";
-import { fairShares, maxServedPatternSize } from "./pattern-share.ts";
+import { maxServedPatternSize } from "./pattern-share.ts";
 import { translate } from "./translate.ts";
 
 const gateway = `
@@ -110,20 +109,4 @@ test("what the controller says of a Gateway in pods of its own is what its proxi
   const both = controller.statuses.httpRoutes.filter(({ namespace, name }) => namespace === "greedy" && name === "r55");
   expect(both).toHaveLength(1);
   expect(both[0]?.parents).toHaveLength(2);
-});
-
-const wishes = fc.dictionary(fc.string({ minLength: 1, maxLength: 3 }), fc.nat(1_000), { maxKeys: 8 });
-
-test("shares are fair", () => {
-  fc.assert(
-    fc.property(wishes, fc.nat(4_000), (wanted, capacity) => {
-      const shares = fairShares(new Map(Object.entries(wanted)), capacity);
-      const total = [...shares.values()].reduce((sum, share) => sum + share, 0);
-      const all = Object.values(wanted).reduce((sum, size) => sum + size, 0);
-      expect(total).toBeLessThanOrEqual(capacity);
-      if (all <= capacity) expect(total).toBe(all);
-      const equal = Math.floor(capacity / Math.max(1, shares.size));
-      for (const [name, share] of shares) expect(share).toBeGreaterThanOrEqual(Math.min(wanted[name] ?? 0, equal));
-    }),
-  );
 });

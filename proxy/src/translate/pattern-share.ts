@@ -1,14 +1,13 @@
 /**
  * Regular expressions take memory in every worker, so what the routes of one process may have of them is bounded. The
- * bound is shared fairly: a namespace that asks for no more than an equal share has it, whatever others ask for, and
- * what it leaves goes to those who ask for more (max-min fairness). Of a namespace over its share the oldest rules are
- * served.
+ * bound is shared fairly (`fair-share.ts`). Of a namespace over its share the oldest rules are served.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { Match } from "../ir/match.ts";
 import { patternSize } from "../regex/pattern.ts";
 import { eachObject } from "./each-object.ts";
+import { fairShares } from "./fair-share.ts";
 import type { Finding } from "./finding.ts";
 import { memoised } from "./memoised.ts";
 import { routeOf, type RouteState } from "./routes.ts";
@@ -85,22 +84,6 @@ function* shareOut(routes: readonly RouteState[], capacity: number): Steps<reado
     });
     return { ...state, rules, isServed: rules.some(({ invalid }) => invalid.length === 0) };
   });
-}
-
-/**
- * What each gets of `capacity`: what it wants where that is no more than an equal share of what those who want less
- * leave, else that share.
- */
-export function fairShares(wanted: ReadonlyMap<string, number>, capacity: number): ReadonlyMap<string, number> {
-  const shares = new Map<string, number>();
-  let left = capacity;
-  const bySize = [...wanted].sort(([, a], [, b]) => a - b);
-  for (const [index, [name, size]] of bySize.entries()) {
-    const share = Math.min(size, Math.floor(left / (bySize.length - index)));
-    shares.set(name, share);
-    left -= share;
-  }
-  return shares;
 }
 
 /** Distinct patterns and their size together. */

@@ -2,9 +2,10 @@
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
-import { type Attachment, attachRoute, newAttachmentBudget, type ParentState } from "./attachment.ts";
-import type { JudgedTlsPolicies } from "./backend-tls.ts";
-import { backendResolver } from "./backends.ts";
+import type { Gateway } from "../api/gateway.ts";
+import { type Attachment, attachRoute, type ParentState, wantAttachments } from "./attachment.ts";
+import { AttachmentBudget } from "./attachment-budget.ts";
+import { backendResolver, type ReferenceResolver, referrerOf } from "./backends.ts";
 import { eachObject, eachObjectInSteps, itself } from "./each-object.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import type { ReadableResources } from "./named-objects.ts";
@@ -27,17 +28,24 @@ export interface JudgedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
+/** @param placeOf names the process that serves a Gateway. */
 export function* judgeRoutes(
   resources: ReadableResources,
   gateways: JudgedGateways,
   labels: NamespaceLabels,
-  tlsPolicies: JudgedTlsPolicies,
+  resolver: ReferenceResolver,
+  placeOf: (gateway: Gateway) => string,
 ): Steps<JudgedRoutes> {
-  const resolve = backendResolver(resources, tlsPolicies);
   const problems: ResourceProblem[] = [];
-  const budget = newAttachmentBudget();
-  const routes = yield* eachObjectInSteps(sortByAge(resources.HTTPRoute), itself, function* (route): Steps<RouteState> {
-    const attached = attachRoute(route, gateways, labels, budget);
+  const budget = new AttachmentBudget(placeOf);
+  const sorted = sortByAge(resources.HTTPRoute);
+  yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
+    for (const ref of backendRefsOf(route)) resolver.want(referrerOf(route), ref);
+    yield* wantAttachments(route, gateways, labels, budget);
+  });
+  const resolve = backendResolver(resolver);
+  const routes = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<RouteState> {
+    const attached = yield* attachRoute(route, gateways, labels, budget);
     problems.push(...attached.problems);
     // Each takes a millisecond or two where it has many endpoints, and is known when the rule is translated.
     for (const ref of backendRefsOf(route)) {

@@ -32,10 +32,12 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   const [resource] = Service;
   if (resource === undefined) throw new Error("there is no Service");
   const slices = indexSlices(EndpointSlice).get("default/b") ?? [];
+  const wanted = newEndpointBudget();
+  wanted.want("default", endpoints.length);
   const resolution = resolveService(resource, 80, slices, {
     tlsOf: () => ({ kind: "none" }),
     refuseAddress: () => undefined,
-    endpointBudget: newEndpointBudget(),
+    endpointBudget: wanted,
   });
   if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
   return resolution.backend.endpoints.map(({ host }) => host);

@@ -5,7 +5,7 @@ import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
 import type { RefuseAddress } from "./named-objects.ts";
-import { NamespaceBudget } from "./namespace-budget.ts";
+import { FairBudget } from "./fair-share.ts";
 import { compareText, nameKey, sortByName } from "./object-names.ts";
 
 /** A backend, or why there is none. */
@@ -29,7 +29,7 @@ const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
 export interface ServiceContext extends Pick<JudgedTlsPolicies, "tlsOf"> {
   readonly refuseAddress: RefuseAddress;
   /** What endpoints are taken from, each port's anew. */
-  readonly endpointBudget: NamespaceBudget;
+  readonly endpointBudget: FairBudget;
 }
 
 /** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
@@ -70,7 +70,7 @@ export function resolveService(
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
-    ...(all.length > most && { unserved: tooManyEndpoints(name, most, endpointBudget) }),
+    ...(all.length > most && { unserved: tooManyEndpoints(service, most, endpointBudget) }),
     backend: {
       key,
       kind: "Service",
@@ -83,9 +83,11 @@ export function resolveService(
   };
 }
 
-function tooManyEndpoints(name: string, most: number, { bounds }: NamespaceBudget): string {
+function tooManyEndpoints(service: Service, most: number, budget: FairBudget): string {
+  const name = `Service ${nameKey(service)}`;
   if (most === maxEndpoints) return `${name} has more than ${most} ready endpoints, of which ${most} are called`;
-  return `${name} has more ready endpoints than the ${most} that are called: ${bounds} are, each port of a Service counted`;
+  const { namespace } = service.metadata;
+  return `${name} has more ready endpoints than the ${most} that are called: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} endpoints that are called, each port of a Service counted`;
 }
 
 /** Slices by the `namespace/name` of their Service. */
@@ -111,8 +113,18 @@ export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<strin
 export const maxEndpoints = 1_000;
 
 /** An endpoint of a port takes some 7 KB of a process with two workers. */
-export function newEndpointBudget(): NamespaceBudget {
-  return new NamespaceBudget({ most: 80_000, mostPerNamespace: 40_000 });
+export function newEndpointBudget(): FairBudget {
+  return new FairBudget(80_000);
+}
+
+/** What a port of a Service takes of the budget at most. */
+export function wantedEndpoints(slices: readonly EndpointSlice[]): number {
+  let wanted = 0;
+  for (const { endpoints } of slices) {
+    wanted += endpoints.length;
+    if (wanted >= maxEndpoints) return maxEndpoints;
+  }
+  return wanted;
 }
 
 /**

@@ -1,0 +1,82 @@
+/**
+ * Bounds attachments of routes to listeners, which routes and listeners multiply. Each process that serves Gateways has a
+ * bound, which decides what it serves; so the status of a route at a Gateway does not depend on other Gateways. Who
+ * judges many Gateways, as the controller does, has a bound for all of them with a reason of its own.
+ *
+ * Both are shared fairly between namespaces. Routes of a namespace ask in their order, the oldest first.
+ */
+import type { Gateway } from "../api/gateway.ts";
+import type { HttpRoute } from "../api/http-route.ts";
+import type { ListenerState } from "./listeners.ts";
+import { FairBudget } from "./fair-share.ts";
+
+/** Of the Gateways that one process serves: an attachment takes some kilobytes of each worker. */
+export const maxServedAttachments = 64_000;
+/** Of all Gateways that one process judges: an attachment takes some hundred bytes. */
+export const maxJudgedAttachments = 256_000;
+
+/** Why attachments are refused. */
+export interface BeyondShare {
+  readonly reason: "TooManyAttachments" | "TooManyAttachmentsInAll";
+  readonly message: string;
+}
+
+/** First told by `want` what all routes want, then asked by `take`. */
+export class AttachmentBudget {
+  readonly #placeOf: (gateway: Gateway) => string;
+  readonly #served = new Map<string, FairBudget>();
+  #judged: FairBudget | undefined;
+
+  /** @param placeOf names the process that serves a Gateway. */
+  constructor(placeOf: (gateway: Gateway) => string) {
+    this.#placeOf = placeOf;
+  }
+
+  wantsAll({ metadata }: HttpRoute, listener: ListenerState): boolean {
+    return this.#servedAt(listener).wantsAll(metadata.namespace);
+  }
+
+  want({ metadata }: HttpRoute, listener: ListenerState, attachments: number): void {
+    this.#servedAt(listener).want(metadata.namespace, attachments);
+  }
+
+  /**
+   * Takes attachments to listeners of one parent, all or none, so that a condition tells all.
+   *
+   * @param listener one of them.
+   * @param length how many.
+   * @returns undefined where they are within the share of the route's namespace.
+   */
+  take({ metadata: { namespace } }: HttpRoute, listener: ListenerState, length: number): BeyondShare | undefined {
+    const served = this.#servedAt(listener);
+    if (length > served.left(namespace)) {
+      const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${served.share(namespace)} of the ${served.capacity} attachments that the proxies of the Gateway serve, the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway`;
+      return { reason: "TooManyAttachments", message };
+    }
+    // Proxies serve it whether or not it is judged.
+    served.take(namespace, length);
+    this.#judged ??= this.#judgedOf();
+    if (length > this.#judged.left(namespace)) {
+      const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${this.#judged.share(namespace)} of the ${this.#judged.capacity} attachments to all Gateways that the controller judges, the oldest routes first; proxies of the Gateway may serve the route without a status`;
+      return { reason: "TooManyAttachmentsInAll", message };
+    }
+    this.#judged.take(namespace, length);
+    return undefined;
+  }
+
+  #servedAt({ gateway }: ListenerState): FairBudget {
+    const place = this.#placeOf(gateway);
+    const known = this.#served.get(place) ?? new FairBudget(maxServedAttachments);
+    this.#served.set(place, known);
+    return known;
+  }
+
+  /** What is not served needs no judgement. */
+  #judgedOf(): FairBudget {
+    const judged = new FairBudget(maxJudgedAttachments);
+    for (const { shares } of this.#served.values()) {
+      for (const [namespace, share] of shares) judged.want(namespace, share);
+    }
+    return judged;
+  }
+}
