@@ -233,7 +233,8 @@ test("heads of requests under way are bounded with 503, and another address is s
   // Of a length that the backend accepts too.
   const many = Array.from({ length: 150 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
   const refused = (): number => many.filter(({ text }) => text().startsWith("HTTP/1.1 503 ")).length;
-  await look(gateway, () => (150 - refused()) * 20_000 <= 2_048 * kib);
+  // Those that were refused are idle, and closed before others are refused.
+  await look(gateway, () => open(many) * unit + (150 - refused()) * 20_000 <= 152 * unit + 2_048 * kib);
   expect(gateway.records.at(0)).toMatchObject({ status: 503, reason: "HeadMemoryFull" });
   const [refusal] = many.filter(({ text }) => text() !== "");
   expect(refusal?.text()).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many requests or too large headers at once$/i);
@@ -481,4 +482,24 @@ test("requests have the memory that connections leave", async () => {
   answer();
   for (const client of clients) await answered(client);
   expect(gateway.shed).toEqual([]);
+});
+
+test("idle connections of one address are closed before requests of others are refused", async () => {
+  // 60 idle connections leave 192 KiB to requests, of which 40 take 340 KiB.
+  const { gateway, held, answer } = await start(64, 128 * kib);
+  await Promise.all(Array.from({ length: 60 }, () => openIdle(gateway, "10.0.0.1")));
+  const asked = Array.from({ length: 10 }, (_, i) =>
+    frame(frameType.headers, endHeaders | endStream, 2 * i + 1, block("/held")),
+  );
+  const clients = others(4).map((address) => openFrom(gateway, address, clientPreface));
+  for (const { socket } of clients) socket.write(Buffer.concat([settings, ...asked]));
+  await expect.poll(() => held.length).toBe(40);
+  await look(gateway, () => gateway.shed.length > 0);
+  for (let i = 0; i < 3; i++) gateway.clock.advance(100);
+  for (const shed of gateway.shed) expect(shed).toEqual({ reason: "idle", client: "10.0.0.1" });
+  // No more than have to.
+  expect(gateway.shed.length).toBeLessThan(25);
+  answer();
+  for (const client of clients) await expect.poll(() => framesOfType(client, frameType.headers)).toBe(10);
+  expect(gateway.records.filter(({ reason }) => reason === "HeadMemoryFull")).toEqual([]);
 });

@@ -7,7 +7,8 @@
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
  * budget for connections is used up, the addresses with the most connections lose idle ones, else their newest. When the
- * budget for requests is used up, the addresses with the most memory are reduced to an equal level.
+ * budget for requests is used up, the addresses with the most memory are reduced to an equal level: their idle connections,
+ * which leave less to requests, are closed first, then they lose requests.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -73,6 +74,8 @@ const pingFrameBytes = 17;
 const unprovenBytes = 2 * 1024;
 /** Time for the acknowledgement of a PING while requests are in progress. */
 const pingGraceMs = 500;
+/** Less of an incomplete head is none: lengths of heads are known but for blanks. */
+const countedBytes = 1024;
 /** Part of the budget that requests may still use after some were dropped. */
 const keptPart = 7 / 8;
 
@@ -479,10 +482,16 @@ export class ClientConnections {
     if (bytes > mostBytes) this.#dropRequests(mostBytes * keptPart);
   }
 
-  /** Starts with the client that holds the most, and with its largest requests, until `keptBytes` are left. */
-  #dropRequests(keptBytes: number): void {
-    const clients = Array.from(Map.groupBy(this.#heldRequests(), ({ client }) => client).values(), (parts) => ({
-      parts: parts.sort((a, b) => b.bytes - a.bytes),
+  /**
+   * Starts with the client that holds the most, with its idle connections and then its largest requests, until `requestBytes`
+   * and what idle connections take are left.
+   */
+  #dropRequests(requestBytes: number): void {
+    const idle = this.#idleConnections();
+    const keptBytes = requestBytes + sum(idle.map(({ bytes }) => bytes));
+    const held = [...idle, ...this.#heldRequests()];
+    const clients = Array.from(Map.groupBy(held, ({ client }) => client).values(), (parts) => ({
+      parts: parts.sort((a, b) => Number(b.isIdle) - Number(a.isIdle) || b.bytes - a.bytes),
       held: sum(parts.map(({ bytes }) => bytes)),
     }));
     const amounts = clients.map(({ held }) => held);
@@ -500,17 +509,33 @@ export class ClientConnections {
     }
   }
 
+  /** Connections without a request or an incomplete head. */
+  #idleConnections(): HeldPart[] {
+    const busy = new Set<Connection>();
+    for (const { connection } of this.#options.requests()) busy.add(connection);
+    const idle: HeldPart[] = [];
+    for (const { client, connections } of this.#holders.values()) {
+      for (const each of connections) {
+        if (each.heldBytes >= countedBytes || (each.connection !== undefined && busy.has(each.connection))) continue;
+        const drop = (): void => this.#close(each, "idle");
+        idle.push({ client, bytes: each.units * unitBytes, isIdle: true, drop });
+      }
+    }
+    return idle;
+  }
+
   #heldRequests(): HeldPart[] {
     const held: HeldPart[] = [];
     for (const { client, connections } of this.#holders.values()) {
       for (const connection of connections) {
         const { heldBytes: bytes } = connection;
-        if (bytes > 0) held.push({ client, bytes, drop: () => this.#close(connection, "head") });
+        if (bytes >= countedBytes)
+          held.push({ client, bytes, isIdle: false, drop: () => this.#close(connection, "head") });
       }
     }
     for (const request of this.#options.requests()) {
       const { client, memoryBytes } = request;
-      held.push({ client, bytes: memoryBytes, drop: () => request.endForMemory() });
+      held.push({ client, bytes: memoryBytes, isIdle: false, drop: () => request.endForMemory() });
     }
     return held;
   }
@@ -520,6 +545,7 @@ export class ClientConnections {
 interface HeldPart {
   readonly client: string;
   readonly bytes: number;
+  readonly isIdle: boolean;
   readonly drop: () => void;
 }
 

@@ -5,6 +5,7 @@
  * so a Backend that names another server, or other TLS settings, is another handle; requests of older snapshots go on
  * with the former one. The endpoints of a Service change all the time, and the gateway has no credentials for them.
  */
+import type { Timer } from "@gatewayproxy/runtime/clock";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
@@ -15,14 +16,26 @@ interface Held {
   readonly identity: string;
 }
 
+/** Connections without a call between two looks are closed, after one to two times as long. */
+const idleLookMs = 300_000;
+
 export class Backends {
   readonly #options: BackendOptions;
   #held: ReadonlyMap<BackendKey, Held> = new Map();
   /** Those that `closeFormer` is to close. */
   #former = new Set<BackendHandle>();
+  #idleTimer: Timer;
 
   constructor(options: BackendOptions) {
     this.#options = options;
+    this.#idleTimer = this.#closeIdleLater();
+  }
+
+  #closeIdleLater(): Timer {
+    return this.#options.clock.setTimer(idleLookMs, () => {
+      this.#idleTimer = this.#closeIdleLater();
+      for (const { handle } of this.#held.values()) for (const pool of handle.pools) pool.closeIdle();
+    });
   }
 
   /**
@@ -69,6 +82,7 @@ export class Backends {
 
   /** Closes every connection now. */
   destroy(): void {
+    this.#idleTimer.cancel();
     for (const { handle } of this.#held.values()) handle.destroy();
     for (const handle of this.#former) handle.destroy();
   }

@@ -38,6 +38,8 @@ export interface Connection {
   readonly client: Client;
   readonly isHttp2: boolean;
   calls: number;
+  /** No call was sent on it since `EndpointPool.closeIdle` looked last. */
+  isUnused: boolean;
   /** Of its socket, if it has one; undici keeps what an endpoint that leaves has taken when its client is destroyed. */
   readonly breakOff: () => void;
   /** The call whose answer has not begun, of HTTP/1.1. */
@@ -108,6 +110,7 @@ export function openConnection(
     client,
     isHttp2,
     calls: 0,
+    isUnused: false,
     breakOff: () => void socket?.destroy(),
     awaiting: undefined,
     bytesRead: () => socket?.bytesRead ?? 0,

@@ -134,6 +134,15 @@ export class EndpointPool implements CallOwner {
     return call;
   }
 
+  /** Closes connections that have carried no call since this was called last; undici's client stays after its socket. */
+  closeIdle(): void {
+    for (const connection of [...this.#free]) {
+      if (connection.calls > 0) continue;
+      if (connection.isUnused) this.#discard(connection);
+      else connection.isUnused = true;
+    }
+  }
+
   /** Lets calls finish, those of requests that still hold an older snapshot too, and closes each connection after its last. */
   close(): void {
     this.#closing = true;
@@ -231,6 +240,7 @@ export class EndpointPool implements CallOwner {
   /** @param connection on top of the stack. */
   #dispatch(connection: Connection, request: UpstreamRequest, call: UpstreamCall): void {
     connection.calls++;
+    connection.isUnused = false;
     if (connection.calls === this.#callsPerConnection) this.#free.pop();
     call.connection = connection;
     call.sentMs = this.#options.clock.monotonicMs();

@@ -1,0 +1,52 @@
+/** Connections to backends that nobody uses any more. */
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+
+const route = (name: string): string => routeManifest("r", [`{ backendRefs: [${backendRef(name)}] }`]);
+
+/** A backend that asks for its connections to be kept for long, and the sockets that it has. */
+async function startLasting() {
+  const sockets = new Set<Socket>();
+  const { port } = await startBackend((request, response) => {
+    const { socket } = request;
+    if (!sockets.has(socket)) socket.once("close", () => sockets.delete(socket));
+    sockets.add(socket);
+    response.setHeader("keep-alive", "timeout=600");
+    response.end("ok");
+  });
+  return { port, sockets };
+}
+
+test("a connection that has carried no call for ten minutes is closed, and the next request opens another", async () => {
+  const { port, sockets } = await startLasting();
+  const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route("b")));
+  const ask = async (): Promise<string> => (await fetch(`${gateway.url()}/`)).text();
+  await ask();
+  gateway.clock.advance(299_999);
+  await ask();
+  gateway.clock.advance(1);
+  expect(await ask()).toBe("ok");
+  expect(sockets.size).toBe(1);
+  gateway.clock.advance(600_000);
+  await expect.poll(() => sockets.size).toBe(0);
+  expect(await ask()).toBe("ok");
+});
+
+test("connections to a backend that no route names any more are closed at once", async () => {
+  const [former, next] = [await startLasting(), await startLasting()];
+  const backends = manifests(backendManifest("b", former.port), backendManifest("c", next.port));
+  const gateway = await startGateway(manifests(gatewayManifest(), backends, route("b")));
+  await (await fetch(`${gateway.url()}/`)).text();
+  expect(former.sockets.size).toBe(1);
+  await gateway.apply(manifests(gatewayManifest(), backendManifest("c", next.port), route("c")));
+  await expect.poll(() => former.sockets.size).toBe(0);
+});
