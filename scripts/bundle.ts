@@ -43,6 +43,11 @@ export async function bundle(image: BundledImage, folder: string): Promise<void>
     input: Object.fromEntries(Object.entries(programs).map(([name, entry]) => [name, join(root, entry)])),
     platform: "node",
     transform: { target: "esnext" },
+    onLog(level, log, report) {
+      // By default it would be left to the start of the program, in an image without node_modules.
+      if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
+      report(level, log);
+    },
     plugins: [filesBeside(programs, files), builtinsByName],
     // Names of functions and line breaks stay, and comments say which file a line is of: stack traces can be read.
     output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js" },
