@@ -109,7 +109,12 @@ export function* judgeConflicts(
       routes: (routes.get(key) ?? []).map(conflictRouteOf),
     };
   });
-  const states = [...routes.values()].flatMap((attached) => attached.map(({ state }) => state));
+  // A route is at many listeners.
+  const states = new Set<RouteState>();
+  for (const attached of routes.values()) {
+    for (const { state } of attached) states.add(state);
+    yield;
+  }
   return new JudgedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
 }
 
@@ -135,9 +140,11 @@ export class JudgedConflicts {
   /** By `namespace/name`. Where there are several states of a route, their rules have the same names. */
   readonly #routes: ReadonlyMap<string, RouteState>;
 
-  constructor(found: FoundConflicts, attached: readonly RouteState[]) {
+  constructor(found: FoundConflicts, attached: ReadonlySet<RouteState>) {
     this.#found = found;
-    this.#routes = new Map(found.byListener.size === 0 ? [] : attached.map((state) => [nameKey(state.route), state]));
+    this.#routes = new Map(
+      found.byListener.size === 0 ? [] : Array.from(attached, (state) => [nameKey(state.route), state]),
+    );
   }
 
   /**
