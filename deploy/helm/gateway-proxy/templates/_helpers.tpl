@@ -138,7 +138,7 @@ spec:
           image: {{ include "gateway-proxy.image" (dict "root" . "image" $values.image) }}
           imagePullPolicy: {{ .Values.image.pullPolicy }}
           restartPolicy: Always
-          args: [ratelimit-service/src/main.ts, --config-dir, /etc/ratelimit]
+          args: [ratelimit-service.js, --config-dir, /etc/ratelimit]
           env:
             # Ports that Gateways are not likely to have. Only metrics are for other pods.
             - { name: GRPC_HOST, value: 127.0.0.1 }
