@@ -1,7 +1,7 @@
 /** One memcached: a connection that is opened with the first command, carries all of them, and is opened again when it broke. */
 import type { ConnectionOptions } from "node:tls";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { MemcacheNode } from "memcache";
+import type { MemcacheNode } from "memcache";
 import type { MemcacheAddress } from "./memcache-options.ts";
 
 export interface MemcacheServerOptions {
@@ -106,6 +106,8 @@ export class MemcacheServer {
     const { address, tls, clock } = this.#options;
     // The client's own timeout ends connections that are merely idle.
     const options = { timeout: 0, keepAlive: true, ...(tls === undefined ? {} : { tls }) };
+    // Loaded by who needs it: a service with Redis does without its memory.
+    const { MemcacheNode } = await import("memcache");
     const node = new MemcacheNode(address.host, address.port, options);
     node.on("error", () => undefined);
     const closed = new Promise<never>((_, reject) => {

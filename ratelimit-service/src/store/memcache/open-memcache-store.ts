@@ -30,7 +30,7 @@ export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSig
       (address) => new MemcacheServer({ address, timeoutMs, clock, ...(tls === undefined ? {} : { tls }) }),
     );
   if (servers.kind === "list") {
-    return { store: new MemcacheStore(serversOf(servers.addresses), options), connected: Promise.resolve() };
+    return { store: new MemcacheStore(serversOf(servers.addresses), options), connected: loadClient() };
   }
   const store = new MemcacheStore([], options);
   const { resolveSrv = systemResolveSrv, onError } = options;
@@ -43,10 +43,15 @@ export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSig
     if (text !== known) store.replaceServers(serversOf(addresses));
     known = text;
   };
-  const connected = refresh().then(() => {
+  const connected = Promise.all([refresh(), loadClient()]).then(() => {
     if (servers.refreshMs > 0) repeat(servers.refreshMs, refresh, { clock, onError, signal });
   });
   return { store, connected };
+}
+
+/** Before the first call, which would wait for it within its timeout. */
+async function loadClient(): Promise<void> {
+  await import("memcache");
 }
 
 function repeat(
