@@ -68,13 +68,15 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Jud
   }
 
   const wantedPorts = new Set<string>();
+  // A Service may have thousands of ports and of slices.
+  const wantedOfEach = memoised(wantedEndpoints);
   const want = (from: Referrer, { group, kind, name, namespace = from.namespace, port }: BackendReference): void => {
     const key = `${namespace}/${name}`;
     const place = `${key}:${port}`;
     if (group !== "" || kind !== "Service" || wantedPorts.has(place) || !services.has(key)) return;
     if (!isPermitted(from, { group, kind, namespace, name })) return;
     wantedPorts.add(place);
-    context.endpointBudget.want(namespace, wantedEndpoints(slices.get(key) ?? []));
+    context.endpointBudget.want(namespace, wantedOfEach(slices.get(key) ?? []));
   };
 
   const resolve = (from: Referrer, ref: BackendReference): Resolution => {
