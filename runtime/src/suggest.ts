@@ -44,17 +44,15 @@ function namespaceOf(name: string): string {
   return name.slice(0, name.indexOf("/") + 1);
 }
 
-/** Whether what lies between the common beginning and the common end of two texts is one edit. */
 function isOneEdit(a: string, b: string): boolean {
-  if (Math.abs(a.length - b.length) > 1) return false;
+  if (Math.abs(a.length - b.length) > 1 || a === b) return false;
   const shorter = Math.min(a.length, b.length);
-  let start = 0;
-  while (start < shorter && a[start] === b[start]) start++;
-  let end = 0;
-  while (end < shorter - start && a.at(-1 - end) === b.at(-1 - end)) end++;
-  const [left, right] = [a.slice(start, a.length - end), b.slice(start, b.length - end)];
-  if (left.length <= 1 && right.length <= 1) return a !== b;
-  return left.length === 2 && right.length === 2 && left[0] === right[1] && left[1] === right[0];
+  let at = 0;
+  while (at < shorter && a[at] === b[at]) at++;
+  if (a.length > b.length) return a.slice(at + 1) === b.slice(at);
+  if (a.length < b.length) return a.slice(at) === b.slice(at + 1);
+  const isSwap = a[at] === b[at + 1] && a[at + 1] === b[at] && a.slice(at + 2) === b.slice(at + 2);
+  return isSwap || a.slice(at + 1) === b.slice(at + 1);
 }
 
 /** "match" is near enough to "matches" and "Prefix" to "PathPrefix", whatever is missing; a nearer word comes first. */

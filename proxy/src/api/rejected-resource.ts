@@ -1,4 +1,5 @@
 /** An object of the API server that the parser refuses, as a whole or in part: its status must say so. */
+import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import { type FieldFault, renderPath } from "./issue.ts";
 
 export interface RejectedResource {
@@ -9,10 +10,7 @@ export interface RejectedResource {
   readonly inForce: "nothing" | "lastSoundVersion" | "soundRules" | "remains";
 }
 
-/** All faults as one sentence, for a condition. */
+/** The faults as one sentence of bounded length, for a condition. */
 export function renderFaults(faults: readonly FieldFault[]): string {
-  const sentences = faults.map(({ path, message }) =>
-    path.length === 0 ? message : `${renderPath(path)}: ${message}`,
-  );
-  return [...new Set(sentences)].join("; ");
+  return joinSome(faults.map(({ path, message }) => (path.length === 0 ? message : `${renderPath(path)}: ${message}`)));
 }

@@ -2,6 +2,7 @@
  * Statuses of objects whose Secrets and ConfigMaps proxies may not read, because the controller could not write their
  * rights: whatever the translation finds, the proxies do not have them. Pure.
  */
+import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { ResourceSet } from "../api/resource.ts";
@@ -59,7 +60,7 @@ export function* withWithheld<T extends Told>(statuses: T, resources: ResourceSe
       if (faults.length === 0) return status;
       const conditions = status.conditions.map((condition) =>
         condition.status === "True"
-          ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: faults.join("; ") }
+          ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: joinSome(faults) }
           : condition,
       );
       return { ...status, conditions };
@@ -119,8 +120,8 @@ function unresolved<C extends Condition>(
   if (faults.length === 0) return conditions;
   return conditions.map((condition) => {
     if (condition.type !== "ResolvedRefs") return condition;
-    if (condition.status === "True") return { ...condition, status: "False", reason, message: faults.join("; ") };
-    return { ...condition, message: [condition.message, ...faults].join("; ") };
+    if (condition.status === "True") return { ...condition, status: "False", reason, message: joinSome(faults) };
+    return { ...condition, message: joinSome([condition.message, ...faults]) };
   });
 }
 

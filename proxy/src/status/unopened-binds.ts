@@ -1,4 +1,5 @@
 /** Listeners whose port this process could not open: their status says so, whatever translation made of them. Pure. */
+import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { GatewayStatus, ListenerSetStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { Bind } from "../ir/snapshot.ts";
 
@@ -71,7 +72,7 @@ function pendingGateway(
   const own = [...messages].filter(([listener]) => listener.startsWith(key));
   if (own.length === 0) return gateway;
   const isOpen = open.has(`${gateway.namespace}/${gateway.name}`);
-  const faults = own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`).join("; ");
+  const faults = joinSome(own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`));
   const conditions = gateway.conditions.map((condition) => {
     if (condition.type !== "Programmed" || condition.status !== "True") return condition;
     if (isOpen) return { ...condition, message: faults };

@@ -3,10 +3,12 @@
  * bound, which decides what it serves; so the status of a route at a Gateway does not depend on other Gateways. Who
  * judges many Gateways, as the controller does, has a bound for all of them with a reason of its own.
  *
- * Both are shared fairly between namespaces. Routes of a namespace ask in their order, the oldest first.
+ * A comparison of a route with a listener takes time whether or not it leads to an attachment, and has a bound as well.
+ *
+ * All are shared fairly between namespaces. Routes of a namespace ask in their order, the oldest first.
  */
 import type { Gateway } from "../api/gateway.ts";
-import type { HttpRoute } from "../api/http-route.ts";
+import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import type { ListenerState } from "./listeners.ts";
 import { FairBudget } from "./fair-share.ts";
 
@@ -14,6 +16,9 @@ import { FairBudget } from "./fair-share.ts";
 export const maxServedAttachments = 64_000;
 /** Of all Gateways that one process judges: an attachment takes some hundred bytes. */
 export const maxJudgedAttachments = 256_000;
+
+/** Comparisons of routes with listeners in one process: some take a microsecond. Each is made twice. */
+export const maxComparisons = 1_000_000;
 
 /** Why attachments are refused. */
 export interface BeyondShare {
@@ -26,10 +31,37 @@ export class AttachmentBudget {
   readonly #placeOf: (gateway: Gateway) => string;
   readonly #served = new Map<string, FairBudget>();
   #judged: FairBudget | undefined;
+  readonly #comparisons = new FairBudget(maxComparisons);
+  /** By reference, once it has been asked for. */
+  readonly #compared = new Map<ParentRef, BeyondShare | undefined>();
 
   /** @param placeOf names the process that serves a Gateway. */
   constructor(placeOf: (gateway: Gateway) => string) {
     this.#placeOf = placeOf;
+  }
+
+  wantComparisons({ metadata }: HttpRoute, listeners: number): void {
+    this.#comparisons.want(metadata.namespace, listeners);
+  }
+
+  /**
+   * Whether a route may be compared with the listeners of one parent. The response is the same each time.
+   *
+   * @returns undefined where it may.
+   */
+  compare({ metadata: { namespace } }: HttpRoute, parentRef: ParentRef, listeners: number): BeyondShare | undefined {
+    if (!this.#compared.has(parentRef)) this.#compared.set(parentRef, this.#takeComparisons(namespace, listeners));
+    return this.#compared.get(parentRef);
+  }
+
+  #takeComparisons(namespace: string, listeners: number): BeyondShare | undefined {
+    const comparisons = this.#comparisons;
+    if (listeners <= comparisons.left(namespace)) {
+      comparisons.take(namespace, listeners);
+      return undefined;
+    }
+    const message = `the route is not compared with the ${listeners} listeners of this parent: namespace ${namespace} has a share of ${comparisons.share(namespace)} of the ${comparisons.capacity} comparisons of routes with listeners, the oldest routes first; name fewer parents`;
+    return { reason: "TooManyAttachmentsInAll", message };
   }
 
   wantsAll({ metadata }: HttpRoute, listener: ListenerState): boolean {

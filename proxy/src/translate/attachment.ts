@@ -3,8 +3,8 @@
  * port, then by what the listener allows, then by host name. The first of these that leaves no listener is the reason
  * why the route is not accepted.
  */
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import type { FieldPath } from "../api/issue.ts";
 import { gatewayGroup } from "../api/names.ts";
@@ -16,6 +16,7 @@ import type { Finding } from "./finding.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
+import type { NameHints } from "./name-hints.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 
 /** What decides whether a listener takes a route. */
@@ -43,6 +44,7 @@ export function* attachRoute(
   gateways: JudgedGateways,
   labels: NamespaceLabels,
   budget: AttachmentBudget,
+  hints: NameHints,
 ): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
   const parents: ParentState[] = [];
   const problems: ResourceProblem[] = [];
@@ -55,7 +57,7 @@ export function* attachRoute(
       yield;
     } else if (!kind.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so the problem is all that tells.
-      const message = `${parentRef.kind} ${name} does not exist${suggestName(name, kind.ours.keys())}`;
+      const message = `${parentRef.kind} ${name} does not exist${hints.of(parentRef.kind, name, kind.ours.keys())}`;
       problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
       yield;
     }
@@ -63,7 +65,14 @@ export function* attachRoute(
   return { parents, problems };
 }
 
-/** Tells the budget what the route wants of it; before any route is attached. */
+/** Tells the budget with how many listeners the route is to be compared; before any route is. */
+export function wantComparisons(route: HttpRoute, gateways: JudgedGateways, budget: AttachmentBudget): void {
+  for (const parentRef of route.spec.parentRefs) {
+    budget.wantComparisons(route, parentOf(route, parentRef, gateways).listeners?.length ?? 0);
+  }
+}
+
+/** Tells the budget how many attachments the route wants; before any route is attached. */
 export function* wantAttachments(
   route: HttpRoute,
   gateways: JudgedGateways,
@@ -75,7 +84,7 @@ export function* wantAttachments(
     const [first] = listeners ?? [];
     if (listeners === undefined || first === undefined) continue;
     // What goes beyond the whole changes no share, and need not be counted.
-    if (budget.wantsAll(route, first)) continue;
+    if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
     const matched = matchListeners(route, parentRef, listeners, labels);
     if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
     yield;
@@ -102,6 +111,8 @@ function attachToParent(
   const refused = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
     return { parentRef, path, attachments: [], refusal: { reason, message, path } };
   };
+  const uncompared = budget.compare(route, parentRef, listeners.length);
+  if (uncompared !== undefined) return refused(uncompared);
   const matched = matchListeners(route, parentRef, listeners, labels);
   if (matched.kind === "refused") return refused(matched);
   const { attachments } = matched;
@@ -144,8 +155,8 @@ export function matchListeners<L extends OpenListener>(
     return hostnames === undefined ? [] : [{ listener, hostnames }];
   });
   if (attachments.length === 0) {
-    const theirs = allowing.map(({ listener }) => listener.hostname).join(", ");
-    const message = `hostnames ${route.spec.hostnames.join(", ")} have nothing in common with the listeners' ${theirs}`;
+    const theirs = listSome(allowing.flatMap(({ listener }) => listener.hostname ?? []));
+    const message = `hostnames ${listSome(route.spec.hostnames)} have nothing in common with the listeners' ${theirs}`;
     return refuse("NoMatchingListenerHostname", message);
   }
   return { kind: "attached", attachments };
@@ -161,7 +172,7 @@ function describeListeners(
   if (named.some(({ owner }) => owner.metadata.namespace !== metadata.namespace)) {
     return `none of the ${kind}'s listeners`;
   }
-  return `none of the listeners ${named.map(({ listener }) => listener.name).join(", ")}`;
+  return `none of the listeners ${listSome(named.map(({ listener }) => listener.name))}`;
 }
 
 function isNamed(ref: ParentRef, listener: { readonly name: string; readonly port: number }): boolean {

@@ -3,7 +3,6 @@
  * is no error of the route as a whole: its share of the traffic is answered with 500. A new kind of backend is one
  * entry in `resolveReference`.
  */
-import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
@@ -14,7 +13,15 @@ import { memoised } from "./memoised.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import { indexByName } from "./object-names.ts";
 import { type Referrer, referencePermissions } from "./reference-grants.ts";
-import { indexSlices, newEndpointBudget, type Resolution, resolveService, wantedEndpoints } from "./service-backend.ts";
+import {
+  indexSlices,
+  newEndpointBudget,
+  newScanBudget,
+  noSlices,
+  type Resolution,
+  resolveService,
+  wantedOf,
+} from "./service-backend.ts";
 
 /** Follows a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
@@ -42,18 +49,22 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Jud
   const backends = indexByName(resources.Backend);
   const judgeBackend = memoised(backendJudge(resources));
   const { tlsOf } = tlsPolicies;
-  const context = { tlsOf, refuseAddress: resources.refuseAddress, endpointBudget: newEndpointBudget() };
+  const { refuseAddress } = resources;
+  const context = { tlsOf, refuseAddress, endpointBudget: newEndpointBudget(), scanBudget: newScanBudget() };
   /** By service and port: many routes name the same. */
   const resolvedPorts = new Map<string, Resolution>();
 
   /** Of a kind that is known. */
   function resolveReference(from: Referrer, namespace: string, { kind, name, port }: BackendReference): Resolution {
-    // A grant for one object of another namespace must not tell the names of others.
-    const known = <T>(objects: ReadonlyMap<string, T>) => (namespace === from.namespace ? objects.keys() : []);
     const key = `${namespace}/${name}`;
+    // A grant for one object of another namespace must not tell the names of others.
+    const missing = <T>(objects: ReadonlyMap<string, T>): Resolution => {
+      const hint = namespace === from.namespace ? resources.hints.of(kind, key, objects.keys()) : "";
+      return { kind: "unresolved", reason: "BackendNotFound", message: `${kind} ${key} does not exist${hint}` };
+    };
     if (kind === "Service") {
       const service = services.get(key);
-      if (service === undefined || port === undefined) return missing("Service", key, known(services));
+      if (service === undefined || port === undefined) return missing(services);
       const place = `${key}:${port}`;
       const resolved = resolvedPorts.get(place);
       if (resolved !== undefined) return resolved;
@@ -62,21 +73,19 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Jud
       return resolution;
     }
     const backend = backends.get(key);
-    return backend === undefined
-      ? missing("Backend", key, known(backends))
-      : blaming(backend, () => judgeBackend(backend)).resolution;
+    return backend === undefined ? missing(backends) : blaming(backend, () => judgeBackend(backend)).resolution;
   }
 
   const wantedPorts = new Set<string>();
-  // A Service may have thousands of ports and of slices.
-  const wantedOfEach = memoised(wantedEndpoints);
   const want = (from: Referrer, { group, kind, name, namespace = from.namespace, port }: BackendReference): void => {
     const key = `${namespace}/${name}`;
     const place = `${key}:${port}`;
     if (group !== "" || kind !== "Service" || wantedPorts.has(place) || !services.has(key)) return;
     if (!isPermitted(from, { group, kind, namespace, name })) return;
     wantedPorts.add(place);
-    context.endpointBudget.want(namespace, wantedOfEach(slices.get(key) ?? []));
+    const wanted = wantedOf(slices.get(key) ?? noSlices);
+    context.endpointBudget.want(namespace, wanted.endpoints);
+    context.scanBudget.want(namespace, wanted.entries);
   };
 
   const resolve = (from: Referrer, ref: BackendReference): Resolution => {
@@ -95,9 +104,4 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Jud
     return resolveReference(from, namespace, ref);
   };
   return { want, resolve };
-}
-
-function missing(kind: string, name: string, names: Iterable<string>): Resolution {
-  const message = `${kind} ${name} does not exist${suggestName(name, names)}`;
-  return { kind: "unresolved", reason: "BackendNotFound", message };
 }

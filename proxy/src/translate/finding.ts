@@ -1,4 +1,5 @@
 /** What translation finds wrong with a resource, as a condition shows it and as a problem tells it. */
+import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { FieldPath } from "../api/issue.ts";
 import type { ResourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
@@ -43,9 +44,9 @@ export function observed(generation: number | undefined): { readonly observedGen
   return generation === undefined ? {} : { observedGeneration: generation };
 }
 
-/** One sentence out of all messages; the same fault in several rules is told once. */
+/** One sentence of bounded length out of all messages; the same fault in several rules is told once. */
 export function joinMessages(findings: readonly { readonly message: string }[]): string {
-  return [...new Set(findings.map(({ message }) => message))].join("; ");
+  return joinSome(findings.map(({ message }) => message));
 }
 
 /** The findings of one resource as problems. */

@@ -1,4 +1,5 @@
 /** Secrets and ConfigMaps by their names; of one that is not there, whether it does not exist or may not be read. */
+import type { NameHints } from "./name-hints.ts";
 import { renderKey, type ResourceKey, type ResourceSet } from "../api/resource.ts";
 import type { Credentials } from "./credentials.ts";
 import { indexByName, type Named } from "./object-names.ts";
@@ -14,6 +15,7 @@ export interface ReadableResources extends ResourceSet {
   readonly unreadable: ReadonlySet<ResourceKey>;
   readonly credentials: Credentials;
   readonly refuseAddress: RefuseAddress;
+  readonly hints: NameHints;
 }
 
 export interface NamedObjects<T> {

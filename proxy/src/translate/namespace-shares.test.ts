@@ -210,3 +210,48 @@ test("each reference of a route is a step, so that the event loop has its turn b
   while (steps.next().done !== true) count++;
   expect(count).toBeGreaterThan(ports);
 });
+
+test("endpoints that are not ready are read up to the share of a namespace, however many ports name them", () => {
+  const ports = 1_024;
+  const [service, slice] = crowdedService("crowd", "s", ports);
+  const ended = JSON.stringify(slice).replaceAll('"ready":true', '"ready":false');
+  const slices = ["s", "t", "u"].map((name) =>
+    read(JSON.parse(ended.replace('"name":"s"', `"name":"${name}"`)) as object),
+  );
+  const routes = [0, 1, 2, 3].map((part) =>
+    route("crowd", `r${part}`, 1 + part, rulesFor("s", ports).slice(part * 16, part * 16 + 16)),
+  );
+  const translation = translate(
+    resourceSet([
+      ...[gatewayClass, gatewayWith(1), read(service ?? {}), ...slices, ...routes],
+      ...crowdedService("other", "s", 1),
+      route("other", "o", 9, rulesFor("s", 1)),
+    ]),
+    { environment: clusterEnvironment() },
+  );
+  expect(conditionsOf(translation, "crowd", "r3").join()).toContain(
+    "Service crowd/s has more endpoints than are read: namespace crowd has a share of 3997998 of the 4000000 entries",
+  );
+  expect(conditionsOf(translation, "crowd", "r0").join()).not.toContain("than are read");
+  expect(translation.backends["Service/other/s:1000"]?.endpoints).toHaveLength(1_000);
+});
+
+test("routes that attach nowhere are compared with listeners up to the share of their namespace, and those of others all the same", () => {
+  const named = (name: string, index: number) => ({ name, namespace: "owner", sectionName: `l${index}` });
+  const elsewhere = (namespace: string, at: number, parents: number) =>
+    read({
+      apiVersion: gatewayApi,
+      kind: "HTTPRoute",
+      metadata: { name: `r${at}`, namespace, creationTimestamp: `2026-01-01T00:00:00Z` },
+      spec: { parentRefs: Array.from({ length: parents }, (_, index) => named("web", 100 + index)) },
+    });
+  const routes = Array.from({ length: 500 }, (_, at) => elsewhere("crowd", 100 + at, 32));
+  const translation = translate(resourceSet([gatewayClass, gatewayWith(64), ...routes, elsewhere("other", 1, 1)]), {
+    environment: clusterEnvironment(),
+  });
+  // 1,000,000 comparisons are 488 routes with 32 references to 64 listeners.
+  const last = conditionsOf(translation, "crowd", "r599");
+  expect(last.filter((condition) => condition.startsWith("Accepted=False TooManyAttachmentsInAll"))).toHaveLength(32);
+  expect(conditionsOf(translation, "crowd", "r100").join()).toContain("NoMatchingParent");
+  expect(conditionsOf(translation, "other", "r1").join()).toContain("NoMatchingParent");
+});

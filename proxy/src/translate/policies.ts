@@ -3,7 +3,6 @@
  * nowhere else: a target that does not exist, is not ours or serves nothing leaves it unattached, and says so.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import { suggestName } from "@gatewayproxy/runtime/suggest";
 import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
@@ -11,6 +10,7 @@ import { eachObject, itself } from "./each-object.ts";
 import type { JudgedGateways } from "./gateways.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { localLimits } from "./limits.ts";
+import type { NameHints } from "./name-hints.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
 import { isWhollyShadowed, type JudgedConflicts } from "./route-conflicts.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
@@ -70,11 +70,12 @@ export interface PolicyContext {
   readonly readyReplicas: number;
   readonly refusedPolicies: RefusedPolicies;
   readonly conflicts: JudgedConflicts;
+  readonly hints: NameHints;
 }
 
 export function* attachPolicies(
   policies: readonly ProxyPolicy[],
-  { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts }: PolicyContext,
+  { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints }: PolicyContext,
 ): Steps<AttachedPolicies> {
   const routesByName = indexRoutes(routes);
   const limits = new Map<string, Limits>();
@@ -106,8 +107,8 @@ export function* attachPolicies(
       limits.set(target, together);
       const unattached =
         targetRef.kind === "Gateway"
-          ? judgeGatewayTarget(name, targetRef, gateways)
-          : judgeRouteTargets(name, targetRef, routesByName, conflicts);
+          ? judgeGatewayTarget(name, targetRef, gateways, hints)
+          : judgeRouteTargets(name, targetRef, routesByName, conflicts, hints);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -159,9 +160,12 @@ function judgeGatewayTarget(
   name: string,
   { sectionName }: PolicyTargetRef,
   gateways: JudgedGateways,
+  hints: NameHints,
 ): Unattached | undefined {
   const known = gateways.all.get(name);
-  if (known === undefined) return notFound(`Gateway ${name} does not exist${suggestName(name, gateways.all.keys())}`);
+  if (known === undefined) {
+    return notFound(`Gateway ${name} does not exist${hints.of("Gateway", name, gateways.all.keys())}`);
+  }
   const state = gateways.ours.get(name);
   if (state === undefined)
     return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which is not ours`);
@@ -181,10 +185,11 @@ function judgeRouteTargets(
   targetRef: PolicyTargetRef,
   routes: ReadonlyMap<string, readonly RouteState[]>,
   conflicts: JudgedConflicts,
+  hints: NameHints,
 ): Unattached | undefined {
   const states = routes.get(name) ?? [];
   if (states.length === 0) {
-    return notFound(`HTTPRoute ${name} does not exist${suggestName(name, routes.keys())}`);
+    return notFound(`HTTPRoute ${name} does not exist${hints.of("HTTPRoute", name, routes.keys())}`);
   }
   const judged = states.map((state) => judgeRouteTarget(name, targetRef, state, conflicts));
   return judged.includes(undefined) ? undefined : judged[0];

@@ -4,6 +4,7 @@ import { controllerName } from "../api/names.ts";
 import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../api/status.ts";
 import type { ParentState } from "./attachment.ts";
 import { eachObject } from "./each-object.ts";
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { nameKey } from "./object-names.ts";
 import { decisionOf, isWhollyShadowed, type JudgedConflicts } from "./route-conflicts.ts";
@@ -91,5 +92,5 @@ function servingMessage({ attachments }: ParentState): readonly { readonly messa
     .map(({ listener }) => listener.listener.name);
   const accepted = { message: "route is accepted" };
   if (silent.length === 0) return [accepted];
-  return [accepted, { message: `not served by listener ${silent.join(", ")}, which is not programmed` }];
+  return [accepted, { message: `not served by listener ${listSome(silent)}, which is not programmed` }];
 }

@@ -3,7 +3,7 @@ import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Gateway } from "../api/gateway.ts";
-import { type Attachment, attachRoute, type ParentState, wantAttachments } from "./attachment.ts";
+import { type Attachment, attachRoute, type ParentState, wantAttachments, wantComparisons } from "./attachment.ts";
 import { AttachmentBudget } from "./attachment-budget.ts";
 import { backendResolver, type ReferenceResolver, referrerOf } from "./backends.ts";
 import { eachObject, eachObjectInSteps, itself } from "./each-object.ts";
@@ -41,11 +41,15 @@ export function* judgeRoutes(
   const sorted = sortByAge(resources.HTTPRoute);
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     for (const ref of backendRefsOf(route)) resolver.want(referrerOf(route), ref);
+    wantComparisons(route, gateways, budget);
+    yield;
+  });
+  yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     yield* wantAttachments(route, gateways, labels, budget);
   });
   const resolve = backendResolver(resolver);
   const routes = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<RouteState> {
-    const attached = yield* attachRoute(route, gateways, labels, budget);
+    const attached = yield* attachRoute(route, gateways, labels, budget, resources.hints);
     problems.push(...attached.problems);
     // Each takes a millisecond or two where it has many endpoints, and is known when the rule is translated.
     for (const ref of backendRefsOf(route)) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { resourceSet } from "../api/resource.ts";
-import { indexSlices, newEndpointBudget, resolveService } from "./service-backend.ts";
+import { indexSlices, newEndpointBudget, newScanBudget, resolveService, wantedOf } from "./service-backend.ts";
 
 interface Conditions {
   readonly ready?: boolean;
@@ -34,10 +34,13 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   const slices = indexSlices(EndpointSlice).get("default/b") ?? [];
   const wanted = newEndpointBudget();
   wanted.want("default", endpoints.length);
+  const scans = newScanBudget();
+  scans.want("default", wantedOf(slices).entries);
   const resolution = resolveService(resource, 80, slices, {
     tlsOf: () => ({ kind: "none" }),
     refuseAddress: () => undefined,
     endpointBudget: wanted,
+    scanBudget: scans,
   });
   if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
   return resolution.backend.endpoints.map(({ host }) => host);

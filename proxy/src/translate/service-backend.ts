@@ -1,9 +1,11 @@
 /** A Service's port as a backend: the ready endpoints of its EndpointSlices. */
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Service, ServicePort } from "../api/service.ts";
 import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
 import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import { memoised } from "./memoised.ts";
 import type { RefuseAddress } from "./named-objects.ts";
 import { FairBudget } from "./fair-share.ts";
 import { compareText, nameKey, sortByName } from "./object-names.ts";
@@ -30,14 +32,33 @@ export interface ServiceContext extends Pick<JudgedTlsPolicies, "tlsOf"> {
   readonly refuseAddress: RefuseAddress;
   /** What endpoints are taken from, each port's anew. */
   readonly endpointBudget: FairBudget;
+  /** What the reading of slices is charged to: a Service may have thousands of ports, each with the same slices. */
+  readonly scanBudget: FairBudget;
 }
+
+/** By number; the first one where several have it. */
+const tcpPortsOfService = memoised(
+  ({ ports }: Service["spec"]): ReadonlyMap<number, ServicePort> =>
+    new Map(ports.flatMap((port) => (port.protocol === "TCP" ? [[port.port, port] as const] : [])).reverse()),
+);
+
+/** For messages. */
+const portList = memoised(({ ports }: Service["spec"]): string =>
+  ports.length === 0 ? "none" : listSome(ports.map(({ port }) => port)),
+);
+
+/** Numbers, by name; the first one where several have it. */
+const tcpPortsOfSlice = memoised(
+  ({ ports }: EndpointSlice): ReadonlyMap<string, number | undefined> =>
+    new Map(ports.flatMap(({ name, port, protocol }) => (protocol === "TCP" ? [[name, port] as const] : [])).reverse()),
+);
 
 /** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
 export function resolveService(
   service: Service,
   port: number,
   slices: readonly EndpointSlice[],
-  { tlsOf, refuseAddress, endpointBudget }: ServiceContext,
+  { tlsOf, refuseAddress, endpointBudget, scanBudget }: ServiceContext,
 ): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
@@ -45,10 +66,9 @@ export function resolveService(
     const message = `${name} is of type ExternalName, which is refused; use a Backend`;
     return { kind: "unresolved", reason: "InvalidKind", message };
   }
-  const servicePort = service.spec.ports.find((candidate) => candidate.port === port && candidate.protocol === "TCP");
+  const servicePort = tcpPortsOfService(service.spec).get(port);
   if (servicePort === undefined) {
-    const ports = service.spec.ports.map((candidate) => candidate.port).join(", ");
-    const message = `${name} has no TCP port ${port}, it has ${ports === "" ? "none" : ports}`;
+    const message = `${name} has no TCP port ${port}, it has ${portList(service.spec)}`;
     return { kind: "unresolved", reason: "BackendNotFound", message };
   }
   const { namespace, name: serviceName } = service.metadata;
@@ -56,7 +76,11 @@ export function resolveService(
   const tls = tlsOf(service, servicePort.name);
   if (tls.kind === "refused") return tls;
   const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
-  const all = usableEndpoints(servicePort, slices, most + 1);
+  const { endpoints: all, isWhole } = usableEndpoints(servicePort, slices, most + 1, (entries) => {
+    if (entries > scanBudget.left(namespace)) return false;
+    scanBudget.take(namespace, entries);
+    return true;
+  });
   const found = all.slice(0, most);
   endpointBudget.take(namespace, found.length);
   // Whoever may write an EndpointSlice may write any address into it (CVE-2021-25740).
@@ -70,7 +94,9 @@ export function resolveService(
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
-    ...(all.length > most && { unserved: tooManyEndpoints(service, most, endpointBudget) }),
+    ...(all.length > most
+      ? { unserved: tooManyEndpoints(service, most, endpointBudget) }
+      : !isWhole && { unserved: tooManyEntries(service, scanBudget) }),
     backend: {
       key,
       kind: "Service",
@@ -88,6 +114,11 @@ function tooManyEndpoints(service: Service, most: number, budget: FairBudget): s
   if (most === maxEndpoints) return `${name} has more than ${most} ready endpoints, of which ${most} are called`;
   const { namespace } = service.metadata;
   return `${name} has more ready endpoints than the ${most} that are called: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} endpoints that are called, each port of a Service counted`;
+}
+
+function tooManyEntries(service: Service, budget: FairBudget): string {
+  const { namespace } = service.metadata;
+  return `Service ${nameKey(service)} has more endpoints than are read: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} entries of EndpointSlices that are read, each port of a Service counted`;
 }
 
 /** Slices by the `namespace/name` of their Service. */
@@ -117,15 +148,29 @@ export function newEndpointBudget(): FairBudget {
   return new FairBudget(80_000);
 }
 
-/** What a port of a Service takes of the budget at most. */
-export function wantedEndpoints(slices: readonly EndpointSlice[]): number {
-  let wanted = 0;
-  for (const { endpoints } of slices) {
-    wanted += endpoints.length;
-    if (wanted >= maxEndpoints) return maxEndpoints;
-  }
-  return wanted;
+/** An entry takes some 200 ns. */
+export function newScanBudget(): FairBudget {
+  return new FairBudget(4_000_000);
 }
+
+/** Of a Service that has none. */
+export const noSlices: readonly EndpointSlice[] = [];
+
+/** What a port of a Service with these slices takes of the budgets at most. */
+export const wantedOf = memoised((slices: readonly EndpointSlice[]) => {
+  const endpoints = slices.reduce((sum, slice) => sum + slice.endpoints.length, 0);
+  // Twice where no endpoint is ready.
+  return { endpoints: Math.min(endpoints, maxEndpoints), entries: 2 * (slices.length + endpoints) };
+});
+
+interface FoundEndpoints {
+  readonly endpoints: readonly Endpoint[];
+  /** Whether all slices were read, or enough of them. */
+  readonly isWhole: boolean;
+}
+
+/** Whether a slice with so many entries may be read. */
+type MayRead = (entries: number) => boolean;
 
 /**
  * Those that are ready. Where none is, those that still serve while they end (`serving`, KEP-1672): the last pods of a
@@ -135,9 +180,10 @@ function usableEndpoints(
   servicePort: ServicePort,
   slices: readonly EndpointSlice[],
   most: number,
-): readonly Endpoint[] {
-  const ready = endpointsThat(isReady, servicePort, slices, most);
-  return ready.length > 0 ? ready : endpointsThat(isServing, servicePort, slices, most);
+  mayRead: MayRead,
+): FoundEndpoints {
+  const ready = endpointsThat(isReady, servicePort, slices, most, mayRead);
+  return ready.endpoints.length > 0 ? ready : endpointsThat(isServing, servicePort, slices, most, mayRead);
 }
 
 export function isReady({ conditions }: SliceEndpoint): boolean {
@@ -157,13 +203,18 @@ function endpointsThat(
   servicePort: ServicePort,
   slices: readonly EndpointSlice[],
   most: number,
-): readonly Endpoint[] {
+  mayRead: MayRead,
+): FoundEndpoints {
   const byAddress = new Map<string, Endpoint>();
-  for (const { addressType, endpoints, ports } of slices) {
-    if (addressType === "FQDN") continue;
-    const port = ports.find(({ name, protocol }) => name === (servicePort.name ?? "") && protocol === "TCP")?.port;
-    if (port === undefined) continue;
-    for (const endpoint of endpoints) {
+  let isWhole = true;
+  for (const slice of slices) {
+    if (byAddress.size >= most) break;
+    // Also of a slice without the port: it has been looked at.
+    isWhole = mayRead(1 + slice.endpoints.length);
+    if (!isWhole) break;
+    const port = tcpPortsOfSlice(slice).get(servicePort.name ?? "");
+    if (port === undefined || slice.addressType === "FQDN") continue;
+    for (const endpoint of slice.endpoints) {
       if (byAddress.size >= most) break;
       const { addresses, targetRef } = endpoint;
       // All addresses of an endpoint are the same pod, says the API: the first one does.
@@ -173,5 +224,6 @@ function endpointsThat(
       if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
     }
   }
-  return [...byAddress].sort(([a], [b]) => compareText(a, b)).map(([, endpoint]) => endpoint);
+  const endpoints = [...byAddress].sort(([a], [b]) => compareText(a, b)).map(([, endpoint]) => endpoint);
+  return { endpoints, isWhole };
 }

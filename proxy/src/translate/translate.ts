@@ -22,6 +22,7 @@ import { gatewayStatus } from "./gateway-status.ts";
 import { type GatewayState, judgeGateways } from "./gateways.ts";
 import { globalTranslator, wantServices } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
+import { NameHints } from "./name-hints.ts";
 import type { RefuseAddress } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { compareText, nameKey } from "./object-names.ts";
@@ -82,7 +83,8 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
   const { before = noCredentials, refuseAddress = () => undefined, refusedPolicies = "Closed" } = options;
   const { pathRules = defaultPathRules } = options;
   const credentials = openCredentials(before);
-  const resources = { ...known, unreadable, credentials, refuseAddress };
+  const hints = new NameHints();
+  const resources = { ...known, unreadable, credentials, refuseAddress, hints };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
   const tlsPolicies = yield* judgeTlsPolicies(resources);
@@ -97,7 +99,7 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
   const gatewayStates = [...gateways.ours.values()];
   const conflicts = yield* judgeConflicts(gatewayStates, attached, placeOf, pathRules);
   const translateGlobal = globalTranslator(resources, resolver);
-  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts };
+  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints };
   const { policies, limits } = yield* attachPolicies(resources.ProxyPolicy, context);
   const users = yield* gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
   const backends = yield* eachObject(resources.Backend, itself, backendJudge(resources));

@@ -3,6 +3,7 @@
  * not wanted any more. Only objects with our label are ever touched. What goes with its Gateway is left to Kubernetes'
  * garbage collection; what lies outside the Gateway's namespace is deleted here.
  */
+import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
@@ -383,7 +384,7 @@ function joined(faults: readonly Fault[], keysOf: (fault: Fault) => readonly str
   for (const fault of faults) {
     for (const key of keysOf(fault)) byKey.set(key, (byKey.get(key) ?? new Set()).add(fault.message));
   }
-  return new Map([...byKey].map(([key, messages]) => [key, [...messages].join("; ")]));
+  return new Map([...byKey].map(([key, messages]) => [key, joinSome(messages)]));
 }
 
 interface FrozenObjects {
