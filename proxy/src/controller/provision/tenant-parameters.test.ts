@@ -314,7 +314,7 @@ describe("a Gateway's own parameters", () => {
       }),
       { numRuns: 500 },
     );
-  });
+  }, 60_000);
 
   test.each([
     ["an alias of nothing", "spec: *nothing", /service is no YAML: .*alias.* at line 1, column 7/],

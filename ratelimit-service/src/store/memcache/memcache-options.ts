@@ -41,5 +41,5 @@ export function parseMemcacheAddress(text: string): MemcacheAddress | undefined 
 
 /** Whether a text is `_service._protocol.name`, as an SRV record is called. */
 export function isSrvName(text: string): boolean {
-  return /^_.+?\._.+?\..+$/.test(text);
+  return /^_[^.]+\._[^.]+\../.test(text);
 }
