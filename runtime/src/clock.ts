@@ -3,7 +3,7 @@
  * (see `testing/fake-clock.ts`) and no test sleeps.
  */
 
-/** A pending timer; `cancel` is harmless after it has fired. */
+/** A pending timer or a repeated call; `cancel` is harmless after a timer has fired. */
 export interface Timer {
   cancel(): void;
 }
@@ -18,6 +18,11 @@ export interface Clock {
   monotonicMs(): number;
   /** Calls `callback` once after `delayMs` (at least 0). The timer does not keep the process alive. */
   setTimer(delayMs: number, callback: () => void): Timer;
+  /**
+   * Calls `callback` every `periodMs` (at least 1) until it is cancelled. For upkeep that runs for as long as the process does;
+   * what waits for something has a timer. Does not keep the process alive.
+   */
+  every(periodMs: number, callback: () => void): Timer;
 }
 
 /** The machine's clock. */
@@ -31,5 +36,10 @@ export const systemClock: Clock = {
     const handle = setTimeout(callback, delayMs);
     handle.unref();
     return { cancel: () => clearTimeout(handle) };
+  },
+  every(periodMs, callback) {
+    const handle = setInterval(callback, periodMs);
+    handle.unref();
+    return { cancel: () => clearInterval(handle) };
   },
 };

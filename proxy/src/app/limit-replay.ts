@@ -74,6 +74,10 @@ class ReplayClock implements Clock {
   setTimer(): { cancel(): void } {
     return { cancel: () => undefined };
   }
+
+  every(): { cancel(): void } {
+    return { cancel: () => undefined };
+  }
 }
 
 export class LimitReplay {

@@ -68,6 +68,11 @@ const sectionTimeoutMs = 60_000;
 const pingAfterMs = 30_000;
 /** Time for the acknowledgement of a PING before its absence ends the connection. */
 const pingTimeoutMs = 20_000;
+/**
+ * Counts between which the event loop has read from its sockets, before a connection is overdue: what a client sent in time
+ * waits in its socket while the process does not run.
+ */
+const leastRounds = 2;
 /** Bytes of a PING frame (RFC 9113 §6.7). */
 const pingFrameBytes = 17;
 /** Bytes of an HTTP/2 connection that are not counted, so that single frames, such as WINDOW_UPDATE, cost no PING. */
@@ -142,9 +147,11 @@ export class ClientConnection {
   #hadRequest = false;
   /** Monotonic; no head or trailer section that is incomplete now began before. */
   #incompleteSinceMs: number;
+  #incompleteSinceRound = 0;
   #isEnding = false;
   /** Monotonic; HTTP/2 only: when the PING was sent that the client has not acknowledged. */
   #pingedAtMs: number | undefined;
+  #pingedInRound = 0;
 
   constructor(socket: Socket, sinceMs: number, units: number, holder: Holder) {
     this.socket = socket;
@@ -175,8 +182,10 @@ export class ClientConnection {
   /**
    * Counts the bytes of an incomplete head or trailer section: those since the last complete request, chunk or frame, up to
    * the maximum length of a head.
+   *
+   * @param round of the event loop, see `leastRounds`.
    */
-  countIncomplete(nowMs: number): void {
+  countIncomplete(nowMs: number, round: number): void {
     const [connection, reader] = [this.#connection, this.#reader];
     if (reader === undefined || connection === undefined) return;
     const { heads } = connection;
@@ -185,8 +194,13 @@ export class ClientConnection {
     // All bytes before the last count belong to heads that are complete now.
     if (heads.received !== this.#lastHeads) heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
     if (heads.ping === undefined) this.#completeHttp1(heads, nowMs);
-    if (this.#isProven(heads, reader)) this.#incompleteSinceMs = nowMs;
+    if (this.#isProven(heads, reader)) {
+      this.#incompleteSinceMs = nowMs;
+      this.#incompleteSinceRound = round;
+    }
+    const wasPinged = this.#pingedAtMs !== undefined;
     const isCounted = heads.ping === undefined || this.#isUnproven(heads, nowMs, hasRequest || this.#hadRequest);
+    if (!wasPinged) this.#pingedInRound = round;
     this.#incompleteBytes = isCounted ? Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes)) : 0;
     heads.isInBody = false;
     heads.isBusy = false;
@@ -213,11 +227,13 @@ export class ClientConnection {
   }
 
   /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last count. */
-  isOverdue(nowMs: number): boolean {
+  isOverdue(nowMs: number, round: number): boolean {
     const heads = this.#connection?.heads;
     if (heads === undefined || nowMs - this.#incompleteSinceMs < sectionTimeoutMs) return false;
+    if (round - this.#incompleteSinceRound < leastRounds) return false;
     if (heads.ping === undefined) return heads.isInChunks;
-    return this.#pingedAtMs !== undefined && nowMs - this.#pingedAtMs >= pingTimeoutMs;
+    if (this.#pingedAtMs === undefined || round - this.#pingedInRound < leastRounds) return false;
+    return nowMs - this.#pingedAtMs >= pingTimeoutMs;
   }
 
   /**
@@ -292,9 +308,12 @@ export class ClientConnections {
   #size = 0;
   /** Monotonic. */
   #nextIdleLookMs = 0;
+  /** While heads could exceed the budget. */
   #timer: Timer | undefined;
-  /** Whether `#timer` is for `headLookMs`. */
-  #isTimerTight = false;
+  readonly #upkeep: Timer;
+  /** Counts of incomplete heads between which the event loop has read from its sockets. */
+  #round = 0;
+  #isRoundEnding = false;
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
@@ -302,6 +321,9 @@ export class ClientConnections {
     this.#maxUnits = Math.max(1, Math.floor(connectionBytes / unitBytes));
     this.#memoryBytes = connectionBytes + requestBytes;
     this.#arrivalsPerLook = Math.ceil((this.#memoryBytes * arrivedPart) / underWayBytes);
+    this.#upkeep = options.clock.every(calmLookMs, () => {
+      if (this.#timer === undefined) this.#lookAtHeads();
+    });
   }
 
   /**
@@ -351,6 +373,7 @@ export class ClientConnections {
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
+    this.#upkeep.cancel();
   }
 
   #holderOf(address: string): Holder {
@@ -428,15 +451,11 @@ export class ClientConnections {
     return this.#size * mostHeadsPerConnection * maxHeadBytes > this.#options.memory.requestBytes;
   }
 
-  /** Looks at heads after a while, and sooner where that was planned while there were few connections. */
   #lookSoon(): void {
-    const isTight = this.#mayHoldManyHeads();
-    if (this.#timer !== undefined && (this.#isTimerTight || !isTight)) return;
-    this.#timer?.cancel();
-    this.#isTimerTight = isTight;
-    this.#timer = this.#options.clock.setTimer(isTight ? headLookMs : calmLookMs, () => {
+    if (this.#timer !== undefined || !this.#mayHoldManyHeads()) return;
+    this.#timer = this.#options.clock.setTimer(headLookMs, () => {
       this.#timer = undefined;
-      if (this.#size > 0) this.#lookSoon();
+      this.#lookSoon();
       this.#lookAtHeads();
     });
   }
@@ -450,15 +469,26 @@ export class ClientConnections {
       if (untakenBytes > 0) heads.isUntaken = true;
     }
     const nowMs = this.#options.clock.monotonicMs();
+    this.#endRound();
     const overdue: ClientConnection[] = [];
     for (const { connections } of this.#holders.values()) {
       for (const connection of connections) {
-        connection.countIncomplete(nowMs);
-        if (connection.isOverdue(nowMs)) overdue.push(connection);
+        connection.countIncomplete(nowMs, this.#round);
+        if (connection.isOverdue(nowMs, this.#round)) overdue.push(connection);
       }
     }
     if (overdue.length > 0) this.#endOverdue(overdue);
     this.boundRequests();
+  }
+
+  /** Counts a round once the event loop has read from its sockets. */
+  #endRound(): void {
+    if (this.#isRoundEnding) return;
+    this.#isRoundEnding = true;
+    setImmediate(() => {
+      this.#isRoundEnding = false;
+      this.#round++;
+    }).unref();
   }
 
   /** Requests without a response get 408; the connection is closed with that, or at the next look. */

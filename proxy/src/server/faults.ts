@@ -13,17 +13,17 @@ export type FaultSink = (error: unknown, place: FaultPlace, record?: RequestReco
 
 /** A clock whose timers have their faults caught. */
 export function guardedClock(clock: Clock, onFault: FaultSink): Clock {
+  const guarded = (callback: () => void) => (): void => {
+    try {
+      callback();
+    } catch (error) {
+      onFault(error, "timer");
+    }
+  };
   return {
     nowMs: () => clock.nowMs(),
     monotonicMs: () => clock.monotonicMs(),
-    setTimer(delayMs, callback): Timer {
-      return clock.setTimer(delayMs, () => {
-        try {
-          callback();
-        } catch (error) {
-          onFault(error, "timer");
-        }
-      });
-    },
+    setTimer: (delayMs, callback): Timer => clock.setTimer(delayMs, guarded(callback)),
+    every: (periodMs, callback): Timer => clock.every(periodMs, guarded(callback)),
   };
 }

@@ -24,16 +24,11 @@ export class Backends {
   #held: ReadonlyMap<BackendKey, Held> = new Map();
   /** Those that `closeFormer` is to close. */
   #former = new Set<BackendHandle>();
-  #idleTimer: Timer;
+  readonly #upkeep: Timer;
 
   constructor(options: BackendOptions) {
     this.#options = options;
-    this.#idleTimer = this.#closeIdleLater();
-  }
-
-  #closeIdleLater(): Timer {
-    return this.#options.clock.setTimer(idleLookMs, () => {
-      this.#idleTimer = this.#closeIdleLater();
+    this.#upkeep = options.clock.every(idleLookMs, () => {
       for (const { handle } of this.#held.values()) for (const pool of handle.pools) pool.closeIdle();
     });
   }
@@ -82,7 +77,7 @@ export class Backends {
 
   /** Closes every connection now. */
   destroy(): void {
-    this.#idleTimer.cancel();
+    this.#upkeep.cancel();
     for (const { handle } of this.#held.values()) handle.destroy();
     for (const handle of this.#former) handle.destroy();
   }

@@ -5,6 +5,8 @@ interface PendingTimer {
   readonly dueMs: number;
   readonly order: number;
   readonly callback: () => void;
+  /** Of a repeated call. */
+  readonly isRepeated: boolean;
 }
 
 export class FakeClock implements Clock {
@@ -28,7 +30,26 @@ export class FakeClock implements Clock {
   }
 
   setTimer(delayMs: number, callback: () => void): Timer {
-    const timer = { dueMs: this.#monotonicMs + Math.max(0, delayMs), order: this.#nextOrder++, callback };
+    return this.#add(delayMs, callback, false);
+  }
+
+  every(periodMs: number, callback: () => void): Timer {
+    const repeat = (): Timer =>
+      this.#add(
+        Math.max(1, periodMs),
+        () => {
+          timer = repeat();
+          callback();
+        },
+        true,
+      );
+    let timer = repeat();
+    return { cancel: () => timer.cancel() };
+  }
+
+  #add(delayMs: number, callback: () => void, isRepeated: boolean): Timer {
+    const dueMs = this.#monotonicMs + Math.max(0, delayMs);
+    const timer = { dueMs, order: this.#nextOrder++, callback, isRepeated };
     this.#pending.add(timer);
     return { cancel: () => this.#pending.delete(timer) };
   }
@@ -49,14 +70,14 @@ export class FakeClock implements Clock {
     this.#wallMs += ms;
   }
 
-  /** How many timers wait; a test of clean shutdown expects 0. */
+  /** How many timers wait, without repeated calls; a test of clean shutdown expects 0. */
   get pendingTimers(): number {
-    return this.#pending.size;
+    return this.pendingDelaysMs.length;
   }
 
-  /** How long each timer has to wait from now on, in no order. */
+  /** How long each timer has to wait from now on, in no order; without repeated calls. */
   get pendingDelaysMs(): readonly number[] {
-    return Array.from(this.#pending, ({ dueMs }) => dueMs - this.#monotonicMs);
+    return [...this.#pending].flatMap(({ dueMs, isRepeated }) => (isRepeated ? [] : [dueMs - this.#monotonicMs]));
   }
 
   #moveTo(monotonicMs: number): void {

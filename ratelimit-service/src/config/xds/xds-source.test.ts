@@ -209,7 +209,12 @@ describe("configuration by xDS", () => {
     const server = await startServer();
     let [ms, turns] = [0, 0];
     // A look at the clock takes a millisecond, so that a slice is some hundred descriptors on every machine.
-    const clock = { ...systemClock, monotonicMs: () => ms++, setTimer: systemClock.setTimer.bind(systemClock) };
+    const clock = {
+      ...systemClock,
+      monotonicMs: () => ms++,
+      setTimer: systemClock.setTimer.bind(systemClock),
+      every: systemClock.every.bind(systemClock),
+    };
     const address = `127.0.0.1:${server.port}`;
     const { updates } = startSource({ address, maxMessageBytes: 10_000_000 }, { clock });
     const rateLimit = { unit: "HOUR", requestsPerUnit: 1 } as const;
