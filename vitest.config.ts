@@ -10,6 +10,7 @@ export default defineConfig({
     exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**", "test/hardening/soak/**", "test/faults/**"],
     // Many files wait for processes, so even the last core has work.
     maxWorkers: "100%",
+    globalSetup: ["test/support/bundle-programs.ts"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     expect: expectOptions,

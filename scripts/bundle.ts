@@ -11,27 +11,10 @@ import { isBuiltin } from "node:module";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type OutputChunk, type Plugin } from "rolldown";
+import { type BundledImage, bundledPrograms } from "./bundled-programs.ts";
 import { licensesOf } from "./third-party-licenses.ts";
 
 const root = join(import.meta.dirname, "..");
-
-/** The programs and worker threads of each image: the name of the file, and its entry in the sources. */
-export const bundledPrograms = {
-  proxy: {
-    proxy: "proxy/src/main.ts",
-    "proxy-worker": "proxy/src/app/worker.ts",
-    controller: "proxy/src/controller-main.ts",
-  },
-  "ratelimit-service": {
-    "ratelimit-service": "ratelimit-service/src/main.ts",
-    "ratelimit-service-worker": "ratelimit-service/src/app/worker.ts",
-    ratelimit: "ratelimit-service/src/bin/ratelimit.ts",
-    "ratelimit-config-check": "ratelimit-service/src/bin/ratelimit-config-check.ts",
-    "ratelimit-client": "ratelimit-service/src/bin/ratelimit-client.ts",
-  },
-} as const;
-
-export type BundledImage = keyof typeof bundledPrograms;
 
 /** Writes the programs of an image and all that they read to `folder`, which is emptied first. */
 export async function bundle(image: BundledImage, folder: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { bundledPrograms } from "../../scripts/bundle.ts";
+import { bundledPrograms } from "../../scripts/bundled-programs.ts";
 import { imageWorkspaces } from "../../scripts/sbom.ts";
 
 const repository = join(import.meta.dirname, "../..");

@@ -9,10 +9,10 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { programFile } from "./program-file.ts";
 
-const mainFile = fileURLToPath(new URL("../../proxy/src/main.ts", import.meta.url));
+const mainFile = programFile("proxy", "proxy");
 
 export interface ProxyProcess {
   readonly directory: string;

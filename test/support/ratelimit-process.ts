@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { programFile } from "./program-file.ts";
 import { freePort } from "./proxy-process.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
@@ -19,8 +20,8 @@ export function rateLimitServiceCommand(): readonly string[] {
   const manifest = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as {
     readonly scripts: Readonly<Record<string, string>>;
   };
-  const [, flags = "", file = ""] = /^node (.*?)(\S+main\.ts)/.exec(manifest.scripts["ratelimit-service"] ?? "") ?? [];
-  return [...flags.split(" ").filter(Boolean), join(repository, file)];
+  const [, flags = ""] = /^node (.*?)(\S+main\.ts)/.exec(manifest.scripts["ratelimit-service"] ?? "") ?? [];
+  return [...flags.split(" ").filter(Boolean), programFile("ratelimit-service", "ratelimit-service")];
 }
 
 export interface RateLimitService {

@@ -1,0 +1,17 @@
+/** Which files tests start as programs: the sources, or what `bundle-programs.ts` has made of them. */
+import { join } from "node:path";
+import { type BundledImage, bundledPrograms } from "../../scripts/bundled-programs.ts";
+
+/** Names the environment variable with the folder of the bundles. */
+export const bundlesVariable = "GATEWAY_PROXY_TEST_BUNDLES";
+
+export function programFile<Image extends BundledImage>(
+  image: Image,
+  program: keyof (typeof bundledPrograms)[Image] & string,
+): string {
+  const folder = process.env[bundlesVariable];
+  const sources: Readonly<Record<string, string>> = bundledPrograms[image];
+  return folder === undefined
+    ? join(import.meta.dirname, "../..", sources[program] ?? "")
+    : join(folder, image, `${program}.js`);
+}
