@@ -114,7 +114,7 @@ describe("a proxy in file mode", () => {
       const top = (kind: string): string => pprofTop(join(directory, `${kind}.pb.gz`));
       // Who has done nothing has no sample of time.
       expect(top("cpu")).toContain("Type: cpu");
-      expect(top("heap")).toMatch(/^Type: inuse_space\n[^]*proxy\/src\/\S+\.ts/);
+      expect(top("heap")).toMatch(/^Type: inuse_space\n[^]*proxy\/\S+\.[jt]s/);
     } finally {
       await rm(directory, { recursive: true });
     }

@@ -63,7 +63,7 @@ test("/memory tells the process, every thread's heap, and the counters", async (
   expect(memory.counters).toMatchObject({ capacity: 131_072, open: 0, evictions: 0 });
 });
 
-test("profiles name the functions of the sources and open in go tool pprof", async () => {
+test("profiles name functions and files, and open in go tool pprof", async () => {
   const { proxy, url } = await start();
   const taken = fetch(`${proxy.admin}/debug/pprof/profile?seconds=1`);
   let isDone = false;
@@ -77,7 +77,7 @@ test("profiles name the functions of the sources and open in go tool pprof", asy
   expect(answer.status).toBe(200);
   const report = reportOf(Buffer.from(await answer.arrayBuffer()));
   expect(report).toContain("Type: cpu");
-  expect(report).toMatch(/\.ts/);
+  expect(report).toMatch(/proxy\/\S+\.[jt]s/);
 });
 
 test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a CPU profile while it is taken", async () => {
@@ -87,7 +87,7 @@ test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a 
     expect(heap.status).toBe(200);
     const report = reportOf(Buffer.from(await heap.arrayBuffer()));
     expect(report).toContain("Type: inuse_space");
-    expect(report).toMatch(/proxy\/src\/\S+\.ts/);
+    expect(report).toMatch(/proxy\/\S+\.[jt]s/);
   }
   const left = new AbortController();
   const profile = fetch(`${proxy.admin}/debug/pprof/profile?seconds=300`, { signal: left.signal });
