@@ -79,6 +79,13 @@ describe.each(["proxy", "ratelimit-service"] as const)("the bundles of the image
       (line) => /^COPY (scripts\/.*) scripts\/$/.exec(line)?.[1]?.split(" ") ?? [],
     );
     expect(scripts).toContain("scripts/bundle.ts");
+    const imported = scripts.flatMap((script) =>
+      Array.from(
+        readFileSync(join(repository, script), "utf8").matchAll(/from "\.\/([\w-]+\.ts)"/g),
+        ([, name = ""]) => `scripts/${name}`,
+      ),
+    );
+    expect(imported.filter((script) => !scripts.includes(script))).toEqual([]);
     expect(scripts.filter((script) => !ignored.includes(`!${script}`))).toEqual([]);
   });
 });
