@@ -1,7 +1,7 @@
 /**
- * The wire messages as file descriptors, for gRPC reflection. protobufjs makes one file of each protobuf package, names
- * types relative to where they are used, names the entries of maps its own way and leaves imports out; clients need what
- * protoc would write, so that is worked out here.
+ * Describes the protobuf messages as file descriptors, for gRPC reflection. protobufjs creates one file per protobuf
+ * package, uses relative type names, has its own names for map entries and omits imports. Clients need the output of
+ * protoc, so this module computes it.
  */
 import { loadSync, type PackageDefinition } from "@grpc/proto-loader";
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from "protobufjs/ext/descriptor/index.js";
@@ -11,17 +11,17 @@ export interface DescriptorFiles {
   /** Full names of all services, sorted. */
   readonly services: readonly string[];
   /**
-   * Serialized FileDescriptorProtos: the file that defines the message, enum, service or method, and after it all that it
-   * imports. Absent when no file does.
+   * Returns serialized FileDescriptorProtos: the file that defines the message, enum, service or method, then all its
+   * imports. Returns `undefined` for an unknown name.
    */
   ofSymbol(fullName: string): readonly Uint8Array[] | undefined;
-  /** The same for a file by its name. */
+  /** Returns the same for a file by its name. */
   ofFile(name: string): readonly Uint8Array[] | undefined;
 }
 
-/** Describes everything in the files and in what they import. */
+/** Describes everything in the files and in their imports. */
 export function describeFiles(...protoFiles: readonly ProtoFile[]): DescriptorFiles {
-  // Names as they are written, since that is what a descriptor tells.
+  // Descriptors contain the names of the .proto files, so the case is kept.
   const definitions = loadSync([...protoFiles], { keepCase: true, includeDirs: [protoDirectory] });
   const files = readFiles(definitions);
   for (const type of [...files.values()].flatMap((file) => file.messageType ?? [])) renameMapEntries(type);
@@ -42,13 +42,13 @@ export function describeFiles(...protoFiles: readonly ProtoFile[]): DescriptorFi
   };
 }
 
-/** By name. Every message of the loader carries the files of its definition. */
+/** Reads the files by name. Every message of the loader carries the files of its definition. */
 function readFiles(definitions: PackageDefinition): Map<string, IFileDescriptorProto> {
   const files = new Map<string, IFileDescriptorProto>();
   for (const definition of Object.values(definitions)) {
     if (!("format" in definition)) continue;
     for (const bytes of definition.fileDescriptorProtos as readonly Buffer[]) {
-      // What the descriptor of descriptors decodes has exactly this shape.
+      // The descriptor of descriptors decodes to exactly this shape.
       const file = descriptor.FileDescriptorProto.decode(bytes) as IFileDescriptorProto;
       files.set(file.name ?? "", file);
     }
@@ -78,7 +78,7 @@ function symbolsOfMessage(name: string, type: IDescriptorProto): string[] {
   return [name, ...enums, ...messages];
 }
 
-/** A map's entry type is named after its field, `FieldsEntry` for `fields`; protobufjs says `Fields`. */
+/** Renames map entries: protoc names the type after its field, `FieldsEntry` for `fields`; protobufjs uses `Fields`. */
 function renameMapEntries(type: IDescriptorProto): void {
   for (const nested of type.nestedType ?? []) {
     if (nested.options?.mapEntry === true) {
@@ -90,7 +90,7 @@ function renameMapEntries(type: IDescriptorProto): void {
   }
 }
 
-/** Gives every type that the file names its full name, and the file its imports. */
+/** Sets the full name of every type that the file uses, and the imports of the file. */
 function qualify(file: IFileDescriptorProto, owners: ReadonlyMap<string, IFileDescriptorProto>): void {
   const imports = new Set<string>();
   const resolve = (scope: string, name: string): string => {
@@ -115,7 +115,7 @@ function qualifyMessage(scope: string, type: IDescriptorProto, resolve: (scope: 
   for (const nested of type.nestedType ?? []) qualifyMessage(`${scope}.${nested.name ?? ""}`, nested, resolve);
 }
 
-/** A name means the nearest definition, from the scope outwards. */
+/** Resolves a name to the nearest definition, from the scope outwards. */
 function resolveName(scope: string, name: string, owners: ReadonlyMap<string, IFileDescriptorProto>): string {
   if (name.startsWith(".")) return name.slice(1);
   const parts = scope.split(".");

@@ -10,13 +10,13 @@ import type {
 
 const definitions = loadProtos(...protoFiles);
 
-/** The bytes of a field of length-delimited type: tag, length, content. */
+/** Encodes a length-delimited field: tag, length, content. */
 function field(number: number, content: Uint8Array | string): Buffer {
   const bytes = Buffer.from(content);
   return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);
 }
 
-/** The bytes of a varint field; the value is below 128. */
+/** Encodes a varint field; the value is below 128. */
 function varint(number: number, value: number): Buffer {
   return Buffer.from([number << 3, value]);
 }
@@ -118,7 +118,7 @@ describe("the wire messages", () => {
     });
   });
 
-  test("are refused by a name that no file has", () => {
+  test("are unknown by a name that no file defines", () => {
     expect(() => messageOf(definitions, "envoy.Nothing")).toThrow("no message envoy.Nothing");
   });
 });

@@ -1,18 +1,20 @@
 /**
- * Loads the wire messages: `loadProtos("grpc/health/v1/health.proto")` gives the package definition for grpc-js and for
- * reflection, `messageOf` reads and writes one message by itself. The types stand in `@gatewayproxy/protos/gen`.
+ * Loads the protobuf messages. `loadProtos("grpc/health/v1/health.proto")` returns the package definition for grpc-js
+ * and for reflection; `messageOf` returns the codec of one message. Types are in `@gatewayproxy/protos/gen`.
  */
 import { loadSync, type MessageTypeDefinition, type PackageDefinition } from "@grpc/proto-loader";
 import { messageOptions, protoDirectory, type ProtoFile } from "./options.ts";
 
-/** The definitions of the files and of all that they import, by full name. Reads from disk; throws on a broken file. */
+/**
+ * Returns the definitions of the files and of all imports, by full name. Reads from disk; throws on an invalid file.
+ */
 export function loadProtos(...files: readonly ProtoFile[]): PackageDefinition {
   return loadSync([...files], { ...messageOptions, includeDirs: [protoDirectory] });
 }
 
 /**
- * The message with that full name, as `envoy.service.ratelimit.v3.RateLimitRequest`; `Input` and `Output` are its
- * generated types. Throws when the definitions have no such message.
+ * Returns the message with that full name, such as `envoy.service.ratelimit.v3.RateLimitRequest`; `Input` and `Output`
+ * are its generated types. Throws when the definitions do not contain the message.
  */
 export function messageOf<Input extends object, Output extends object>(
   definitions: PackageDefinition,
@@ -22,6 +24,6 @@ export function messageOf<Input extends object, Output extends object>(
   if (definition === undefined || !("deserialize" in definition)) {
     throw new Error(`the loaded .proto files have no message ${fullName}`);
   }
-  // The generated types say what the loader makes of exactly these files.
+  // The loader builds the types that are generated from exactly these files.
   return definition as unknown as MessageTypeDefinition<Input, Output>;
 }

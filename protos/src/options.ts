@@ -1,10 +1,10 @@
 /**
- * How messages look in JavaScript: one statement for the loader (`load.ts`) and for the generator of the types
- * (`scripts/generate-protos.ts`), so that the types say what the loader does.
+ * The form of messages in JavaScript. The loader (`load.ts`) and the generator of types (`scripts/generate-protos.ts`)
+ * share these options, so that the types match the loader.
  */
 import { fileURLToPath } from "node:url";
 
-/** Where the `.proto` files stand; imports inside them are relative to it. */
+/** Folder of the `.proto` files; their imports are relative to it. */
 export const protoDirectory: string = fileURLToPath(new URL("../proto", import.meta.url));
 
 /**
@@ -18,7 +18,7 @@ export const messageOptions = {
   oneofs: true,
 } as const;
 
-/** Every file with a service or a root message of ours; what they import is found from them. */
+/** Every file with a service or a root message that is used here. Their imports are found from them. */
 export const protoFiles = [
   "envoy/service/ratelimit/v3/rls.proto",
   "envoy/service/discovery/v3/discovery.proto",

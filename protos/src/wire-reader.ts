@@ -1,9 +1,9 @@
 /**
- * Reads protobuf's wire format (protobuf.dev, "Encoding") out of one buffer, strictly: what is truncated, overlong or not
- * UTF-8 is refused, never guessed. Which field means what is the caller's.
+ * Reads protobuf's wire format (protobuf.dev, "Encoding") from one buffer, strictly: truncated, overlong or non-UTF-8
+ * input is rejected. The caller gives meaning to the fields.
  */
 
-/** The bytes are not the message that they should be. */
+/** Thrown for bytes that are not the expected message. */
 export class WireError extends Error {
   constructor(message: string) {
     super(message);
@@ -11,12 +11,12 @@ export class WireError extends Error {
   }
 }
 
-/** How a field's value is written; groups (3, 4) are gone from proto3 and refused. */
+/** Wire types of fields. Groups (3, 4) do not exist in proto3 and are rejected. */
 export const WireType = { Varint: 0, Fixed64: 1, Bytes: 2, Fixed32: 5 } as const;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** From here on a native call is faster than joining characters one by one. */
+/** From this length on, a native call is faster than joining characters one by one. */
 const shortTextBytes = 24;
 
 export class WireReader {
@@ -24,20 +24,20 @@ export class WireReader {
   /** Next byte to read. */
   position: number;
 
-  /** Reads `buffer` from `position` on; ends of messages are the caller's to keep. */
+  /** Reads `buffer` from `position` on. The caller tracks where messages end. */
   constructor(buffer: Buffer, position = 0) {
     this.#buffer = buffer;
     this.position = position;
   }
 
-  /** A field's number and wire type, as one number: `number << 3 | type`. */
+  /** Reads a field's number and wire type, as one number: `number << 3 | type`. */
   readTag(end: number): number {
     const tag = this.readVarint(end);
     if (tag > 0xffff_ffff || tag >>> 3 === 0) throw new WireError(`field number ${Math.floor(tag / 8)} does not exist`);
     return tag;
   }
 
-  /** An unsigned integer of up to 64 bits; above 2^53 the nearest that a number can be. */
+  /** Reads an unsigned integer of up to 64 bits; above 2^53 as the nearest number. */
   readVarint(end: number): number {
     const buffer = this.#buffer;
     let at = this.position;
@@ -62,17 +62,17 @@ export class WireReader {
     throw new WireError("a number has more than 64 bits");
   }
 
-  /** A `uint32`; of a longer number the low 32 bits, as every implementation reads it. */
+  /** Reads a `uint32`; of a longer number the low 32 bits, as every implementation does. */
   readUint32(end: number): number {
     return this.#low32(end) >>> 0;
   }
 
-  /** An `int32` or an enum; negative ones come in ten bytes. */
+  /** Reads an `int32` or an enum; negative ones have ten bytes. */
   readInt32(end: number): number {
     return this.#low32(end) | 0;
   }
 
-  /** Where the length-delimited field that begins here ends. */
+  /** Reads a length and returns the end of the length-delimited field. */
   readEnd(end: number): number {
     const length = this.readVarint(end);
     const fieldEnd = this.position + length;
@@ -103,7 +103,7 @@ export class WireReader {
     return this.#readUtf8(start, stop);
   }
 
-  /** Passes over a field that nobody reads. */
+  /** Skips a field. */
   skip(tag: number, end: number): void {
     switch (tag & 7) {
       case WireType.Varint:

@@ -1,16 +1,16 @@
-/** Writes protobuf's wire format (protobuf.dev, "Encoding") into a buffer that grows and is used again. */
+/** Writes protobuf's wire format (protobuf.dev, "Encoding") into a buffer that grows and is reused. */
 
 const initialBytes = 4_096;
-/** A buffer that one large message made larger than this is not kept. */
+/** A larger buffer, grown for one large message, is not reused. */
 const keptBytes = 262_144;
-/** Longer strings than this are measured before they are written. */
+/** Longer strings are measured before they are written. */
 const shortTextCharacters = 42;
 
 export class WireWriter {
   #buffer: Buffer = Buffer.allocUnsafeSlow(initialBytes);
   #length = 0;
 
-  /** What has been written since the last `take`, as a copy that belongs to the caller. */
+  /** Returns a copy of the bytes since the last `take`; the caller owns it. */
   take(): Buffer {
     const message = Buffer.allocUnsafe(this.#length);
     this.#buffer.copy(message, 0, 0, this.#length);
@@ -19,12 +19,12 @@ export class WireWriter {
     return message;
   }
 
-  /** Forgets what has been written. */
+  /** Discards the written bytes. */
   reset(): void {
     this.#length = 0;
   }
 
-  /** A varint field; left out when 0, as proto3 does. `value` is an integer from 0 to 2^53. */
+  /** Writes a varint field; omits 0, as proto3 does. `value` is an integer from 0 to 2^53. */
   uint(field: number, value: number): void {
     if (value !== 0) {
       this.#varint(field << 3);
@@ -32,16 +32,16 @@ export class WireWriter {
     }
   }
 
-  /** A string field; left out when empty. */
+  /** Writes a string field; omits an empty string. */
   string(field: number, text: string): void {
     if (text !== "") this.presentString(field, text);
   }
 
-  /** A string field that is there even when empty, as an element of a repeated field or a member of a oneof is. */
+  /** Writes a string field even when empty, for elements of repeated fields and members of a oneof. */
   presentString(field: number, text: string): void {
     this.#varint((field << 3) | 2);
     if (text.length <= shortTextCharacters) {
-      // At most three bytes a character, so the length takes one byte, known afterwards.
+      // At most three bytes a character, so the length takes one byte, which is set afterwards.
       this.#reserve(1 + text.length * 3);
       const lengthAt = this.#length++;
       this.#shortText(text);
@@ -54,7 +54,7 @@ export class WireWriter {
     this.#length += this.#buffer.write(text, this.#length, "utf8");
   }
 
-  /** A bytes field, there even when empty. */
+  /** Writes a bytes field, even when empty. */
   bytes(field: number, content: Uint8Array): void {
     this.#varint((field << 3) | 2);
     this.#varint(content.length);
@@ -63,27 +63,30 @@ export class WireWriter {
     this.#length += content.length;
   }
 
-  /** A double field (fixed 64 bits), there even when 0. */
+  /** Writes a double field (fixed 64 bits), even when 0. */
   double(field: number, value: number): void {
     this.#varint((field << 3) | 1);
     this.#reserve(8);
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** A boolean field, there even when false. */
+  /** Writes a boolean field, even when false. */
   boolean(field: number, value: boolean): void {
     this.#varint(field << 3);
     this.#varint(value ? 1 : 0);
   }
 
-  /** Begins a message field; pass what is returned to `end` when its content is written. */
+  /** Begins a message field. Pass the result to `end` after its content is written. */
   begin(field: number): number {
     this.#varint((field << 3) | 2);
     this.#reserve(1);
     return ++this.#length;
   }
 
-  /** Ends the message field that began at `start`. One byte was left for its length; a longer one moves the content. */
+  /**
+   * Ends the message field that began at `start`. One byte was reserved for its length; a longer length moves the
+   * content.
+   */
   end(start: number): void {
     const bytes = this.#length - start;
     if (bytes < 0x80) {

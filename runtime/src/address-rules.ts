@@ -1,47 +1,50 @@
 /**
- * Where a process may connect to on behalf of configuration that others write: never to the addresses at which it
- * serves its operator, and, where that is asked for, to nothing that leads to its own machine or link, unless the
- * operator allows the very address and port.
+ * Rules for the addresses that a process may connect to on behalf of configuration written by others. Addresses at which
+ * the process serves its operator are always denied. With `deniesSpecial`, addresses that lead to its own machine or link
+ * are denied too, unless the operator allows that exact address and port.
  */
 import { networkInterfaces } from "node:os";
 import { addressesWithin, canonicalAddress, literalAddress, specialKind } from "./ip-address.ts";
 import type { SocketAddress } from "./setting-kinds.ts";
 
-/** Plain data: it crosses threads. */
+/** The rules of an `AddressGuard`, as plain data: they are posted to worker threads. */
 export interface AddressRules {
-  /** Where the process listens for its operator. Never connected to, whatever is allowed. */
+  /** Addresses at which the process serves its operator. Always denied, whatever `allowed` contains. */
   readonly own: readonly SocketAddress[];
-  /** Whether loopback, link-local, metadata, unspecified, multicast and broadcast addresses are refused. */
-  readonly refusesSpecial: boolean;
-  /** Those of the special addresses that the operator allows. */
+  /** Whether loopback, link-local, metadata, unspecified, multicast, broadcast and reserved addresses are denied. */
+  readonly deniesSpecial: boolean;
+  /** Special addresses that the operator allows, with their exact port. */
   readonly allowed: readonly SocketAddress[];
 }
 
-export const unrestricted: AddressRules = { own: [], refusesSpecial: false, allowed: [] };
+/** Rules that allow every address. */
+export const unrestricted: AddressRules = { own: [], deniesSpecial: false, allowed: [] };
 
-/** The flag by which an operator allows a special address. */
+/** The flag with which an operator allows a special address. */
 export const allowFlag = "--allow-backend-address";
 
+/** Decides by `AddressRules` whether the process may connect to an address. */
 export class AddressGuard {
   readonly #rules: AddressRules;
   readonly #machineAddresses: () => readonly string[];
 
-  /** @param machineAddresses of the network interfaces; they may change while the process runs. */
+  /** @param machineAddresses returns the addresses of the network interfaces, which may change while the process runs. */
   constructor(rules: AddressRules, machineAddresses: () => readonly string[] = interfaceAddresses) {
     this.#rules = rules;
     this.#machineAddresses = machineAddresses;
   }
 
   /**
-   * Why nothing connects to this IP address and port, to follow the address in a sentence; undefined where it may. To be
-   * asked about each address right before it is connected to: what a name resolves to may change at any time.
+   * Returns why the process must not connect to this IP address and port, as the rest of a sentence that begins with the
+   * address; undefined if it may. Call it right before each connection, since a host name may resolve to another address
+   * at any time.
    */
-  refusal(address: string, port: number): string | undefined {
-    const { own, refusesSpecial, allowed } = this.#rules;
+  denialReason(address: string, port: number): string | undefined {
+    const { own, deniesSpecial, allowed } = this.#rules;
     if (own.some((each) => each.port === port && this.#reaches(address, each.host))) {
       return "is an address at which the proxy serves its operator";
     }
-    if (!refusesSpecial) return undefined;
+    if (!deniesSpecial) return undefined;
     const kind = specialKind(address);
     if (kind === undefined) return undefined;
     const canonical = canonicalAddress(address);
@@ -49,13 +52,13 @@ export class AddressGuard {
     return `is ${kind} address, which only the operator can allow (${allowFlag})`;
   }
 
-  /** The same of a host as configuration has it. Of a name only `localhost` is known without a name server. */
-  refusalOfHost(host: string, port: number): string | undefined {
+  /** As `denialReason`, for a host from the configuration. Of all host names, only `localhost` is known without DNS. */
+  denialReasonOfHost(host: string, port: number): string | undefined {
     const address = literalAddress(host);
-    return address === undefined ? undefined : this.refusal(address, port);
+    return address === undefined ? undefined : this.denialReason(address, port);
   }
 
-  /** Whether a connection to `address` arrives at a socket of this machine that listens at `listening`. */
+  /** Whether a connection to `address` reaches a socket of this machine that listens at `listening`. */
   #reaches(address: string, listening: string): boolean {
     const kind = specialKind(address);
     if (kind === "a loopback" || kind === "an unspecified") return true;

@@ -2,8 +2,8 @@ import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 
 /**
- * Makes objects at one place in the code that all last, round after round, and tells in which generation the next one
- * lies. In a thread of its own, as whatever serves requests.
+ * Allocates long-lived objects at one site, in several rounds, and prints in which generation the next object lies. It
+ * runs in a worker thread, as the code that serves requests does.
  */
 const lastingObjects = `
   const inYoungGeneration = new Function("object", "return %InYoungGeneration(object)");
@@ -19,7 +19,7 @@ const startThread = `
   const { Worker } = await import("node:worker_threads");
   new Worker(${JSON.stringify(lastingObjects)}, { eval: true });`;
 
-test("what lasts does not make the engine take what follows for lasting", () => {
+test("long-lived objects do not move later allocations to the old generation", () => {
   const script = `
     const { allocateYoung } = await import("@gatewayproxy/runtime/allocation");
     allocateYoung();

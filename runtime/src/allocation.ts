@@ -1,13 +1,13 @@
 /**
- * Where the engine puts new objects. V8 notes which places in the code make objects that last, and from then on has those
- * places make them in the old generation. A server that was idle teaches it wrong: its nursery has shrunk, so that at the
- * first burst nearly everything in it is still in use. What is made in the old generation from then on is garbage a
- * moment later that only a full collection finds, and so is all that it refers to: every request costs half as much again,
- * and a pause of 20 ms is no rarity, for minutes.
+ * Where V8 allocates new objects. V8 records which allocation sites make long-lived objects, and then allocates their
+ * objects in the old generation ("pretenuring"). A server that was idle misleads it: the young generation has shrunk, so
+ * at the first burst nearly everything in it is still in use. From then on those sites fill the old generation with
+ * short-lived objects, which only a full collection frees. Each request then costs half as much again, and pauses of 20 ms
+ * are common, for minutes.
  */
 import { setFlagsFromString } from "node:v8";
 
-/** Has every thread make its objects in the nursery. To be called before threads are started and code is loaded. */
+/** Makes all threads allocate in the young generation. Call it before threads are started and code is loaded. */
 export function allocateYoung(): void {
   setFlagsFromString("--no-allocation-site-pretenuring");
 }

@@ -8,15 +8,15 @@ describe("listSome", () => {
     [["a"], "a"],
     [[80, 443], "80, 443"],
     [Array.from({ length: 100 }, (_, at) => `name-${10 + at}`), /^name-10, name-11, .*, name-\d+ and \d+ more$/],
-  ])("of %j gives %s", (names, listed) => {
+  ])("renders %j as %s", (names, listed) => {
     expect(listSome(names)).toMatch(listed);
   });
 
-  test("names the first, however long it is", () => {
+  test("contains the first name, however long it is", () => {
     expect(listSome(["x".repeat(253), "y"])).toBe(`${"x".repeat(253)} and 1 more`);
   });
 
-  test("counts those that it leaves out", () => {
+  test("counts the names that it leaves out", () => {
     fc.assert(
       fc.property(fc.array(fc.stringMatching(/^[a-z]{1,60}$/)), (names) => {
         const listed = listSome(names);
@@ -30,11 +30,11 @@ describe("listSome", () => {
 });
 
 describe("joinSome", () => {
-  test("tells the same once", () => {
+  test("contains equal sentences once", () => {
     expect(joinSome(["a is missing", "b is missing", "a is missing"])).toBe("a is missing; b is missing");
   });
 
-  test("is bounded, whatever is joined", () => {
+  test("is bounded for any input", () => {
     fc.assert(
       fc.property(fc.array(fc.string({ maxLength: 3_000 })), (sentences) => {
         expect(joinSome(sentences).length).toBeLessThan(4_200);

@@ -1,27 +1,30 @@
 /**
- * Text about what may be many, in a bounded length: messages of conditions and logs are made from objects that anyone may
- * write, and are kept for each of them.
+ * Joins texts up to a bounded length. Messages of conditions and logs are made from objects that anyone may write, and a
+ * message is kept for each object.
  */
 
-/** A longer sentence is cut. */
+/** The maximum length of a sentence, in characters. Longer ones are cut. */
 const longestSentence = 2_048;
-/** Of all sentences together. Kubernetes takes 32,768 characters in the message of a condition. */
+/** The maximum length of all sentences together. Kubernetes accepts 32,768 characters in the message of a condition. */
 const longestJoined = 4_096;
-/** Names are listed up to this length. */
+/** The maximum length of a list of names. */
 const longestList = 200;
 
-/** `a, b, c and 61 more`: as many as fit into 200 characters, at least one. Empty for none. */
+/** Returns `a, b, c and 61 more`: as many names as fit into 200 characters, at least one. Empty for an empty list. */
 export function listSome(names: readonly (string | number)[]): string {
   return joinUpTo(longestList, names, names.length, ", ", " and ");
 }
 
-/** `x; y; and 12 more`: each sentence once, of at most 2,048 characters, as many as fit into 4,096, at least one. */
+/**
+ * Returns `x; y; and 12 more`: each distinct sentence once, cut after 2,048 characters, as many as fit into 4,096, at
+ * least one.
+ */
 export function joinSome(sentences: Iterable<string>): string {
   const distinct = new Set(sentences);
   return joinUpTo(longestJoined, distinct, distinct.size, "; ", "; and ");
 }
 
-/** Reads no more of `texts` than fit: a list of thousands may be named in thousands of messages. */
+/** Reads only as many of `texts` as fit: a list of thousands may be named in thousands of messages. */
 function joinUpTo(
   longest: number,
   texts: Iterable<string | number>,

@@ -1,23 +1,27 @@
 /**
  * Locks in shared memory, one 32-bit word each, for critical sections of a few hundred nanoseconds. A word names the
- * thread that holds it, so that the locks of a thread that died can be freed by the one that outlives it.
+ * thread that holds the lock, so that another thread can release the locks of a thread that died.
  *
  *     0   free
  *     n   held by owner n
- *    -n   held by owner n, and some thread sleeps on it
+ *    -n   held by owner n, and at least one thread sleeps on it
  */
 
-/** Tries before a thread sleeps: longer than a section takes, shorter than a time slice of a holder that lost its CPU. */
+/** Tries before a thread sleeps: more than a section takes, less than the time slice of a holder that lost its CPU. */
 const spins = 100;
 
-/** A sleeper looks again by itself: the one wake-up of an unlock may have gone to a thread that died of it. */
+/** The longest sleep before the next try: an unlock wakes one thread, and that thread may have died since. */
 const sleepMs = 50;
 
+/** One thread's view of an array of locks. */
 export class BucketLocks {
   readonly #words: Int32Array;
   readonly #owner: number;
 
-  /** `words` starts zeroed and is shared; `owner` is 1..2^31-1 and names one living thread. */
+  /**
+   * @param words shared memory that starts zeroed.
+   * @param owner the number of this living thread, 1 to 2^31-1. @throws `RangeError` for any other.
+   */
   constructor(words: Int32Array, owner: number) {
     if (!Number.isInteger(owner) || owner < 1 || owner > 0x7fff_ffff) {
       throw new RangeError(`lock owner ${owner} must be 1..2147483647`);
@@ -26,23 +30,23 @@ export class BucketLocks {
     this.#owner = owner;
   }
 
-  /** Blocks until the lock is held. A thread that takes several takes them in ascending order, each once. */
+  /** Blocks until the lock is held. A thread that takes several locks takes them in ascending order, each once. */
   lock(index: number): void {
     if (Atomics.compareExchange(this.#words, index, 0, this.#owner) !== 0) this.#wait(index);
   }
 
-  /** The caller holds the lock. */
+  /** Releases the lock, which the caller holds. */
   unlock(index: number): void {
     if (Atomics.exchange(this.#words, index, 0) < 0) Atomics.notify(this.#words, index, 1);
   }
 
-  /** Frees every lock that `owner` holds and returns how many. Only for an owner that runs no more. */
+  /** Releases every lock that `owner` holds and returns their number. Only for an owner whose thread has ended. */
   releaseAll(owner: number): number {
     let released = 0;
     for (let index = 0; index < this.#words.length; index++) {
       let held = Atomics.load(this.#words, index);
       while (Math.abs(held) === owner) {
-        // A thread that begins to wait may change the sign between the two lines.
+        // A thread that starts to wait may change the sign between these two lines.
         if (Atomics.compareExchange(this.#words, index, held, 0) === held) {
           Atomics.notify(this.#words, index);
           released++;
@@ -63,7 +67,7 @@ export class BucketLocks {
     this.#sleep(index);
   }
 
-  /** From here on the word is taken as "somebody sleeps": this thread cannot know that it was the only one. */
+  /** Marks the word as "a thread sleeps" from here on, since this thread cannot know whether others sleep too. */
   #sleep(index: number): void {
     for (;;) {
       const held = Atomics.compareExchange(this.#words, index, 0, -this.#owner);

@@ -1,31 +1,32 @@
 /**
- * The only door to time. Everything that measures, waits or stamps takes a `Clock`, so a test owns the time
+ * The only source of time. Everything that measures, waits or timestamps takes a `Clock`, so that a test controls the time
  * (see `testing/fake-clock.ts`) and no test sleeps.
  */
 
-/** A pending timer or a repeated call; `cancel` is harmless after a timer has fired. */
+/** A pending timer or a repeated call. `cancel` has no effect after a timer has fired. */
 export interface Timer {
   cancel(): void;
 }
 
+/** A source of time and timers. */
 export interface Clock {
-  /** Wall time in milliseconds since the Unix epoch. May jump; for log stamps and clock-aligned windows only. */
+  /** Returns the wall time in milliseconds since the Unix epoch. It may jump: use it only for timestamps and aligned windows. */
   nowMs(): number;
   /**
-   * Milliseconds on a clock that never goes back, with one origin for all threads of a machine, so that threads can
-   * compare readings that they keep in shared memory (`performance.now()` has an origin per thread).
+   * Returns milliseconds of a clock that never goes back. All threads of a machine share its origin, so they can compare
+   * readings in shared memory (`performance.now()` has one origin per thread).
    */
   monotonicMs(): number;
   /** Calls `callback` once after `delayMs` (at least 0). The timer does not keep the process alive. */
   setTimer(delayMs: number, callback: () => void): Timer;
   /**
-   * Calls `callback` every `periodMs` (at least 1) until it is cancelled. For upkeep that runs for as long as the process does;
-   * what waits for something has a timer. Does not keep the process alive.
+   * Calls `callback` every `periodMs` (at least 1) until it is cancelled. For periodic work that lasts as long as the
+   * process; use a timer to wait for something. Does not keep the process alive.
    */
   every(periodMs: number, callback: () => void): Timer;
 }
 
-/** The machine's clock. */
+/** The clock of the machine. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs() {

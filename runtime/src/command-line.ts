@@ -1,27 +1,27 @@
-/** How a command of ours begins and how it fails: what all commands that start a process have in common. */
+/** Reads the command line and reports errors, for all commands that start a process. */
 import { type Problem, renderProblem } from "./problem.ts";
 import { type Settings, type SettingSources, type SettingValues, readSettings } from "./settings.ts";
 import { renderHelp } from "./settings-text.ts";
 
-/** sysexits.h EX_USAGE: the command line is wrong. */
+/** Exit code of a wrong command line (sysexits.h, EX_USAGE). */
 export const exitUsage = 64;
-/** The command could not be carried out. */
+/** Exit code of a command that failed. */
 export const exitFailure = 1;
 
-/** Tells people, on standard error, what was attempted and what was wrong; the exit code is set, not taken. */
+/** Writes what was attempted and its problems to standard error, and sets `process.exitCode`. Does not exit. */
 export function fail(attempt: string, problems: readonly Problem[], code: number): void {
   process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
   process.exitCode = code;
 }
 
-/** As `fail`, for a setting that is wrong. */
+/** As `fail`, for invalid settings. */
 export function failSettings(problems: readonly Problem[]): void {
   fail("cannot read the settings", problems, exitUsage);
 }
 
 /**
- * The settings; undefined where help or the version was asked for and printed, or where they are wrong, which has been
- * told then.
+ * Reads the settings. Returns undefined when it has printed help or the version, or has reported invalid settings on
+ * standard error.
  */
 export function readCommandLine<const S extends Settings>(
   settings: S,
@@ -45,7 +45,7 @@ export function readCommandLine<const S extends Settings>(
   }
 }
 
-/** As wide as the terminal; elsewhere as wide as most are. */
+/** Returns the width of the terminal in columns, or the usual width where there is no terminal. */
 export function helpColumns(): number {
   return process.stdout.isTTY ? process.stdout.columns : 80;
 }

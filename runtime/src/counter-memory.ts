@@ -1,31 +1,37 @@
 /**
- * The memory of a table of counters that all threads of a process share: set-associative, without allocator and without
- * directory, so that a counter is found by its fingerprint alone.
+ * The memory of a table of counters that all threads of a process share. It is set-associative, without an allocator and
+ * without a directory: a counter is found by its fingerprint alone.
  *
  *     header | one lock per bucket | buckets of 16 slots of 128 bytes
  *
- * What lies in a slot is its table's own business. The fingerprint is 128 bits of SHA-256, and the bucket is taken from
- * 32 more, over text that begins with the memory's secret: a client that chooses the values that are counted can neither
- * meet another's counter nor aim at its bucket.
+ * The table decides what a slot contains. The fingerprint is 128 bits of a SHA-256 digest, and 32 more bits select the
+ * bucket. The digested text begins with the secret of the memory, so a client that chooses the counted values can neither
+ * reach another client's counter nor select a bucket.
  */
 import { randomBytes } from "node:crypto";
 import { BucketLocks } from "./bucket-locks.ts";
 
-/** Slots of a bucket. */
+/** Slots per bucket. */
 export const ways = 16;
-/** A slot, in bytes, in 64-bit numbers and in 32-bit words. */
+/** The size of a slot in bytes. */
 export const slotBytes = 128;
+/** The size of a slot in 64-bit numbers. */
 export const slotNumbers = slotBytes / 8;
+/** The size of a slot in 32-bit words. */
 export const slotWords = slotBytes / 4;
 
 const headerBytes = 64;
 const seedBytes = 32;
 
-/** Words of the header. */
+/** Positions in the header, in words. */
 const evictionsWord = 0;
 const seedWord = 8;
 
-/** Makes the memory for `counters` counters, 1 to 16,777,216, rounded up to whole buckets: empty, with its own secret. */
+/**
+ * Creates empty memory with its own secret for `counters` counters, 1 to 16,777,216, rounded up to whole buckets.
+ *
+ * @throws `RangeError` for any other number.
+ */
 export function createCounterMemory(counters: number): SharedArrayBuffer {
   if (!Number.isInteger(counters) || counters < 1 || counters > 2 ** 24) {
     throw new RangeError(`a counter table of ${counters} counters must have 1 to 16777216`);
@@ -36,21 +42,24 @@ export function createCounterMemory(counters: number): SharedArrayBuffer {
   return memory;
 }
 
-/** One thread's view of the memory. Inside a bucket's lock plain reads and writes of its slots do. */
+/** One thread's view of the memory. Slots are read and written without atomics while their bucket's lock is held. */
 export class CounterMemory {
   readonly locks: BucketLocks;
   readonly buckets: number;
   /** The secret that every digest begins with, as latin1 text. */
   readonly seed: string;
-  /** All slots, as 64-bit numbers, as 32-bit words, and as bytes for text. */
+  /** All slots, as 64-bit numbers, as 32-bit words (`words`), and as bytes (`text`). */
   readonly numbers: Float64Array;
   readonly words: Int32Array;
   readonly text: Buffer;
   readonly #header: Int32Array;
 
-  /** `memory` is of `createCounterMemory`, the same for all threads; `owner` is 1 to 2^31-1 and this thread's alone. */
+  /**
+   * @param memory from `createCounterMemory`, the same for all threads.
+   * @param owner the number of this thread among them, 1 to 2^31-1.
+   */
   constructor(memory: SharedArrayBuffer, owner: number) {
-    // Rounding up the locks takes at most 63 bytes, less than a bucket.
+    // The locks are rounded up by at most 63 bytes, less than a bucket.
     this.buckets = Math.floor((memory.byteLength - headerBytes) / (4 + ways * slotBytes));
     const slots = headerBytes + align(this.buckets * 4);
     this.#header = new Int32Array(memory, 0, headerBytes / 4);
@@ -61,28 +70,28 @@ export class CounterMemory {
     this.seed = Buffer.from(memory, seedWord * 4, seedBytes).toString("latin1");
   }
 
-  /** Counters that fit. */
+  /** The number of counters that fit. */
   get capacity(): number {
     return this.buckets * ways;
   }
 
-  /** What `countEviction` was told, by all threads since the memory was made. */
+  /** The number of `countEviction` calls of all threads since the memory was created. */
   get evictions(): number {
     return Atomics.load(this.#header, evictionsWord);
   }
 
-  /** A counter was forgotten while its window was open. */
+  /** Counts a counter that was evicted while its window was open. */
   countEviction(): void {
     Atomics.add(this.#header, evictionsWord, 1);
   }
 }
 
-/** The bucket of a digest in a memory of so many. */
+/** Returns the index of a digest's bucket, 0 to `buckets` - 1. */
 export function bucketOf(digest: string, buckets: number): number {
   return (wordOf(digest, 16) >>> 0) % buckets;
 }
 
-/** Four bytes of a digest in latin1 as a signed 32-bit number; the first four such words are the fingerprint. */
+/** Returns four bytes of a latin1 digest as a signed 32-bit number. The first four such words are the fingerprint. */
 export function wordOf(digest: string, at: number): number {
   return (
     (digest.charCodeAt(at) << 24) |
@@ -92,7 +101,7 @@ export function wordOf(digest: string, at: number): number {
   );
 }
 
-/** The first slot begins at a multiple of 64, so that none lies across more cache lines than it must. */
+/** Rounds up to a multiple of 64, so that no slot spans more cache lines than necessary. */
 function align(bytes: number): number {
   return Math.ceil(bytes / 64) * 64;
 }

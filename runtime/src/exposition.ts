@@ -1,19 +1,19 @@
-/** Tells metrics in the Prometheus text format, together with those of the process itself. */
+/** Renders metrics in the Prometheus text format, with the metrics of the process itself. */
 import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
 import { renderMarkdownTable } from "./markdown-table.ts";
 import { mergeMetrics, type MetricDeclaration, type MetricsSnapshot, type MetricTable } from "./metrics.ts";
 
-/** The `content-type` of the text. */
+/** The `content-type` of the Prometheus text format. */
 export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
 
-/** Begins to watch the process (processor time, memory, event loop, garbage collection); once in its main thread. */
+/** Starts to collect processor time, memory, event loop and garbage collection metrics. Call it once, in the main thread. */
 export function watchProcess(): { readonly render: () => Promise<string> } {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   return { render: () => registry.metrics() };
 }
 
-/** The metrics of the table in its order, added up over the threads. A metric that none of them has is left out. */
+/** Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out. */
 export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSnapshot[]): Promise<string> {
   const merged = new Map(mergeMetrics(snapshots).map((family) => [family.name, family]));
   const metrics = Object.values(table).map((declaration) => {
@@ -26,7 +26,7 @@ export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSna
     });
     return { name: declaration.name, help: declaration.help, type: declaration.type, aggregator: "sum", values };
   });
-  // The library takes metrics of other processes in this form; ours come from threads.
+  // The library takes metrics of other processes in this form; these come from threads.
   return AggregatorRegistry.aggregate([metrics]).metrics();
 }
 
@@ -36,7 +36,7 @@ interface ExpositionValue {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** The format counts cumulatively: each bucket holds all values up to its bound. */
+/** Makes the counts cumulative, as the format requires: each bucket counts all values up to its bound. */
 function histogramValues(
   { name, buckets = [] }: MetricDeclaration,
   labels: Readonly<Record<string, string>>,
@@ -51,7 +51,7 @@ function histogramValues(
   return [...values, sum, { metricName: `${name}_count`, value: count, labels }];
 }
 
-/** A table for Markdown, one row per metric in the order of declaration. */
+/** Renders a Markdown table with one row per metric, in the order of declaration. */
 export function renderMetricTable(table: MetricTable): string {
   const rows = Object.values(table).map(({ name, type, labels, help }) => {
     const labelList = labels.length === 0 ? "–" : labels.map((label) => `\`${label}\``).join(", ");

@@ -3,7 +3,7 @@ import { readHeapSamples, startHeapSampling } from "./heap-sampling.ts";
 import { encodeHeapProfile } from "./pprof.ts";
 import { readProfile } from "./testing/read-profile.ts";
 
-test("names the functions whose memory is still in use, as long as it is", () => {
+test("names functions while their memory is in use", () => {
   startHeapSampling();
   const kept: unknown[] = [];
   function keepMemory() {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonicalAddress, literalAddress, networkOf, shortAddress, specialKind } from "./ip-address.ts";
 
-/** An IPv4 address as its 32 bits. */
+/** Any IPv4 address, as 32 bits. */
 const bits = fc.integer({ min: 0, max: 0xffff_ffff });
 const dotted = (address: number): string =>
   [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join(".");
@@ -24,7 +24,7 @@ function nat64Local(prefixLength: 48 | 56 | 64, address: number, suffix: number)
   ).join(":");
 }
 
-/** IPv6 addresses out of which translators and tunnels take an IPv4 address. */
+/** IPv6 addresses from which translators and tunnels take an IPv4 address. */
 const carriers: readonly ((address: number) => string)[] = [
   (address) => `::ffff:${dotted(address)}`,
   (address) => `::FFFF:${groupsOf(address)}`,
@@ -92,11 +92,11 @@ describe("special addresses", () => {
     "fd12::1",
     "2001:db8::1",
     "2606:4700::1",
-  ])("%s is none", (address) => {
+  ])("%s is not special", (address) => {
     expect(specialKind(address)).toBeUndefined();
   });
 
-  test("are found under the prefix for local translators whatever follows them", () => {
+  test("are found under the NAT64 prefix for local use, whatever follows them", () => {
     const carried = fc.constantFrom(0x7f00_0001, 0xa9fe_a9fe, 0xc612_0001, 0x6464_64c8);
     fc.assert(
       fc.property(carried, fc.constantFrom(48, 56, 64), fc.nat(255), (address, length, suffix) => {
@@ -106,8 +106,8 @@ describe("special addresses", () => {
     );
   });
 
-  test("are those that the registries of IANA call not globally reachable, without private ones", () => {
-    // Network, and how many of its first bits count, as numbers.
+  test("are those that the IANA registries list as not globally reachable, except private ones", () => {
+    // The network, and its prefix length, as numbers.
     const registry = [
       [0x0000_0000, 8],
       [0x7f00_0000, 8],
@@ -132,7 +132,7 @@ describe("special addresses", () => {
     );
   });
 
-  test("are found in every IPv6 address that carries them", () => {
+  test("are found in every IPv6 address that embeds them", () => {
     fc.assert(
       fc.property(specialV4, fc.constantFrom(...carriers), (address, carry) => {
         expect(isIP(carry(address))).toBe(6);
@@ -142,7 +142,7 @@ describe("special addresses", () => {
     );
   });
 
-  test("are not found where an ordinary address is carried", () => {
+  test("are not found where an ordinary address is embedded", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0x0a00_0000, max: 0x0aff_ffff }),
@@ -155,14 +155,14 @@ describe("special addresses", () => {
   });
 });
 
-describe("the canonical spelling", () => {
-  test("is one for all spellings of an address", () => {
+describe("the canonical form", () => {
+  test("is the same for all notations of an address", () => {
     const spellings = fc
       .tuple(fc.uint8Array({ minLength: 16, maxLength: 16 }), fc.boolean())
       .map(([bytes]): readonly [string, string] => {
         const groups = Array.from({ length: 8 }, (_, at) => ((bytes[at * 2] ?? 0) << 8) | (bytes[at * 2 + 1] ?? 0));
         const full = groups.map((group) => group.toString(16).padStart(4, "0").toUpperCase()).join(":");
-        // Node's own spelling is the shortest.
+        // Node's own notation is the shortest.
         return [full, new SocketAddress({ address: full, family: "ipv6" }).address];
       });
     fc.assert(
@@ -173,17 +173,17 @@ describe("the canonical spelling", () => {
     );
   });
 
-  test("of an IPv4 address in IPv6 is that of IPv4", () => {
+  test("of an IPv4 address in IPv6 is the IPv4 address", () => {
     expect(canonicalAddress("::ffff:7f00:1")).toBe("127.0.0.1");
   });
 
-  test.each(["", "localhost", "127.1", "1.2.3.4.5", "::g", "1.2.3.4:80"])("of %j there is none", (text) => {
+  test.each(["", "localhost", "127.1", "1.2.3.4.5", "::g", "1.2.3.4:80"])("does not exist for %j", (text) => {
     expect(canonicalAddress(text)).toBeUndefined();
   });
 });
 
-describe("a host without a name server", () => {
-  test("is its address in every notation of inet_aton", () => {
+describe("a host without DNS", () => {
+  test("resolves every notation of inet_aton", () => {
     const radix = fc.constantFrom(
       (part: number) => String(part),
       (part: number) => `0x${part.toString(16)}`,

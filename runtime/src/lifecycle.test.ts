@@ -13,7 +13,7 @@ describe("Readiness", () => {
     expect([readiness.isReady, readiness.describe()]).toEqual([true, "ready"]);
   });
 
-  test("is not ready any more once it is withdrawn, whatever is met later", () => {
+  test("stays not ready once it is withdrawn, whatever is met later", () => {
     const readiness = new Readiness(["workers"]);
     readiness.withdraw("shutting down");
     readiness.meet("workers");
@@ -25,7 +25,7 @@ describe("shutDown", () => {
   const clock = new FakeClock();
   const events: string[] = [];
   const quick = (name: string): ShutdownStep => ({ name, run: () => void events.push(name) });
-  /** Ends only when it is told to drop what it holds. */
+  /** Ends only when its signal aborts. */
   const draining = (name: string): ShutdownStep => ({
     name,
     run: (signal) =>
@@ -45,7 +45,7 @@ describe("shutDown", () => {
     return shutDown({ steps, deadlineMs: 30_000, clock, onError });
   }
 
-  /** Moves time on in small steps, letting promises settle in between. */
+  /** Advances the time in small steps and lets promises settle in between. */
   async function advance(ms: number) {
     for (let passed = 0; passed < ms; passed += 500) {
       clock.advance(500);
@@ -59,13 +59,13 @@ describe("shutDown", () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  test("goes on after a step that fails, and tells of it", async () => {
+  test("reports a step that fails and continues", async () => {
     const failing: ShutdownStep = { name: "admin", run: () => Promise.reject(new Error("port gone")) };
     expect(await start(failing, quick("log"))).toEqual({ kind: "completed" });
     expect(events).toEqual(["admin: Error: port gone", "log"]);
   });
 
-  test("has a step drop what it holds at the deadline, then runs the rest", async () => {
+  test("aborts a step at the deadline, then runs the rest", async () => {
     const outcome = start(draining("connections"), quick("log"));
     await advance(29_500);
     expect(events).toEqual([]);
@@ -74,7 +74,7 @@ describe("shutDown", () => {
     expect(events).toEqual(["connections dropped", "log"]);
   });
 
-  test("does not wait for a step that ends for nothing", async () => {
+  test("does not wait for a step that ignores its signal", async () => {
     const outcome = start(stuck, stuck, quick("log"));
     await advance(32_000);
     expect(await outcome).toEqual({ kind: "deadlineExceeded", steps: ["stuck", "stuck", "log"] });
@@ -82,7 +82,7 @@ describe("shutDown", () => {
 });
 
 describe("handleSignals", () => {
-  test("shuts down at the first signal and forces at every later one", () => {
+  test("shuts down at the first signal and exits at every later one", () => {
     const source = new EventEmitter();
     const calls: string[] = [];
     const stop = handleSignals(source, {

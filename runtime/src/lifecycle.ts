@@ -1,25 +1,25 @@
 /**
- * The beginning and the end of a process: ready once everything that was named is there, and down again in order,
- * within a deadline, at the first signal; at once at the second.
+ * Start and shutdown of a process. It is ready when every named condition is met. At the first signal it shuts down in
+ * steps, within a deadline; at the second it exits at once.
  */
 import type { Clock } from "./clock.ts";
 
-/** Whether the process may be sent traffic, and if not, what is missing. Answers a readiness probe. */
+/** Whether the process may receive traffic, and which conditions are pending. Serves the readiness probe. */
 export class Readiness {
   readonly #pending: Set<string>;
   #withdrawn: string | undefined;
 
-  /** Ready when every one of `conditions` has been met. */
+  /** Starts as not ready; becomes ready when all `conditions` are met. */
   constructor(conditions: Iterable<string>) {
     this.#pending = new Set(conditions);
   }
 
-  /** Once met, a condition stays met. */
+  /** Marks a condition as met. It stays met. */
   meet(condition: string): void {
     this.#pending.delete(condition);
   }
 
-  /** Not ready any more, for good: the first step of going down. `reason` such as `shutting down`. */
+  /** Makes the process not ready for good: the first step of a shutdown. `reason` such as `shutting down`. */
   withdraw(reason: string): void {
     this.#withdrawn ??= reason;
   }
@@ -28,41 +28,43 @@ export class Readiness {
     return this.#withdrawn === undefined && this.#pending.size === 0;
   }
 
-  /** `ready`, or what stands in the way: `not ready: pending configuration, workers`. */
+  /** Returns `ready`, or what is missing: `not ready: pending configuration, workers`. */
   describe(): string {
     if (this.isReady) return "ready";
     return `not ready: ${this.#withdrawn ?? `pending ${[...this.#pending].join(", ")}`}`;
   }
 }
 
-/** One thing to do on the way down. */
+/** One step of the shutdown. */
 export interface ShutdownStep {
-  /** For the log: `drain connections`. */
+  /** The name for the log: `drain connections`. */
   readonly name: string;
-  /** Returns when done. When `signal` aborts the deadline has passed: drop what is left and return. */
+  /** Returns when done. `signal` aborts at the deadline: the step then drops what is left and returns. */
   readonly run: (signal: AbortSignal) => void | Promise<void>;
 }
 
+/** How a shutdown ended. */
 export type ShutdownOutcome =
   | { readonly kind: "completed" }
-  /** `steps` were cut short or did not end by themselves. */
+  /** `steps` were still running at the deadline. */
   | { readonly kind: "deadlineExceeded"; readonly steps: readonly string[] };
 
+/** Options of `shutDown`. */
 export interface ShutdownOptions {
   readonly steps: readonly ShutdownStep[];
-  /** For all steps together. */
+  /** The deadline of all steps together, in milliseconds. */
   readonly deadlineMs: number;
   readonly clock: Clock;
-  /** Told of a step that throws; the steps after it run all the same. */
+  /** Called when a step throws. The following steps still run. */
   readonly onError: (step: string, error: unknown) => void;
-  /** Told of the end of each step. */
+  /** Called at the end of each step. */
   readonly onStep?: (step: string, durationMs: number) => void;
 }
 
-/** A step that goes on after the deadline although it was told to drop everything is left alone after this long. */
+/** How long a step may run on after the deadline before the next one starts. */
 const DROP_MS = 1_000;
 
-/** Runs the steps one after the other. Never rejects; steps after the deadline still run, to drop what they hold. */
+/** Runs the steps one after the other. Never rejects. Steps after the deadline still run, with their signal aborted. */
 export async function shutDown({
   steps,
   deadlineMs,
@@ -92,20 +94,21 @@ function droppedBy(deadline: AbortSignal, clock: Clock): Promise<void> {
   });
 }
 
-/** `process`, or what a test puts in its place. */
+/** Where signals come from: `process`, or an event emitter in tests. */
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: () => void): unknown;
   off(signal: NodeJS.Signals, listener: () => void): unknown;
 }
 
+/** What to do at a signal. */
 export interface SignalHandlers {
   /** At the first signal. */
   readonly shutDown: (signal: NodeJS.Signals) => void;
-  /** At the second one, for somebody who will not wait: exit now. */
+  /** At each later signal: exit now. */
   readonly force: (signal: NodeJS.Signals) => void;
 }
 
-/** Listens to `signals`; returns a function that takes the listeners away again. */
+/** Adds listeners for `signals`. Returns a function that removes them. */
 export function handleSignals(
   source: SignalSource,
   handlers: SignalHandlers,
@@ -127,9 +130,9 @@ export function handleSignals(
 }
 
 /**
- * Keeps a process alive whose promise nobody awaited: what it was about has failed, and is told, but the others go on. An
- * exception outside of any promise still ends the process.
+ * Keeps the process alive after an unhandled promise rejection: one operation has failed, and the others continue. An
+ * exception outside of a promise still ends the process.
  */
-export function surviveRejections(source: Pick<NodeJS.Process, "on">, tell: (error: unknown) => void): void {
-  source.on("unhandledRejection", tell);
+export function surviveRejections(source: Pick<NodeJS.Process, "on">, onRejection: (error: unknown) => void): void {
+  source.on("unhandledRejection", onRejection);
 }

@@ -1,10 +1,11 @@
-/** Lines of a log that a flood of the same event may write. */
+/** Bounds the log lines that a flood of the same event writes. */
 import type { Clock } from "./clock.ts";
 
+/** A limit of log lines per second that counts the omitted ones. */
 export class LineLimit {
   readonly #clock: Clock;
   readonly #perSecond: number;
-  /** Monotonic; the second that is counted. */
+  /** Start of the second that is counted; monotonic. */
   #sinceMs = Number.NEGATIVE_INFINITY;
   #written = 0;
   #omitted = 0;
@@ -14,8 +15,8 @@ export class LineLimit {
     this.#perSecond = perSecond;
   }
 
-  /** Calls `write`, at most so often per second. @param write takes the number of lines that were omitted before. */
-  tell(write: (omitted: number) => void): void {
+  /** Calls `write` unless the limit of this second is reached. `write` gets the number of lines omitted before. */
+  log(write: (omitted: number) => void): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#sinceMs >= 1_000) {
       this.#sinceMs = nowMs;

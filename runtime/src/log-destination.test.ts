@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { BatchedDestination } from "./log-destination.ts";
 import { FakeClock } from "./testing/fake-clock.ts";
 
-/** An output that takes a batch only when it is told to. */
+/** An output that accepts a batch only when the test says so. */
 function createOutput() {
   const taken: string[] = [];
   let takeNext: (() => void) | undefined;
@@ -33,7 +33,7 @@ function createDestination() {
 const line = `${"x".repeat(1_023)}\n`;
 
 describe("BatchedDestination", () => {
-  test("hands lines over together, at most 100 ms late", () => {
+  test("writes lines together, at most 100 ms late", () => {
     const { clock, taken, destination } = createDestination();
     destination.write("a\n");
     clock.advance(60);
@@ -50,7 +50,7 @@ describe("BatchedDestination", () => {
     expect(taken.map((batch) => batch.length)).toEqual([64 * 1_024]);
   });
 
-  test("keeps lines while the output is busy and hands them over when it is ready again", async () => {
+  test("keeps lines while the output is busy and writes them when it is ready again", async () => {
     const { clock, taken, take, destination } = createDestination();
     destination.write("a\n");
     clock.advance(100);
@@ -63,7 +63,7 @@ describe("BatchedDestination", () => {
     expect(taken).toEqual(["a\n", "b\n"]);
   });
 
-  test("drops lines, and tells, rather than fill the memory when the output stands still", () => {
+  test("drops lines and reports them when the output accepts no more, so that the memory stays bounded", () => {
     const { clock, taken, state, destination } = createDestination();
     destination.write("a\n");
     clock.advance(100);
@@ -73,7 +73,7 @@ describe("BatchedDestination", () => {
     expect([state.dropped, taken.length]).toEqual([10, 1]);
   });
 
-  test("has handed everything over when a flush returns", async () => {
+  test("has written everything when a flush returns", async () => {
     const { taken, take, destination } = createDestination();
     destination.write("a\n");
     const flushed = destination.flush();
@@ -86,13 +86,13 @@ describe("BatchedDestination", () => {
 describe("the standard output of a process", () => {
   const program = fileURLToPath(new URL("./testing/write-log-lines.ts", import.meta.url));
 
-  test.each([1, 3])("has whole lines from %i threads, none lost, when its reader is slow", async (threads) => {
+  test.each([1, 3])("has all lines of %i threads, each in one piece, when its reader is slow", async (threads) => {
     const child = spawn("node", [program, String(threads), "2000"], { stdio: ["ignore", "pipe", "inherit"] });
     const closed = once(child, "close");
     let output = "";
     for await (const chunk of child.stdout.setEncoding("utf8")) {
       output += String(chunk);
-      // A full pipe is where lines of threads would be cut, so let it fill.
+      // Lines of several threads would be split when the pipe is full, so let it fill.
       if (output.length < 500_000) await delay(5);
     }
     expect(await closed).toEqual([0, null]);
@@ -101,7 +101,7 @@ describe("the standard output of a process", () => {
     expect(() => lines.map((text) => JSON.parse(text) as unknown)).not.toThrow();
   });
 
-  test("may lose its reader without stopping the process", async () => {
+  test("does not stop the process when its reader closes", async () => {
     const child = spawn("node", [program, "3", "2000"], { stdio: ["ignore", "pipe", "inherit"] });
     child.stdout.destroy();
     expect(await once(child, "close")).toEqual([0, null]);

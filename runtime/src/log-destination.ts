@@ -1,31 +1,32 @@
 /**
- * Where log lines go: the process's standard output, through `process.stdout` in every thread. Node hands what a worker
- * writes there to the main thread, which alone writes to the file descriptor, so that no line of one thread ever cuts a
- * line of another in two (a pipe takes no more than 4 KiB in one piece when its reader is slow).
+ * The destination of log lines: standard output, through `process.stdout` in every thread. Node passes what a worker
+ * writes to the main thread, which alone writes to the file descriptor. So no line of one thread splits a line of another
+ * (a pipe accepts at most 4 KiB in one piece when its reader is slow).
  */
 import type { Writable } from "node:stream";
 import type { Clock } from "./clock.ts";
 
-/** Takes whole lines, newline included. */
+/** A destination of whole lines, newline included. */
 export interface LogDestination {
   readonly write: (line: string) => void;
 }
 
-/** What is written in one piece. */
+/** The size at which a batch is written. */
 const BATCH_CHARS = 64 * 1_024;
-/** A line is at most this late. */
+/** The longest time that a line waits for its batch. */
 const BATCH_MS = 100;
-/** Beyond this much text that the output has not taken, lines are dropped: a log must not fill the memory. */
+/** The maximum size of the text that waits for the output. Beyond it, lines are dropped: a log must not fill the memory. */
 const MAX_PENDING_CHARS = 8 * 1_024 * 1_024;
 
+/** Options of a `BatchedDestination`. */
 export interface BatchOptions {
   readonly output: Writable;
   readonly clock: Clock;
-  /** Told of every line that is dropped because the output stands still. */
+  /** Called for every line that is dropped since the output accepts no more. */
   readonly onDrop: () => void;
 }
 
-/** Gathers lines of a frequent kind, because handing over a line costs more than making one. */
+/** A destination that batches frequent lines, since passing a line on costs more than making it. */
 export class BatchedDestination implements LogDestination {
   readonly #options: BatchOptions;
   #pending = "";
@@ -45,7 +46,7 @@ export class BatchedDestination implements LogDestination {
     if (!this.#isTimerSet) this.#setTimer();
   };
 
-  /** Hands over what is held back; returns when the output has taken it. At the end of a thread. */
+  /** Writes the waiting lines and resolves when the output has accepted them. Call it at the end of a thread. */
   flush(): Promise<void> {
     return new Promise((resolve) => this.#hand(resolve));
   }
@@ -71,8 +72,8 @@ export class BatchedDestination implements LogDestination {
 }
 
 /**
- * The standard output of this thread, to be opened once. A reader that has gone (EPIPE) and a disk that is full (ENOSPC)
- * lose lines, and are no reason to stop serving.
+ * Opens the standard output of this thread; call it once. Without a reader (EPIPE) or with a full disk (ENOSPC) lines are
+ * lost, and the process goes on serving.
  */
 export function openStdout(): Writable {
   return process.stdout.on("error", () => undefined);

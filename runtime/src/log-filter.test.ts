@@ -25,9 +25,9 @@ describe("parseLogFilter", () => {
     ["info,proxy::ratelimit=", "info,proxy::ratelimit=trace"],
     ["info,proxy[request{route=default/chat}]=debug", "info,proxy[request{route=default/chat}]=debug"],
     ['info,[{route="default/chat",requestId}]', "info,[request{route=default/chat,requestId}]=trace"],
-    ["info/refused|denied", "info/refused|denied"],
-    ["/refused", "trace/refused"],
-  ])("reads %s as %s", (text, canonical) => {
+    ["info/rejected|denied", "info/rejected|denied"],
+    ["/rejected", "trace/rejected"],
+  ])("parses %s as %s", (text, canonical) => {
     expect(renderLogFilter(parsed(text))).toBe(canonical);
   });
 
@@ -40,7 +40,7 @@ describe("parseLogFilter", () => {
     "pro xy=info",
     "::x",
     "info;proxy=debug",
-  ])("refuses '%s' and says what is accepted", (text) => {
+  ])("rejects '%s' and says what is accepted", (text) => {
     const result = parseLogFilter(text);
     expect(result).toMatchObject({ ok: false });
     expect(result.ok ? "" : renderProblem(result.problems[0]!)).toMatch(
@@ -59,15 +59,18 @@ describe("parseLogFilter", () => {
   test.each([
     ["", /^nothing is set/],
     [",", /^nothing is set/],
-    ["inof", /^"inof" is no level and no module; did you mean info\?$/],
+    ["inof", /^"inof" is neither a level nor a module; did you mean info\?$/],
     ["info,proxy::ratelimitt=debug", /^there is no module "proxy::ratelimitt"; did you mean proxy::ratelimit\?$/],
-    ["verbose", /^"verbose" is no level and no module; accepted are off, .*, trace, proxy::config, proxy::ratelimit$/],
+    [
+      "verbose",
+      /^"verbose" is neither a level nor a module; accepted are off, .*, trace, proxy::config, proxy::ratelimit$/,
+    ],
     ["info,envoy::http=debug", /^there is no module "envoy::http"; accepted are proxy::config, proxy::ratelimit$/],
-    ["info,proxy[connection]=debug", /names the span "connection", accepted is request$/],
+    ["info,proxy[connection]=debug", /names the span "connection"; the only accepted span is request$/],
     ["info,proxy[request{=x}]=debug", /^the fields of .* cannot be read/],
     ["info/(", /^"\(" is not a regular expression$/],
     [`info/${"x".repeat(257)}`, /^the pattern of messages has 257 characters, accepted are 256$/],
-  ])("refuses '%s' of a process with two modules, and says why", (text, reason) => {
+  ])("rejects '%s' in a process with two modules, and says why", (text, reason) => {
     const result = parseLogFilter(text, ["proxy::config", "proxy::ratelimit"]);
     expect(result.ok ? [] : result.problems.map(({ message }) => message)).toEqual([expect.stringMatching(reason)]);
   });
@@ -79,7 +82,7 @@ describe("parseLogFilter", () => {
     },
   );
 
-  test("reads back what it renders", () => {
+  test("parses what it renders", () => {
     const filter = parsed("info,proxy::ratelimit=debug,proxy=off");
     expect(parsed(renderLogFilter(filter))).toEqual(filter);
   });
@@ -109,8 +112,8 @@ describe("passes", () => {
   });
 
   test("keeps only messages that the pattern matches", () => {
-    const some = parsed("info/refused|denied");
-    expect(["request refused", "request served"].map((text) => passes(some, "proxy", "info", text, {}))).toEqual([
+    const some = parsed("info/rejected|denied");
+    expect(["request rejected", "request served"].map((text) => passes(some, "proxy", "info", text, {}))).toEqual([
       true,
       false,
     ]);

@@ -1,31 +1,33 @@
 /**
- * What is logged, in the syntax of `RUST_LOG` (env_logger, and the span directives of tracing's EnvFilter): a level for
- * everything, levels by module, levels for the lines of some requests, and a pattern for messages. One text sets it at
- * start, one changes it while the process runs, and the same text shows it.
+ * The log filter, in the syntax of `RUST_LOG` (env_logger, and the span directives of tracing's EnvFilter): a level for
+ * everything, levels by module, levels for the lines of some requests, and a pattern for messages. The same text sets the
+ * filter at start, changes it at run time, and shows it.
  */
 import type { Problem, Result } from "./problem.ts";
 import { suggest } from "./suggest.ts";
 
-/** From the fewest lines to the most; `off` logs nothing. A level may also be written as its place in this list. */
+/** Log levels, from the fewest lines to the most; `off` logs nothing. A filter may also give a level by its index here. */
 export const logLevels = ["off", "error", "warn", "info", "debug", "trace"] as const;
+/** A log level. */
 export type LogLevel = (typeof logLevels)[number];
 
+/** A parsed log filter. */
 export interface LogFilter {
-  /** For modules that no directive names. */
+  /** The level of modules that no directive covers. */
   readonly level: LogLevel;
-  /** By module; each covers the modules below it too. In the order given. */
+  /** Levels by module, in the order given; each covers the modules below it too. */
   readonly modules: ReadonlyMap<string, LogLevel>;
-  /** Lines of requests that are logged besides; absent: none. */
+  /** Requests whose lines are logged at other levels; absent: none. */
   readonly requests?: readonly RequestDirective[];
-  /** Only lines whose message matches it are logged; absent: all. */
+  /** The pattern that a message must match; absent: all messages. */
   readonly pattern?: RegExp;
 }
 
-/** `MODULE[request{FIELD=VALUE}]=LEVEL`: logs lines of a module that have a request id and these fields. */
+/** `MODULE[request{FIELD=VALUE}]=LEVEL`: the level for lines of a module that have a request id and these fields. */
 export interface RequestDirective {
-  /** Empty for all modules. */
+  /** The module; empty for all modules. */
   readonly module: string;
-  /** By name of the field; a value that is undefined stands for any. */
+  /** Values by field name; undefined for any value. */
   readonly fields: ReadonlyMap<string, string | undefined>;
   readonly level: LogLevel;
 }
@@ -38,10 +40,10 @@ const fieldPattern = /^([A-Za-z]\w*)(?:=(?:"([^"]*)"|([^"]*)))?$/;
 const maxPatternLength = 256;
 
 /**
- * Reads comma-separated directives. A module without a level means `trace`. Levels may be in any case. Of two directives
- * for one module the later counts. Without a bare level, `error` is for the rest, as in RUST_LOG.
+ * Parses comma-separated directives. A module without a level means `trace`. Levels are case-insensitive. Of several
+ * directives for a module, the last applies. Without a bare level, the level of other modules is `error`, as in RUST_LOG.
  *
- * @param known modules of the process: a directive must name one of them, or one above. Absent: every name is accepted.
+ * @param known modules of the process: a directive must name one of them or a parent. Absent: any name is accepted.
  */
 export function parseLogFilter(text: string, known?: readonly string[]): Result<LogFilter> {
   let level: LogLevel = "error";
@@ -71,7 +73,7 @@ export function parseLogFilter(text: string, known?: readonly string[]): Result<
   };
 }
 
-/** Splits at commas, and cuts off what follows a slash; neither inside brackets. Empty parts are left out. */
+/** Splits at commas and at the first slash, where the pattern begins; not inside brackets. Empty parts are left out. */
 function splitFilter(text: string): { readonly directives: readonly string[]; readonly pattern: string | undefined } {
   const directives: string[] = [];
   let depth = 0;
@@ -118,7 +120,7 @@ function readDirective(directive: string, known: readonly string[] | undefined):
   }
   if (!isOfRequests) return { kind: "module", module, level };
   if (!["", "request"].includes(parts["span"] ?? "")) {
-    return problem(`"${directive}" names the span "${parts["span"] ?? ""}", accepted is request`);
+    return problem(`"${directive}" names the span "${parts["span"] ?? ""}"; the only accepted span is request`);
   }
   const fields = readFields(parts["fields"] ?? "");
   if (fields === undefined) {
@@ -160,7 +162,7 @@ function unknownModule(module: string, known: readonly string[]): string {
     meant === undefined
       ? `accepted are ${(isPath ? known : [...logLevels, ...known]).join(", ")}`
       : `did you mean ${meant}?`;
-  return isPath ? `there is no module "${module}"; ${hint}` : `"${module}" is no level and no module; ${hint}`;
+  return isPath ? `there is no module "${module}"; ${hint}` : `"${module}" is neither a level nor a module; ${hint}`;
 }
 
 function asLevel(text: string): LogLevel | undefined {
@@ -168,7 +170,7 @@ function asLevel(text: string): LogLevel | undefined {
   return logLevels.find((level, place) => level === lower || String(place) === text);
 }
 
-/** The directives in effect, in a form that `parseLogFilter` reads. */
+/** Renders the directives in effect, in a form that `parseLogFilter` accepts. */
 export function renderLogFilter({ level, modules, requests = [], pattern }: LogFilter): string {
   const directives = [
     level,
@@ -183,7 +185,7 @@ function renderRequestDirective({ module, fields, level }: RequestDirective): st
   return `${module}[request${shown.length === 0 ? "" : `{${shown.join(",")}}`}]=${level}`;
 }
 
-/** The level of a module: that of the longest directive which names it or a module above it. */
+/** Returns the level of a module: that of the longest directive that names it or a module above it. */
 export function levelOf({ level, modules }: LogFilter, module: string): LogLevel {
   for (let name = module; name !== ""; name = parentOf(name)) {
     const found = modules.get(name);
@@ -192,13 +194,13 @@ export function levelOf({ level, modules }: LogFilter, module: string): LogLevel
   return level;
 }
 
-/** The most detailed level at which a module may log: its own, or that of a directive for some requests. */
+/** Returns the most detailed level at which a module may log: its own, or that of a directive for some requests. */
 export function mostDetailedLevelOf(filter: LogFilter, module: string): LogLevel {
   const levels = (filter.requests ?? []).flatMap((each) => (covers(each.module, module) ? [each.level] : []));
   return [levelOf(filter, module), ...levels].reduce((a, b) => (includes(a, b) ? a : b));
 }
 
-/** Whether a line passes. @param fields of the line, as they are logged */
+/** Whether a line passes the filter. @param fields of the line, as they are logged. */
 export function passes(filter: LogFilter, module: string, level: LogLevel, message: string, fields: unknown): boolean {
   if (filter.pattern?.test(message) === false) return false;
   if (includes(levelOf(filter, module), level)) return true;
@@ -215,12 +217,12 @@ function isOfRequest(line: unknown, fields: RequestDirective["fields"]): boolean
   );
 }
 
-/** Whether a level shows lines of another. */
+/** Whether `level` shows lines of level `other`. */
 function includes(level: LogLevel, other: LogLevel): boolean {
   return logLevels.indexOf(other) <= logLevels.indexOf(level);
 }
 
-/** Whether a directive for `above` is for `module` too. */
+/** Whether a directive for `above` covers `module`. */
 function covers(above: string, module: string): boolean {
   return above === "" || module === above || module.startsWith(`${above}::`);
 }

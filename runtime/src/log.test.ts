@@ -32,7 +32,7 @@ describe("Logs", () => {
     ]);
   });
 
-  test("has one logger per module, however often it is asked for", () => {
+  test("returns the same logger for a module each time", () => {
     const { logs } = createLogs("info");
     expect(logs.logger("proxy::server")).toBe(logs.logger("proxy::server"));
     expect(logs.logger("proxy::server")).not.toBe(logs.logger("proxy::config"));
@@ -47,7 +47,7 @@ describe("Logs", () => {
     });
   });
 
-  test("follows a change of the filter in loggers made before and after it", () => {
+  test("applies a new filter to loggers made before and after it", () => {
     const { lines, logs } = createLogs("info");
     const before = logs.logger("proxy::ratelimit");
     before.debug("too early");

@@ -1,25 +1,26 @@
 /**
- * Logging: one JSON object per line, a logger per module, levels that change while the process runs. Log an event as a
- * constant phrase with fields (`log.info({ route }, "route accepted")`); an `err` field is written with its stack. Each
- * thread has its own `Logs`.
+ * Logging: one JSON object per line, one logger per module, levels that change at run time. Log an event as a constant
+ * phrase with fields (`log.info({ route }, "route accepted")`); an `err` field is written with its stack. Each thread has
+ * its own `Logs`.
  */
 import { pino } from "pino";
 import type { Clock } from "./clock.ts";
 import type { LogDestination } from "./log-destination.ts";
 import { type LogFilter, type LogLevel, mostDetailedLevelOf, passes } from "./log-filter.ts";
 
-/** What a module sees of logging. */
+/** The logger of a module. */
 export type Logger = Pick<pino.Logger, "error" | "warn" | "info" | "debug" | "trace" | "isLevelEnabled">;
 
-/** For whoever does not care. */
+/** A logger that writes nothing. */
 export const silentLogger: Logger = pino({ enabled: false });
 
+/** Options of `Logs`. */
 export interface LogsOptions {
   readonly filter: LogFilter;
   readonly clock: Clock;
-  /** As `openStdout` returns it, outside tests. */
+  /** From `openStdout`, except in tests. */
   readonly destination: LogDestination;
-  /** Fields of every line, such as the number of the worker. */
+  /** Fields of every line, such as the worker's number. */
   readonly bindings?: Readonly<Record<string, string | number>>;
 }
 
@@ -37,7 +38,7 @@ export class Logs {
     this.#filter = options.filter;
   }
 
-  /** The logger of a module, named as in filters: `proxy::ratelimit`. */
+  /** Returns the logger of a module, named as in log filters: `proxy::ratelimit`. */
   logger(module: string): Logger {
     const known = this.#loggers.get(module);
     if (known !== undefined) return known;
@@ -64,26 +65,26 @@ export class Logs {
     return this.#filter;
   }
 
-  /** Applies to every logger of this thread, made already or later. */
+  /** Applies the filter to all loggers of this thread, existing and later ones. */
   setFilter(filter: LogFilter): void {
     this.#filter = filter;
     for (const [module, logger] of this.#loggers) logger.level = pinoLevel(filter, module);
   }
 
-  /** A logger's level is all that most filters need; the rest is for those that look into lines. */
+  /** Whether a line passes. Most filters need only the logger's level; this is for those that read fields or messages. */
   #passes(module: string, [first, second]: readonly unknown[], level: number): boolean {
     const filter = this.#filter;
     if (filter.requests === undefined && filter.pattern === undefined) return true;
     const [fields, message] = typeof first === "string" ? [undefined, first] : [first, second];
-    // Pino's labels of its levels are those of filters.
+    // Pino's level labels are the level names of log filters.
     return passes(filter, module, pino.levels.labels[level] as LogLevel, String(message), fields);
   }
 }
 
-/** DEL and C1 controls (ECMA-48), which JSON leaves as they are and terminals obey; the others it escapes. */
+/** DEL and C1 control characters (ECMA-48): JSON does not escape them, and terminals obey them. */
 const controls = /[\u007f-\u009f]/g;
 
-/** The same line of JSON, with the controls in its strings escaped. */
+/** Escapes the control characters in the strings of a JSON line. */
 export function withoutControls(line: string): string {
   return line.replace(controls, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

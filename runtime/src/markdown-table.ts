@@ -1,6 +1,6 @@
-/** A Markdown table with its columns in line, as the formatter wants them, so that generated pages pass it. */
+/** Renders Markdown tables with aligned columns, as the formatter requires of generated pages. */
 
-/** `rows` begins with the headings; every row has as many cells. Ends with a newline. */
+/** Renders a table that ends with a newline. The first row has the headings; all rows have the same number of cells. */
 export function renderMarkdownTable(rows: readonly (readonly string[])[]): string {
   const escaped = rows.map((row) => row.map((cell) => cell.replaceAll("|", "\\|")));
   const [headings = [], ...body] = escaped;

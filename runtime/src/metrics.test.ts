@@ -9,7 +9,7 @@ const table = {
     help: "Requests that were served.",
     labels: ["route", "code"],
   },
-  active: { name: "test_active", type: "gauge", help: "Requests under way.", labels: [] },
+  active: { name: "test_active", type: "gauge", help: "Requests in progress.", labels: [] },
   duration: {
     name: "test_duration_seconds",
     type: "histogram",
@@ -31,20 +31,20 @@ describe("cells", () => {
     ]);
   });
 
-  test("of a metric without labels is there before anything happens", () => {
+  test("of a metric without labels exist before the first event", () => {
     const { active } = createFamilies(table);
     expect(active.snapshot().series).toEqual([{ labels: [], data: [0] }]);
     active.cell().value += 2;
     expect(active.snapshot().series).toEqual([{ labels: [], data: [2] }]);
   });
 
-  test("of a histogram take a value on a bound into the bucket below it", () => {
+  test("of a histogram count a value on a bound in the bucket below it", () => {
     const { duration } = createFamilies(table);
     for (const value of [0.05, 0.1, 0.5, 30]) duration.cell("a").observe(value);
     expect(duration.snapshot().series).toEqual([{ labels: ["a"], data: [2, 1, 1, 30.65] }]);
   });
 
-  test("beyond the bound share one, so that label values from outside cannot fill the memory", () => {
+  test("beyond the bound share one cell, so that label values from outside cannot fill the memory", () => {
     const { requests } = createFamilies(table);
     for (let n = 0; n < 10_500; n++) requests.cell(`route-${n}`, 200).value++;
     requests.cell("route-0", 200).value++;
@@ -56,7 +56,7 @@ describe("cells", () => {
 });
 
 describe("mergeMetrics", () => {
-  test("adds up threads series by series and keeps what only one has", () => {
+  test("adds up threads series by series and keeps series that only one has", () => {
     const [one, two] = [createFamilies(table), createFamilies(table)];
     one.requests.cell("a", 200).value = 3;
     two.requests.cell("a", 200).value = 4;
@@ -76,14 +76,14 @@ describe("mergeMetrics", () => {
     ]);
   });
 
-  test("does not take different label values for the same", () => {
+  test("distinguishes different label values", () => {
     const families = createFamilies(table);
     families.requests.cell('a","b', "c").value = 1;
     families.requests.cell("a", 'b","c').value = 1;
     expect(mergeMetrics([takeSnapshot(families)])[0]?.series).toHaveLength(2);
   });
 
-  test("leaves the snapshots as they were", () => {
+  test("does not change the snapshots", () => {
     const families = createFamilies(table);
     const snapshot = takeSnapshot(families);
     mergeMetrics([snapshot, snapshot]);
@@ -104,7 +104,7 @@ describe("renderMetrics", () => {
         "# TYPE test_requests_total counter",
         'test_requests_total{route="a \\"quoted\\"\\n",code="200"} 2',
         "",
-        "# HELP test_active Requests under way.",
+        "# HELP test_active Requests in progress.",
         "# TYPE test_active gauge",
         "test_active 0",
         "",
@@ -121,17 +121,17 @@ describe("renderMetrics", () => {
   });
 });
 
-test("the process tells its processor time and memory", async () => {
+test("the process reports its processor time and memory", async () => {
   expect(await watchProcess().render()).toMatch(/^process_resident_memory_bytes \d+$/m);
 });
 
-test("the table for the docs has a row for every metric, its columns in line", () => {
+test("the table for the docs has a row for every metric and aligned columns", () => {
   expect(renderMetricTable(table)).toBe(
     [
       "| metric                  | type      | labels          | meaning                    |",
       "| ----------------------- | --------- | --------------- | -------------------------- |",
       "| `test_requests_total`   | counter   | `route`, `code` | Requests that were served. |",
-      "| `test_active`           | gauge     | –               | Requests under way.        |",
+      "| `test_active`           | gauge     | –               | Requests in progress.      |",
       "| `test_duration_seconds` | histogram | `route`         | How long requests took.    |",
       "",
     ].join("\n"),

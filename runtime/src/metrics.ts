@@ -1,23 +1,23 @@
 /**
- * Metrics of a service of several threads. A table declares them; each thread counts in cells of its own that cost one
- * addition; the main thread gathers what the threads have counted, adds it up and tells it in the Prometheus format.
+ * Metrics of a service with several threads. A table declares them. Each thread counts in its own cells, at the cost of
+ * one addition. The main thread collects the counts of all threads, adds them up and renders them for Prometheus.
  */
 
-/** One metric. Names follow the Prometheus conventions: base unit as suffix, `_total` for counters. */
+/** The declaration of a metric. Names follow the Prometheus conventions: base unit as suffix, `_total` for counters. */
 export interface MetricDeclaration {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
   /** One sentence with a full stop. */
   readonly help: string;
   readonly labels: readonly string[];
-  /** Upper bounds of a histogram's buckets, ascending; the last one, +Inf, goes without saying. */
+  /** Upper bounds of a histogram's buckets, ascending; the last one, +Inf, is implied. */
   readonly buckets?: readonly number[];
 }
 
-/** By the name that the code uses. */
+/** Declarations by the name that the code uses. */
 export type MetricTable = Readonly<Record<string, MetricDeclaration>>;
 
-/** A counter or a gauge under one set of label values. */
+/** A counter or gauge for one set of label values. */
 export class Cell {
   value = 0;
 
@@ -26,10 +26,10 @@ export class Cell {
   }
 }
 
-/** A histogram under one set of label values. */
+/** A histogram for one set of label values. */
 export class HistogramCell {
   readonly #bounds: readonly number[];
-  /** How many values fell into each bucket, +Inf last, and then their sum. */
+  /** The number of values in each bucket, +Inf last, and then the sum of the values. */
   readonly #data: number[];
 
   constructor(bounds: readonly number[]) {
@@ -50,16 +50,17 @@ export class HistogramCell {
   }
 }
 
+/** The value of a label. */
 export type LabelValue = string | number;
 
-/** One value for each declared label, in their order. */
+/** One value for each declared label, in the order of declaration. */
 type LabelValues<L extends readonly string[]> = { readonly [I in keyof L]: LabelValue };
 
-/** Label sets beyond this many in one metric of one thread share one cell, whose labels all read `other`. */
+/** The maximum number of label sets per metric and thread. Further ones share a cell whose labels are all `other`. */
 const MAX_CELLS = 10_000;
 const OTHER = "other";
 
-/** A node per label, a cell at the end. */
+/** A tree with one level per label and a cell at each leaf. */
 type LabelTree<C> = Map<LabelValue, LabelTree<C> | C>;
 
 /** A metric with its cells. */
@@ -72,11 +73,11 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   constructor(declaration: MetricDeclaration, create: () => C) {
     this.declaration = declaration;
     this.#create = create;
-    // A metric without labels is there, as 0, before anything happens; and so are its alerts.
+    // A metric without labels starts at 0, so that alerts on it work before the first event.
     if (declaration.labels.length === 0) this.#add([]);
   }
 
-  /** The cell of these label values. Hold on to it where the labels do not change from one event to the next. */
+  /** Returns the cell of these label values. Keep it where the labels do not change from one event to the next. */
   cell(...labels: LabelValues<L>): C {
     let node: LabelTree<C> | C | undefined = labels.length === 0 ? this.#series[0]?.cell : this.#tree;
     for (const label of labels) {
@@ -86,7 +87,7 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     return node === undefined || node instanceof Map ? this.#add(labels) : node;
   }
 
-  /** Forgets every series that has `value` for the label. Cells of theirs that someone holds on to count no more. */
+  /** Removes every series with this value of the label. Cells of them that are still in use count no more. */
   forget(label: L[number], value: string): void {
     const at = this.declaration.labels.indexOf(label);
     const isForgotten = ({ labels }: { readonly labels: readonly string[] }): boolean => labels[at] === value;
@@ -121,66 +122,69 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   }
 }
 
-/** Cuts the branches of a label's value. @param depth of the label's nodes below `tree`. */
+/** Removes the branches of a label's value. @param depth of the label's nodes below `tree`. */
 function prune(tree: Map<LabelValue, unknown>, depth: number, value: string): void {
   for (const [label, child] of tree) {
     if (depth === 0) {
       if (String(label) === value) tree.delete(label);
     } else if (child instanceof Map) {
-      // Every node but a cell is such a map.
+      // Every node that is not a cell is a map.
       prune(child as Map<LabelValue, unknown>, depth - 1, value);
     }
   }
 }
 
+/** The metrics of a table, by the names that the code uses. */
 export type Families<T extends MetricTable> = {
   readonly [K in keyof T]: Family<T[K]["type"] extends "histogram" ? HistogramCell : Cell, T[K]["labels"]>;
 };
 
-/** The cells of one thread for every metric of the table. */
+/** Creates the cells of one thread for every metric of the table. */
 export function createFamilies<const T extends MetricTable>(table: T): Families<T> {
   const families = Object.entries(table).map(([key, declaration]) => {
     const create = () => (declaration.type === "histogram" ? new HistogramCell(declaration.buckets ?? []) : new Cell());
     return [key, new Family(declaration, create)];
   });
-  // Each key has a family of its own declaration's type, which `Object.fromEntries` cannot express.
+  // Each family has the type of its own declaration, which `Object.fromEntries` cannot express.
   return Object.fromEntries(families) as Families<T>;
 }
 
-/** What one thread has counted of one metric: plain data, fit to be posted. */
+/** The counts of one metric in one thread, as plain data that can be posted. */
 export interface FamilySnapshot {
   readonly name: string;
   readonly series: readonly SeriesSnapshot[];
 }
 
+/** The counts of one set of label values. */
 export interface SeriesSnapshot {
-  /** In the order of the declaration. */
+  /** Label values in the order of declaration. */
   readonly labels: readonly string[];
-  /** The value; of a histogram the count of each bucket, +Inf last, and then the sum. */
+  /** The value; for a histogram the count of each bucket, +Inf last, and then the sum. */
   readonly data: readonly number[];
 }
 
-/** What one thread has counted. */
+/** The counts of one thread. */
 export type MetricsSnapshot = readonly FamilySnapshot[];
 
+/** Copies the counts of all metrics of a thread. */
 export function takeSnapshot(families: Families<MetricTable>): MetricsSnapshot {
   return Object.values(families).map((family) => family.snapshot());
 }
 
-/** The same without gauges, which say nothing of a thread that has ended. */
+/** Removes gauges, which mean nothing once their thread has ended. */
 export function withoutGauges(snapshot: MetricsSnapshot, table: MetricTable): MetricsSnapshot {
   const isGauge = new Map(Object.values(table).map(({ name, type }) => [name, type === "gauge"]));
   return snapshot.filter(({ name }) => isGauge.get(name) !== true);
 }
 
-/** Adds up what the threads have counted, series by series. */
+/** Adds up the counts of several threads, series by series. */
 export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const families = new Map<string, Map<string, { labels: readonly string[]; data: number[] }>>();
   for (const { name, series } of snapshots.flat()) {
     const merged = families.get(name) ?? new Map<string, { labels: readonly string[]; data: number[] }>();
     families.set(name, merged);
     for (const { labels, data } of series) {
-      // No label value can make two sets look alike: JSON quotes them.
+      // Different label sets have different keys, whatever their values: JSON quotes them.
       const key = JSON.stringify(labels);
       const same = merged.get(key);
       if (same === undefined) merged.set(key, { labels, data: [...data] });

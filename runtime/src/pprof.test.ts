@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { encodeCpuProfile, encodeHeapChange, encodeHeapProfile } from "./pprof.ts";
 import { readProfile } from "./testing/read-profile.ts";
 
-test("names a regular expression by its source, which V8 writes into its JSON as it stands", () => {
+test("names a regular expression by its source, which V8 writes into its JSON without escapes", () => {
   const source = String.raw`(?:\d+[^"\\x]|\w\s)*\q"?$`;
   const expression = new RegExp(source);
   const text = "1234 abc".repeat(3_000);
@@ -29,13 +29,13 @@ const heap = (sizes: Readonly<Record<string, number>>) => {
   return [{ thread: "main", json: JSON.stringify({ head: { callFrame: frame("(root)"), selfSize: 0, children } }) }];
 };
 
-test("profiles say what lies between two samples", () => {
+test("profiles contain their sampling period", () => {
   const json = JSON.stringify({ nodes: [{ id: 1, callFrame: frame("(root)") }], samples: [], timeDeltas: [] });
   expect(readProfile(encodeCpuProfile([{ thread: "main", json }], 1)).period).toBe("1000000 cpu/nanoseconds");
   expect(readProfile(encodeHeapProfile(heap({ kept: 1 }))).period).toBe("524288 space/bytes");
 });
 
-test("a change of the heap is what has come, less what has gone", () => {
+test("a change of the heap is what was allocated, less what was freed", () => {
   const { samples } = readProfile(
     encodeHeapChange(heap({ grown: 10, gone: 7, kept: 5 }), heap({ grown: 30, kept: 5 }), 1),
   );

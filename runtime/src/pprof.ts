@@ -1,14 +1,14 @@
 /**
- * V8's profiles in the pprof format (github.com/google/pprof, profile.proto), gzip'd, as `go tool pprof` and others read
- * it. Profiles of several threads become one, with the thread as a label of each sample.
+ * Encodes V8's profiles in the pprof format (github.com/google/pprof, profile.proto), gzip'd, as `go tool pprof` and other
+ * tools read it. Profiles of several threads become one, with the thread as a label of each sample.
  */
 import { gzipSync } from "node:zlib";
 import { Function as PprofFunction, Line, Location, Profile, Sample, StringTable, ValueType } from "pprof-format";
 import { samplingInterval } from "./heap-sampling.ts";
 
-/** What V8 says of one thread, as its JSON text. */
+/** V8's profile of one thread. */
 export interface ThreadProfile {
-  /** `main`, `worker 1`. */
+  /** The name of the thread: `main`, `worker 1`. */
   readonly thread: string;
   readonly json: string;
 }
@@ -16,11 +16,11 @@ export interface ThreadProfile {
 interface CallFrame {
   readonly functionName: string;
   readonly url: string;
-  /** Counts from 0; -1 for what is no script. */
+  /** Counts from 0; -1 for a frame that is not in a script. */
   readonly lineNumber: number;
 }
 
-/** V8's CPU profile: a tree as a list, and which of its nodes ran at each tick. */
+/** V8's CPU profile: the nodes of the call tree as a list, and the node that ran at each sample. */
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
@@ -28,7 +28,7 @@ interface CpuProfile {
     readonly children?: readonly number[];
   }[];
   readonly samples: readonly number[];
-  /** Microseconds before each sample. */
+  /** Microseconds between a sample and the one before it. */
   readonly timeDeltas: readonly number[];
 }
 
@@ -38,10 +38,10 @@ interface HeapNode {
   readonly children: readonly HeapNode[];
 }
 
-/** What V8 takes unless it is told otherwise. */
+/** V8's default. */
 const cpuSamplingNanoseconds = 1_000_000;
 
-/** Time spent, by stack. Ticks in which a thread had nothing to do are left out. */
+/** Encodes CPU time by stack. Samples of idle threads are left out. */
 export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs: number): Buffer {
   const builder = new PprofBuilder(["samples", "count"], ["cpu", "nanoseconds"]);
   for (const { thread, json } of profiles) {
@@ -55,16 +55,15 @@ export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs:
   return builder.encode({ durationMs, period: cpuSamplingNanoseconds, of: ["cpu", "nanoseconds"] });
 }
 
-/** Bytes that were allocated since V8 began to sample and are still in use, by stack. */
+/** Encodes the bytes that were allocated since sampling began and are still in use, by stack. */
 export function encodeHeapProfile(profiles: readonly ThreadProfile[]): Buffer {
   return encodeHeapChange([], profiles, 0);
 }
 
 /**
- * How the bytes in use have changed, by stack: more is positive, less negative, as `?seconds=` of Go's net/http/pprof
- * has it.
+ * Encodes how the bytes in use changed, by stack: growth is positive, as with `?seconds=` in Go's net/http/pprof.
  *
- * @param durationMs between the two.
+ * @param durationMs the time between the two profiles.
  */
 export function encodeHeapChange(
   before: readonly ThreadProfile[],
@@ -78,19 +77,19 @@ export function encodeHeapChange(
 }
 
 function headOf(json: string): HeapNode {
-  // V8 wrote it in this very form.
+  // V8 writes this form.
   return (JSON.parse(json) as { readonly head: HeapNode }).head;
 }
 
-/** A name or a file of a call frame, between what V8 writes before and after it. */
+/** A function name or file name in a call frame, between the texts that V8 writes before and after it. */
 const unescaped = /("functionName":|"url":)"([^]*?)"(,"lineNumber":|\})/g;
 
 /**
- * V8 writes the names of functions without escapes (CpuProfileJSONSerializer), and a regular expression is named by its
- * source: one with a backslash or a quote breaks the text. The names are then escaped here.
+ * Parses V8's CPU profile. V8 writes function names without escapes (CpuProfileJSONSerializer), and the function name of a
+ * regular expression is its source. A backslash or a quote in it makes invalid JSON; the names are then escaped here.
  */
 function parseCpuProfile(json: string): CpuProfile {
-  // V8 wrote it in this very form.
+  // V8 writes this form.
   try {
     return JSON.parse(json) as CpuProfile;
   } catch {
@@ -102,7 +101,7 @@ function parseCpuProfile(json: string): CpuProfile {
   }
 }
 
-/** The stack of each node that counts, innermost frame first. */
+/** Returns the stack of each node that is not idle, innermost frame first. */
 function stacksOf({ nodes }: CpuProfile, builder: PprofBuilder): Map<number, readonly number[]> {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const stacks = new Map<number, readonly number[]>();
@@ -136,7 +135,7 @@ class PprofBuilder {
   readonly #functions: PprofFunction[] = [];
   readonly #locations: Location[] = [];
   readonly #locationIds = new Map<string, number>();
-  /** By thread and stack; equal ones are added up. */
+  /** Samples by thread and stack; the values of equal ones are added. */
   readonly #samples = new Map<
     string,
     { readonly stack: readonly number[]; readonly thread: string; values: number[] }
@@ -146,7 +145,7 @@ class PprofBuilder {
     this.#kinds = kinds;
   }
 
-  /** The id of a frame's place. */
+  /** Returns the id of a frame's location. */
   location(frame: CallFrame): number {
     const key = `${frame.functionName}\n${frame.url}\n${frame.lineNumber}`;
     const known = this.#locationIds.get(key);
@@ -169,7 +168,7 @@ class PprofBuilder {
     else same.values = same.values.map((value, at) => value + (values[at] ?? 0));
   }
 
-  /** @param period between two samples on average, in the unit `of`. */
+  /** Encodes the profile. @param period between two samples on average, in the unit `of`. */
   encode({ durationMs, period, of }: { durationMs: number; period: number; of: ValueKind }): Buffer {
     const text = (value: string): number => this.#strings.dedup(value);
     const kindOf = ([type, unit]: ValueKind) => new ValueType({ type: text(type), unit: text(unit) });

@@ -1,31 +1,32 @@
 /**
- * What is wrong with input from outside. Input may be wrong in several places at once and every place is reported, so
- * parsers return a `Result` with all problems instead of throwing the first.
+ * Problems in input from outside. Input may have problems in several places, and all are reported: parsers return a
+ * `Result` with all problems instead of throwing the first.
  */
 
-/** Where a problem's text stands; line and column count from 1. */
+/** The position of a problem in its file; line and column count from 1. */
 export interface SourceLocation {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
+/** One problem, with its place. */
 export interface Problem {
-  /** What was attempted, what was found and what is accepted; lower case, no full stop, no secret. */
+  /** Says what was attempted, what was found and what is accepted; lower case, no full stop, no secret. */
   readonly message: string;
-  /** The resource, as `Kind namespace/name`; absent when the text could not be read that far. */
+  /** The resource as `Kind namespace/name`; absent if the text could not be read that far. */
   readonly resource?: string;
-  /** The field, as `spec.traffic.rateLimit.local[0].unit`. */
+  /** The field, such as `spec.traffic.rateLimit.local[0].unit`. */
   readonly path?: string;
   readonly location?: SourceLocation;
 }
 
-/** A parsed value, or everything that is wrong with the input. */
+/** A parsed value, or all problems of the input. */
 export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** One line for people: `limits.yaml:12:9 ProxyPolicy default/chat spec.traffic.rateLimit.local[0].unit: …`. */
+/** Renders one line: `limits.yaml:12:9 ProxyPolicy default/chat spec.traffic.rateLimit.local[0].unit: …`. */
 export function renderProblem(problem: Problem): string {
   const where = problem.location;
   const head = [

@@ -21,7 +21,7 @@ function spinning(name: string, ms: number): string {
   return `(function ${name}() { ${body} })()`;
 }
 
-/** A thread that is busy in `spinInWorker` most of the time and can be spoken to in between. */
+/** A thread that is busy in `spinInWorker` most of the time and handles messages in between. */
 async function startBusyWorker(): Promise<Worker> {
   const code = JSON.stringify(spinning("spinInWorker", 5));
   const worker = new Worker(`setInterval(() => require("node:vm").runInThisContext(${code}), 6);`, { eval: true });
@@ -31,7 +31,7 @@ async function startBusyWorker(): Promise<Worker> {
 }
 
 describe("Profiler", () => {
-  test("names the functions that took the time, in every thread, and leaves out idleness", async () => {
+  test("names the functions that took the time, in every thread, and leaves out idle time", async () => {
     const worker = await startBusyWorker();
     const timer = setInterval(() => void runInThisContext(spinning("spinInMain", 50)), 60);
     closers.push(() => clearInterval(timer));
@@ -49,7 +49,7 @@ describe("Profiler", () => {
     expect(samples.flatMap(({ stack }) => stack)).not.toContain("(idle)");
   });
 
-  test("takes one at a time, and ends when nobody waits for it", async () => {
+  test("takes one profile at a time, and ends when its signal aborts", async () => {
     const profiler = new Profiler(systemClock, () => []);
     const gone = new AbortController();
     const first = profiler.take(60_000, gone.signal);
@@ -61,7 +61,7 @@ describe("Profiler", () => {
     expect((await profiler.take(10, never)).kind).toBe("profile");
   });
 
-  test("tells of the threads that are left when one ends meanwhile", async () => {
+  test("returns the other threads when one ends meanwhile", async () => {
     const worker = await startBusyWorker();
     const late = new AbortController();
     const taking = new Profiler(systemClock, () => [worker]).take(60_000, late.signal);

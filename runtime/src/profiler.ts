@@ -1,42 +1,44 @@
 /**
- * Takes profiles of all threads of the process: CPU for a while, one at a time, since two would measure each other, and
- * heaps as they are or as they change.
+ * Takes profiles of all threads of the process. CPU profiles are taken one at a time, since two would measure each other;
+ * heap profiles show the heaps or their change.
  */
 import { startCpuProfile } from "node:v8";
 import type { Worker } from "node:worker_threads";
 import type { Clock } from "./clock.ts";
 import { encodeCpuProfile, encodeHeapChange, encodeHeapProfile, type ThreadProfile } from "./pprof.ts";
 
+/** The result of `Profiler.take`. */
 export type ProfileOutcome =
-  /** gzip'd pprof. */
+  /** A gzip'd pprof profile. */
   | { readonly kind: "profile"; readonly bytes: Buffer }
-  /** Somebody else's profile is being taken. */
+  /** Another CPU profile is in progress. */
   | { readonly kind: "busy" };
 
-/** Of one thread, that is being taken. */
+/** A CPU profile in progress in one thread. */
 interface RunningProfile {
   readonly thread: string;
-  /** V8's JSON text; undefined of a thread that has ended meanwhile, and its samples with it. */
+  /** Returns V8's JSON text; undefined if the thread has ended, since its samples are lost. */
   readonly stop: () => string | Promise<string | undefined>;
 }
 
+/** Takes profiles of the main thread and its workers. */
 export class Profiler {
   readonly #clock: Clock;
   readonly #workers: () => readonly Worker[];
   #runningSinceMs: number | undefined;
 
-  /** Belongs to the main thread; `workers` tells the threads that run now. */
+  /** Create it in the main thread. @param workers returns the threads that run now. */
   constructor(clock: Clock, workers: () => readonly Worker[]) {
     this.#clock = clock;
     this.#workers = workers;
   }
 
-  /** Since when one is being taken; wall time, ms. */
+  /** When the profile in progress began, in ms since the epoch; undefined if there is none. */
   get runningSinceMs(): number | undefined {
     return this.#runningSinceMs;
   }
 
-  /** Takes a profile for `durationMs`, or until `signal` aborts, whichever is first. */
+  /** Takes a CPU profile for `durationMs`, or until `signal` aborts, whichever is first. */
   async take(durationMs: number, signal: AbortSignal): Promise<ProfileOutcome> {
     if (this.#runningSinceMs !== undefined) return { kind: "busy" };
     this.#runningSinceMs = this.#clock.nowMs();
@@ -51,7 +53,7 @@ export class Profiler {
   }
 
   /**
-   * What is alive in the heaps; with a duration, how that changes over it. Ends early when `signal` aborts.
+   * Takes a heap profile; with a duration, the change of the heap over it. Ends early when `signal` aborts.
    *
    * @param collect reads the samples of all threads.
    */
@@ -95,8 +97,8 @@ async function stopOne({ thread, stop }: RunningProfile): Promise<readonly Threa
   return json === undefined ? [] : [{ thread, json }];
 }
 
-/** What is asked of a worker is undefined where the worker has ended. */
-async function unlessEnded<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
+/** Resolves as `asked` does; to undefined if the worker has ended. */
+async function unlessEnded<Value>(asked: Promise<Value>): Promise<Value | undefined> {
   try {
     return await asked;
   } catch (error) {

@@ -6,11 +6,11 @@ import {
   isSecretName,
   isSecretValue,
   maxShownLength,
-  shownHeaders,
-  shownNamed,
-  shownPath,
-  shownText,
-  shownValue,
+  redactHeaders,
+  redactNamed,
+  redactPath,
+  redactText,
+  redactValue,
 } from "./redaction.ts";
 
 test.each([
@@ -35,7 +35,7 @@ test.each([
   ...["content-type", "user-agent", "x-team", "sec-websocket-key", "x-request-id", "access-control-allow-origin"],
   ...["totalTokens", "accept", "design", "encoding", "compass-id", "x-forwarded-for", "passage", "host"],
   ...["user_tokens", "tokens", "max-tokens", "maxTokens", "token_limit", "tokens_per_minute", "llm.totalTokens"],
-])("%s holds none", (name) => expect(isSecretName(name)).toBe(false));
+])("%s is not secret", (name) => expect(isSecretName(name)).toBe(false));
 
 test.each<readonly [value: string, isSecret: boolean]>([
   ["Bearer abc", true],
@@ -106,7 +106,7 @@ test.each([
   ["a.example:8443", "a.example:8443"],
   ["/v1/models/m:generateContent", "/v1/models/m:generateContent"],
 ])("%s is shown as %s", (text, shown) => {
-  expect(shownPath(text)).toBe(shown);
+  expect(redactPath(text)).toBe(shown);
 });
 
 test.each([
@@ -117,10 +117,10 @@ test.each([
   ["sk-proj-MARKMARKMARKMARK.example.com", "<redacted>"],
   ["/v1/ghp_MARKMARKMARKMARK/x", "/v1/<redacted>/x"],
 ])("the text %s is shown as %s", (text, shown) => {
-  expect(shownText(text)).toBe(shown);
+  expect(redactText(text)).toBe(shown);
 });
 
-test("the cheap look misses nothing that the thorough one finds", () => {
+test("the cheap test misses nothing that the full inspection finds", () => {
   const piece = fc.constantFrom(
     ...[
       "/",
@@ -172,15 +172,15 @@ test("the cheap look misses nothing that the thorough one finds", () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
       const text = pieces.join("");
-      if (shownPath(text) !== text || isSecretValue(text)) expect(shownText(text)).not.toBe(text);
-      else expect(shownText(text)).toBe(text);
-      expect(isSecretValue(shownText(text))).toBe(false);
+      if (redactPath(text) !== text || isSecretValue(text)) expect(redactText(text)).not.toBe(text);
+      else expect(redactText(text)).toBe(text);
+      expect(isSecretValue(redactText(text))).toBe(false);
     }),
     { numRuns: 2_000 },
   );
 });
 
-/** What takes long to look at, each as long as a head may be. */
+/** Texts that are expensive to inspect, each as long as a request head may be. */
 const costly = [
   ...["eyJ", "-eyJa", "?a=%2525", "//", ";a=1", ",%=%", ",a=%", ",%41=%41", "?%25%41=%25%34", ",a=%252561%3D", "//@"],
   ...[
@@ -205,12 +205,12 @@ test.each([...costly, ...costly.map((text) => `${text.slice(0, maxShownLength - 
   "a text of 64 KiB costs no more than to read some 10,000 characters",
   (text) => {
     // About 1 of these on an idle machine. Escapes that throw cost 800; work that grows with the length squared, more.
-    expect(relativeCost(() => shownText(text), 8)).toBeLessThan(8);
-    expect(relativeCost(() => shownNamed("a", text), 8)).toBeLessThan(8);
+    expect(relativeCost(() => redactText(text), 8)).toBeLessThan(8);
+    expect(relativeCost(() => redactNamed("a", text), 8)).toBeLessThan(8);
   },
 );
 
-/** Where a client or a backend may put a secret, around `secret`. */
+/** Texts in which a client or a backend may put `secret`. */
 const places: readonly ((secret: string) => string)[] = [
   (secret) => `token=${secret}`,
   (secret) => `q=token:${secret}`,
@@ -223,7 +223,7 @@ const places: readonly ((secret: string) => string)[] = [
   (secret) => `sk-proj-${secret}${secret}${secret}`,
 ];
 
-test("a planted secret is shown in no place, however often that is encoded", () => {
+test("a planted secret is never shown, however often it is encoded", () => {
   const encoded = (text: string, times: number): string =>
     times === 0 ? text : encodeURIComponent(encoded(text, times - 1));
   const query = fc.tuple(fc.constantFrom(...places), fc.nat({ max: 3 })).map(([place, times]) => {
@@ -234,7 +234,7 @@ test("a planted secret is shown in no place, however often that is encoded", () 
   const url = fc
     .tuple(fc.constantFrom("/a?", "https://h/a?n=1&", "//h/a#", "/a;", "/a?n=1&m=2&"), query)
     .map((parts) => parts.join(""));
-  const show = fc.constantFrom(shownPath, shownText, (text: string) => shownNamed("referer", text));
+  const show = fc.constantFrom(redactPath, redactText, (text: string) => redactNamed("referer", text));
   fc.assert(
     fc.property(url, show, (text, show) => {
       expect(show(text)).not.toContain("MARK");
@@ -243,22 +243,22 @@ test("a planted secret is shown in no place, however often that is encoded", () 
   );
 });
 
-test("nothing is thrown for escapes that are broken", () => {
+test("invalid escapes throw nothing", () => {
   const decode = vi.spyOn(globalThis, "decodeURIComponent");
   onTestFinished(() => decode.mockRestore());
-  expect(shownText(",%=%")).toBe(",%=%");
-  expect(shownPath("/a?%zz&x%zzto%6ben=MARK")).toBe("/a?%zz&x%zzto%6ben=<redacted>");
-  expect(shownPath("/a?%ff%74oken=MARK&b=%ff")).toBe("/a?%ff%74oken=<redacted>&b=%ff");
+  expect(redactText(",%=%")).toBe(",%=%");
+  expect(redactPath("/a?%zz&x%zzto%6ben=MARK")).toBe("/a?%zz&x%zzto%6ben=<redacted>");
+  expect(redactPath("/a?%ff%74oken=MARK&b=%ff")).toBe("/a?%ff%74oken=<redacted>&b=%ff");
   expect(decode).not.toHaveBeenCalled();
 });
 
 describe("a text of more than 2,048 characters", () => {
-  test("is cut, and what is behind the cut is not read", () => {
+  test("is cut, and the text after the cut is not read", () => {
     const long = `/${"word/".repeat(500)}`;
-    expect(shownText(long)).toBe(`/${"word/".repeat(409)}…`);
+    expect(redactText(long)).toBe(`/${"word/".repeat(409)}…`);
     const piece = fc.constantFrom("/", " ", ",", "a", "token=", "=", "%", "%41", "x@", "//", "sk-", "?");
     const pieces = fc.array(piece, { minLength: 1, maxLength: 12 });
-    const show = fc.constantFrom(shownText, shownPath, (value: string) => shownNamed("a", value));
+    const show = fc.constantFrom(redactText, redactPath, (value: string) => redactNamed("a", value));
     fc.assert(
       fc.property(pieces, show, (pieces, show) => {
         const whole = pieces.join("").repeat(maxShownLength + 2);
@@ -279,8 +279,8 @@ describe("a text of more than 2,048 characters", () => {
     "?next=Bearer%20MARKMARK",
     "?next=%73k-proj-MARKMARKMARKMARK",
     ";%74oken=MARKMARK",
-  ])("shows no part of the secret in %s, wherever the cut goes through it", (secret) => {
-    const shows = [shownText, shownPath, (value: string) => shownNamed("a", value)];
+  ])("shows no part of the secret in %s, wherever the cut is", (secret) => {
+    const shows = [redactText, redactPath, (value: string) => redactNamed("a", value)];
     for (let before = maxShownLength - secret.length - 2; before <= maxShownLength; before++) {
       for (const [padding, show] of shows.flatMap((show) => [
         ["-", show] as const,
@@ -293,8 +293,8 @@ describe("a text of more than 2,048 characters", () => {
     }
   });
 
-  test("and its parameters behind the hundredth are not shown", () => {
-    const shown = shownPath(`/?${"a=1&".repeat(150)}token=MARK`);
+  test("does not show its parameters after the hundredth", () => {
+    const shown = redactPath(`/?${"a=1&".repeat(150)}token=MARK`);
     expect(shown).toBe(`/?${"a=1&".repeat(100)}a=<redacted>`);
   });
 });
@@ -307,41 +307,41 @@ test.each([
   ["/%73k-proj-MARKMARKMARKMARK?n=1", "/<redacted>?n=1"],
   ["/a?n=1&b", "/a?n=1&b"],
   ["/a?%252525256eame=MARK", "/a?%252525256eame=<redacted>"],
-])("a credential beside parameters is not shown: %s", (path, shown) => {
-  expect(shownPath(path)).toBe(shown);
+])("a credential next to parameters is not shown: %s", (path, shown) => {
+  expect(redactPath(path)).toBe(shown);
 });
 
 test.each(["gsk_", "xai-", "glrt-", "ya29.", "ASIA", "dapi0123456789abcdef", "npm_"])(
   "a key that begins with %s is not shown in a user agent, a path or a header",
   (prefix) => {
     const key = `${prefix}0123456789abcdef`;
-    expect(shownText(`client/1.0 ${key}`)).not.toContain(key);
-    expect(shownText(`/keys/${key}/x`)).not.toContain(key);
-    expect(shownPath(`/keys/${key}?q=${key}`)).not.toContain(key);
-    expect(shownNamed("x-user", key)).toBe("<redacted>");
+    expect(redactText(`client/1.0 ${key}`)).not.toContain(key);
+    expect(redactText(`/keys/${key}/x`)).not.toContain(key);
+    expect(redactPath(`/keys/${key}?q=${key}`)).not.toContain(key);
+    expect(redactNamed("x-user", key)).toBe("<redacted>");
   },
 );
 
-test("an expression is as secret as what it reads", () => {
+test("an expression is as secret as the values that it reads", () => {
   expect(isSecretExpression('request.headers["x-api-key"]')).toBe(true);
   expect(isSecretExpression("request.headers.authorization")).toBe(true);
   expect(isSecretExpression('request.headers["x-team"] + source.address')).toBe(false);
 });
 
 test("headers and parameters keep their names and their order", () => {
-  expect(shownHeaders([":method", "GET", "X-Api-Key", "secret", "accept", "*/*"])).toEqual([
+  expect(redactHeaders([":method", "GET", "X-Api-Key", "secret", "accept", "*/*"])).toEqual([
     { name: "X-Api-Key", value: "<redacted>" },
     { name: "accept", value: "*/*" },
   ]);
-  expect(shownPath("/v1?n=1&access%5Ftoken=secret&b")).toBe("/v1?n=1&access%5Ftoken=<redacted>&b");
-  expect(shownPath("/v1?%zz=1")).toBe("/v1?%zz=1");
+  expect(redactPath("/v1?n=1&access%5Ftoken=secret&b")).toBe("/v1?n=1&access%5Ftoken=<redacted>&b");
+  expect(redactPath("/v1?%zz=1")).toBe("/v1?%zz=1");
 });
 
-test("a secret is shown as a fingerprint that who knows it can make, with its end only where it is long", () => {
+test("a secret is shown as a fingerprint, with its last characters only if it is long", () => {
   // printf %s canary-client-api-key | sha256sum | cut -c 1-8
-  expect(shownValue("canary-client-api-key", true)).toEqual({ text: "sha256:ad81f266…-key", isSecret: true });
-  expect(shownValue("short", true).text).toMatch(/^sha256:[0-9a-f]{8}…$/);
-  expect(shownValue("blue", false)).toEqual({ text: "blue", isSecret: false });
-  expect(shownValue("é".repeat(100), false).text).toBe("é".repeat(32));
-  expect(shownValue(`${"a".repeat(60)} sk-proj-MARKMARKMARKMARK`, false).text).toMatch(/^sha256:/);
+  expect(redactValue("canary-client-api-key", true)).toEqual({ text: "sha256:ad81f266…-key", isSecret: true });
+  expect(redactValue("short", true).text).toMatch(/^sha256:[0-9a-f]{8}…$/);
+  expect(redactValue("blue", false)).toEqual({ text: "blue", isSecret: false });
+  expect(redactValue("é".repeat(100), false).text).toBe("é".repeat(32));
+  expect(redactValue(`${"a".repeat(60)} sk-proj-MARKMARKMARKMARK`, false).text).toMatch(/^sha256:/);
 });

@@ -34,7 +34,7 @@ describe("kinds of settings", () => {
     ["address of loopback", loopbackListenAddress, ":15000", { host: "127.0.0.1", port: 15_000 }],
     ["address that is said to be open", loopbackListenAddress, "[::]:15000", { host: "::", port: 15_000 }],
     ["IP address", ipAddress, "::1", "::1"],
-  ])("reads %s", (_, kind, given, expected) => {
+  ])("accepts %s", (_, kind, given, expected) => {
     expect(kind.parse(given)).toEqual(expected);
   });
 
@@ -54,7 +54,7 @@ describe("kinds of settings", () => {
     ["IPv6 without brackets", socketAddress, "::1:80"],
     ["a name for an IP address", ipAddress, "localhost"],
     ["a URL", socketAddress, "http://localhost:80"],
-  ])("refuses %s", (_, kind, given) => {
+  ])("rejects %s", (_, kind, given) => {
     expect(kind.parse(given)).toBeUndefined();
   });
 
@@ -73,7 +73,7 @@ describe("kinds of settings", () => {
     expect(renderSetting(kind, kind.parse(given))).toBe(given);
   });
 
-  test("tells the bounds of a duration in whole units", () => {
+  test("renders the bounds of a duration in whole units", () => {
     expect(duration(0, 3_600_000).accepted).toBe("a duration from 0ms to 1h, such as 500ms, 10s, 5m or 1h");
   });
 });

@@ -1,26 +1,27 @@
-/** The kinds of values that settings have. Each reads one text and says what it accepts when it cannot. */
+/** The kinds of values that settings have. Each parses one text and says what it accepts. */
 import { isIP } from "node:net";
 import { type LogFilter, parseLogFilter, renderLogFilter } from "./log-filter.ts";
 
+/** A kind of setting with values of type `T`. */
 export interface SettingKind<T> {
   /** Stands for the value in help texts: `N`, `HOST:PORT`. Empty for a switch, whose flag takes no value. */
   readonly placeholder: string;
-  /** Completes "accepted is …". */
+  /** The accepted texts, to follow "is not" in a message: `a whole number from 1 to 10`. */
   readonly accepted: string;
-  /** The value, or `undefined` when the text is not of this kind. */
+  /** Returns the value, or undefined if the text is not of this kind. */
   readonly parse: (text: string) => T | undefined;
-  /** What is wrong with a text that `parse` does not read, where more can be said than what is accepted. */
+  /** Describes the problem of a text that `parse` rejects; absent: `accepted` is enough. */
   readonly explain?: (text: string) => string;
-  /** The value as one would type it; absent: as JavaScript writes it. A method, so that kinds of different values are one type. */
+  /** Renders the value as a user would type it; absent: `String(value)`. A method, so that kinds of all values are one type. */
   render?(value: T): string;
 }
 
-/** Any text that is not empty. */
+/** Accepts any text that is not empty. */
 export function text(placeholder: string, accepted: string): SettingKind<string> {
   return { placeholder, accepted, parse: (value) => (value === "" ? undefined : value) };
 }
 
-/** A whole number, both bounds included. */
+/** Accepts a whole number between `min` and `max`, inclusive. */
 export function integer(min: number, max: number): SettingKind<number> {
   return {
     placeholder: "N",
@@ -32,7 +33,7 @@ export function integer(min: number, max: number): SettingKind<number> {
   };
 }
 
-/** On or off. On the command line the bare flag means on. */
+/** Accepts true or false. On the command line the flag alone means true. */
 export const toggle: SettingKind<boolean> = {
   placeholder: "",
   accepted: "true or false",
@@ -43,7 +44,7 @@ export const toggle: SettingKind<boolean> = {
   },
 };
 
-/** One of a few words. */
+/** Accepts one of `words`. */
 export function oneOf<const T extends string>(...words: readonly T[]): SettingKind<T> {
   return {
     placeholder: words.join("|"),
@@ -54,7 +55,7 @@ export function oneOf<const T extends string>(...words: readonly T[]): SettingKi
 
 const MS_OF_UNIT: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** A length of time with its unit, read to milliseconds; both bounds, in milliseconds, included. */
+/** Accepts a duration with a unit; its value is in milliseconds, between `minMs` and `maxMs`, inclusive. */
 export function duration(minMs: number, maxMs: number): SettingKind<number> {
   return {
     placeholder: "DURATION",
@@ -73,20 +74,20 @@ function renderDuration(ms: number): string {
   return `${ms / (MS_OF_UNIT[unit] ?? 1)}${unit}`;
 }
 
-/** Where to listen. */
+/** A host and port to listen on or to connect to. */
 export interface SocketAddress {
-  /** Without the brackets of an IPv6 literal. */
+  /** A host name or IP address, IPv6 without brackets. */
   readonly host: string;
-  /** 0 has the system choose. */
+  /** The port; 0 for one that the system chooses. */
   readonly port: number;
 }
 
-/** `host:port`, with brackets around an IPv6 address. */
+/** Renders `host:port`, with brackets around an IPv6 address. */
 export function renderSocketAddress({ host, port }: SocketAddress): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** `HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address of the machine. */
+/** Accepts `HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address of the machine. */
 export const socketAddress: SettingKind<SocketAddress> = {
   placeholder: "HOST:PORT",
   accepted: "HOST:PORT, [IPV6]:PORT or :PORT with a port from 0 to 65535",
@@ -98,20 +99,20 @@ export const socketAddress: SettingKind<SocketAddress> = {
   render: renderSocketAddress,
 };
 
-/** An IP address without a port; IPv6 without brackets. */
+/** Accepts an IP address without a port; IPv6 without brackets. */
 export const ipAddress: SettingKind<string> = {
   placeholder: "IP",
   accepted: "an IP address such as 127.0.0.1 or ::1",
   parse: (value) => (isIP(value) === 0 ? undefined : value),
 };
 
-/** A Unix socket to listen at. */
+/** A Unix socket to listen on. */
 export interface UnixAddress {
-  /** Of its file. */
+  /** The path of its file. */
   readonly path: string;
 }
 
-/** `unix:/path`, or what `socketAddress` takes. */
+/** Accepts `unix:/path`, or what `socketAddress` accepts. */
 export const listenAddress: SettingKind<SocketAddress | UnixAddress> = {
   placeholder: "HOST:PORT|unix:PATH",
   accepted: `${socketAddress.accepted}, or unix:/path of a socket`,
@@ -120,18 +121,18 @@ export const listenAddress: SettingKind<SocketAddress | UnixAddress> = {
   render: renderListenAddress,
 };
 
-/** As `listenAddress`, but `:PORT` is 127.0.0.1: who wants more than loopback has to say so. */
+/** As `listenAddress`, but `:PORT` means 127.0.0.1: any other interface must be given explicitly. */
 export const loopbackListenAddress: SettingKind<SocketAddress | UnixAddress> = {
   ...listenAddress,
   parse: (value) => listenAddress.parse(value.startsWith(":") ? `127.0.0.1${value}` : value),
 };
 
-/** As `listenAddress` reads it. */
+/** Renders an address in a form that `listenAddress` accepts. */
 export function renderListenAddress(address: SocketAddress | UnixAddress): string {
   return "path" in address ? `unix:${address.path}` : renderSocketAddress(address);
 }
 
-/** IP addresses with ports, separated by commas: `127.0.0.1:8081,[::1]:8081`. */
+/** Accepts IP addresses with ports, separated by commas: `127.0.0.1:8081,[::1]:8081`. */
 export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
   placeholder: "IP:PORT,…",
   accepted: "IP:PORT or [IPV6]:PORT, separated by commas",
@@ -144,12 +145,12 @@ export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
   render: (addresses) => addresses.map(renderSocketAddress).join(","),
 };
 
-/** A value of a kind as one would type it. */
+/** Renders a value of a kind as a user would type it. */
 export function renderSetting<T>(kind: SettingKind<T>, value: T): string {
   return kind.render === undefined ? String(value) : kind.render(value);
 }
 
-/** What is logged; a directive must name one of `modules`, or one above. */
+/** Accepts a log filter whose directives name one of `modules` or a parent. */
 export function logFilter(modules: readonly string[]): SettingKind<LogFilter> {
   const read = (value: string) => parseLogFilter(value, modules);
   return {
@@ -167,12 +168,12 @@ export function logFilter(modules: readonly string[]): SettingKind<LogFilter> {
   };
 }
 
-/** A setting that may be missing: its value is `undefined` then. */
+/** Makes a setting optional: its value is `undefined` if it is not set. */
 export function optional<T>(kind: SettingKind<T>): SettingKind<T | undefined> & { readonly isOptional: true } {
   return { ...kind, isOptional: true };
 }
 
-/** What can be switched off: its value is `"off"` then. */
+/** Accepts `off` as well, with the value `"off"`. */
 export function orOff<T>(kind: SettingKind<T>): SettingKind<T | "off"> {
   return {
     placeholder: `${kind.placeholder}|off`,

@@ -1,10 +1,10 @@
-/** What people read of settings: `--help`, and the table of the docs. Both come from the declaration. */
+/** Renders settings for people: `--help`, and the table in the docs. Both are made from the declarations. */
 import { renderMarkdownTable } from "./markdown-table.ts";
 import type { Setting, Settings } from "./settings.ts";
 
 /**
- * The help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. A text that does not
- * fit into `columns` goes on below itself.
+ * Renders the help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. Text that does
+ * not fit into `columns` is wrapped.
  */
 export function renderHelp(
   settings: Settings,
@@ -24,7 +24,7 @@ export function renderHelp(
 
 const textIndent = " ".repeat(8);
 
-/** Lines of whole words, each as long as fits. */
+/** Splits a text into lines of whole words, each as long as fits. */
 function wrap(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
@@ -35,7 +35,7 @@ function wrap(text: string, columns: number): readonly string[] {
   return lines;
 }
 
-/** A table for Markdown, one row per setting in the order of declaration. */
+/** Renders a Markdown table with one row per setting, in the order of declaration. */
 export function renderSettingsTable(settings: Settings): string {
   const rows = Object.values(settings).map((setting) => {
     const flag = setting.flag === undefined ? "–" : code(heading(setting));

@@ -35,7 +35,7 @@ function problemsOf(argv: readonly string[], env: Record<string, string> = {}): 
 }
 
 describe("readSettings", () => {
-  test("gives every setting its default, and undefined to optional ones", () => {
+  test("gives every setting its default, and optional ones undefined", () => {
     expect(read(["--config-dir", "conf"])).toEqual({
       kind: "values",
       values: {
@@ -58,24 +58,24 @@ describe("readSettings", () => {
     }>();
   });
 
-  test("takes a flag before the environment, and that before the default", () => {
+  test("prefers a flag to the environment, and that to the default", () => {
     const env = { CONFIG_DIR: "from-env", WORKERS: "2", REGION: "eu", QUIET: "true" };
     expect(read(["--workers=3"], env)).toMatchObject({
       values: { configDir: "from-env", workers: 3, region: "eu", quiet: true },
     });
   });
 
-  test("takes an empty environment variable for unset", () => {
+  test("treats an empty environment variable as unset", () => {
     expect(read(["--config-dir=conf"], { WORKERS: "" })).toMatchObject({ values: { workers: 4 } });
   });
 
-  test("takes a bare switch for on", () => {
+  test("treats a switch without a value as true", () => {
     expect(read(["--quiet", "--config-dir", "conf"])).toMatchObject({ values: { quiet: true, configDir: "conf" } });
   });
 
-  test("reports everything that is wrong at once, with its place and what is accepted", () => {
+  test("reports all problems, each with its source and what is accepted", () => {
     expect(problemsOf(["extra", "--workers", "many", "--wrokers"], { ADMIN_ADDRESS: "15000" })).toEqual([
-      'unexpected argument "extra": a value stands behind its option, see --help',
+      'unexpected argument "extra": a value follows its option, see --help',
       "--wrokers: unknown option; did you mean --workers?",
       "--config-dir: missing; set --config-dir DIR or CONFIG_DIR to a folder",
       '--workers: "many" is not a whole number from 1 to 64',
@@ -85,15 +85,15 @@ describe("readSettings", () => {
 
   test.each([
     ["a slip", ["--confg-dir", "conf"], "--confg-dir: unknown option; did you mean --config-dir?"],
-    ["a stranger", ["--zzz", "conf"], "--zzz: unknown option; --help lists those there are"],
-  ])("tells %s among the flags once, not its value too", (_, argv, told) => {
-    expect(problemsOf([...argv, "--config-dir", "conf"])).toEqual([told]);
+    ["an unknown flag", ["--zzz", "conf"], "--zzz: unknown option; --help lists all options"],
+  ])("reports %s among the flags once, without its value", (_, argv, problem) => {
+    expect(problemsOf([...argv, "--config-dir", "conf"])).toEqual([problem]);
   });
 
-  test("tells of a flag that npm kept, since no -- stood before it", () => {
+  test("reports a flag that npm consumed, since no -- came before it", () => {
     const env = { npm_config_config_dir: "true", npm_lifecycle_event: "proxy" };
     expect(problemsOf(["conf"], env)[0]).toBe(
-      "--config-dir: npm kept it for itself; write -- before it: npm run proxy -- --config-dir DIR",
+      "--config-dir: npm consumed this option; write -- before it: npm run proxy -- --config-dir DIR",
     );
     expect(read(["--config-dir", "conf"], env).kind).toBe("values");
   });
@@ -102,7 +102,7 @@ describe("readSettings", () => {
     expect(problemsOf(["--config-dir"])).toContain("--config-dir: needs a value: a folder");
   });
 
-  test.each(["--help", "-h"])("answers %s before it complains", (flag) => {
+  test.each(["--help", "-h"])("prints the help for %s despite problems", (flag) => {
     expect(read(["--workers", "many", flag])).toEqual({ kind: "help" });
   });
 });

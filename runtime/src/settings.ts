@@ -1,28 +1,30 @@
 /**
- * Settings of a process, each declared once: its flag and its environment variable, what it accepts, its default and
- * its text for people. From the declaration come the typed values, the errors, `--help` and the table in the docs.
+ * Settings of a process. Each is declared once: its flag, its environment variable, what it accepts, its default and its
+ * description. The typed values, the errors, `--help` and the table in the docs are made from the declaration.
  */
 import { parseArgs } from "node:util";
 import type { Problem } from "./problem.ts";
 import type { SettingKind } from "./setting-kinds.ts";
 import { suggest } from "./suggest.ts";
 
+/** The declaration of a setting. */
 export interface Setting<T> {
   readonly kind: SettingKind<T> & { readonly isOptional?: true };
-  /** Without its dashes. Absent where only the environment makes sense. */
+  /** The flag without its dashes. Absent for a setting that only the environment can set. */
   readonly flag?: string;
   readonly env: string;
-  /** As one would type it. Without a default a setting is required, unless its kind is optional. */
+  /** The default as a user would type it. Without a default a setting is required, unless its kind is optional. */
   readonly default?: string;
-  /** How to call a default that depends on the machine: `number of CPUs`. */
+  /** Describes a default that depends on the machine: `number of CPUs`. */
   readonly defaultText?: string;
-  /** What it does, in one sentence with a full stop. */
+  /** Says what the setting does, in one sentence with a full stop. */
   readonly help: string;
 }
 
-/** By the name that the code uses. */
+/** Declarations by the name that the code uses. */
 export type Settings = Readonly<Record<string, Setting<unknown>>>;
 
+/** The values of settings, by the names that the code uses. */
 export type SettingValues<S extends Settings> = { readonly [K in keyof S]: ValueOf<S[K]["kind"]> };
 
 type ValueOf<K> = K extends SettingKind<unknown> & { readonly isOptional: true }
@@ -31,20 +33,22 @@ type ValueOf<K> = K extends SettingKind<unknown> & { readonly isOptional: true }
     ? Exclude<ReturnType<K["parse"]>, undefined>
     : never;
 
+/** The result of `readSettings`. */
 export type ReadSettings<S extends Settings> =
   | { readonly kind: "values"; readonly values: SettingValues<S> }
   /** The user asked for `--help`. */
   | { readonly kind: "help" }
-  /** Everything that is wrong, not just the first. */
+  /** All problems, not just the first. */
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
 
+/** Where settings are read from. */
 export interface SettingSources {
-  /** Without the program and its file. */
+  /** The arguments without the program and its file. */
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A flag wins over its environment variable, that over the default. An empty environment variable counts as unset. */
+/** Reads settings. A flag overrides its environment variable, and that the default. An empty variable counts as unset. */
 export function readSettings<const S extends Settings>(settings: S, { argv, env }: SettingSources): ReadSettings<S> {
   const { flags, problems } = readFlags(settings, argv);
   if (flags.has("help")) return { kind: "help" };
@@ -55,12 +59,12 @@ export function readSettings<const S extends Settings>(settings: S, { argv, env 
     return [name, undefined];
   });
   if (problems.length > 0) return { kind: "invalid", problems: [...takenByNpm(settings, env), ...problems] };
-  // Every setting has a value of its own kind here, or there would be a problem.
+  // Without a problem every setting has a value of its own kind.
   return { kind: "values", values: Object.fromEntries(entries) as SettingValues<S> };
 }
 
 interface GivenValue {
-  /** Where it stands, for messages: `--workers` or `WORKERS`. */
+  /** The source of the text, for messages: `--workers` or `WORKERS`. */
   readonly source: string;
   readonly text: string;
 }
@@ -90,7 +94,7 @@ function missing({ kind, flag, env }: Setting<unknown>): Problem {
   return { path: flag === undefined ? env : `--${flag}`, message: `missing; set ${ways} to ${kind.accepted}` };
 }
 
-/** The flags given, with their texts; of a repeated flag the last. */
+/** Returns the flags with their texts; the last one of a repeated flag. */
 function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<string, string>; problems: Problem[] } {
   const declared = new Map(
     Object.values(settings).flatMap((s) => (s.flag === undefined ? [] : [[s.flag, s] as const])),
@@ -104,7 +108,7 @@ function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<st
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, tokens: true });
   const flags = new Map<string, string>();
   const problems: Problem[] = [];
-  // What stands behind an option that nobody knows was meant as its value.
+  // An argument after an unknown option was probably meant as its value.
   let isBehindUnknown = false;
   for (const token of tokens) {
     if (token.kind === "positional" && !isBehindUnknown) problems.push(unexpected(token.value));
@@ -121,16 +125,16 @@ function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<st
 }
 
 function unexpected(argument: string): Problem {
-  return { message: `unexpected argument ${JSON.stringify(argument)}: a value stands behind its option, see --help` };
+  return { message: `unexpected argument ${JSON.stringify(argument)}: a value follows its option, see --help` };
 }
 
 function unknown(name: string, rawName: string, flags: readonly string[]): Problem {
   const meant = suggest(name, [...flags, "help"]);
-  const hint = meant === undefined ? "--help lists those there are" : `did you mean --${meant}?`;
+  const hint = meant === undefined ? "--help lists all options" : `did you mean --${meant}?`;
   return { path: rawName, message: `unknown option; ${hint}` };
 }
 
-/** Options that npm has kept, because no `--` stood before them; all that is left of them is npm's own variable. */
+/** Reports options that npm consumed because no `--` came before them; only npm's own variable is left of them. */
 function takenByNpm(settings: Settings, env: SettingSources["env"]): readonly Problem[] {
   const taken = Object.values(settings).find(
     ({ flag }) => flag !== undefined && env[`npm_config_${flag.replaceAll("-", "_")}`] !== undefined,
@@ -139,6 +143,6 @@ function takenByNpm(settings: Settings, env: SettingSources["env"]): readonly Pr
   const given = `--${taken.flag}${taken.kind.placeholder === "" ? "" : ` ${taken.kind.placeholder}`}`;
   const script = env["npm_lifecycle_event"] ?? "NAME";
   return [
-    { path: `--${taken.flag}`, message: `npm kept it for itself; write -- before it: npm run ${script} -- ${given}` },
+    { path: `--${taken.flag}`, message: `npm consumed this option; write -- before it: npm run ${script} -- ${given}` },
   ];
 }

@@ -1,8 +1,8 @@
-/** The file of a unix socket that nobody listens on any more: a process that was killed leaves it behind. */
+/** Removes the file of a Unix socket that no process listens on; a process that is killed leaves one behind. */
 import { lstatSync, unlinkSync } from "node:fs";
 import { connect } from "node:net";
 
-/** Removes the file at `path` if it is such a socket; anything else stays, and is an error when somebody listens. */
+/** Removes the file at `path` if it is a stale Unix socket. Any other file stays, and listening there then fails. */
 export async function removeStaleSocket(path: string): Promise<void> {
   if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return;
   const isStale = await new Promise<boolean>((resolve) => {

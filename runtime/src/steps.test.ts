@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { atOnce, inTurns, type Steps } from "./steps.ts";
+import { runToEnd, runInSlices, type Steps } from "./steps.ts";
 
 function* countTo(end: number, seen: number[] = []): Steps<number> {
   for (let at = 1; at <= end; at++) {
@@ -9,20 +9,20 @@ function* countTo(end: number, seen: number[] = []): Steps<number> {
   return end;
 }
 
-/** A clock by which each look takes so long. */
+/** A clock that advances by this much at each reading. */
 function clockOf(stepMs: number) {
   let ms = 0;
   return { nowMs: () => (ms += stepMs) };
 }
 
-test("runs at once, or in turns, to the same end", async () => {
-  expect(atOnce(countTo(5))).toBe(5);
-  expect(await inTurns(countTo(5))).toBe(5);
+test("has the same result at once and in slices", async () => {
+  expect(runToEnd(countTo(5))).toBe(5);
+  expect(await runInSlices(countTo(5))).toBe(5);
 });
 
-test("lets the event loop have its turn after each slice", async () => {
+test("gives the event loop a turn after each slice", async () => {
   const seen: number[] = [];
-  const running = inTurns(countTo(6, seen), clockOf(2));
+  const running = runInSlices(countTo(6, seen), clockOf(2));
   const bySlice: number[] = [];
   for (let isOver = false; !isOver; ) {
     bySlice.push(seen.length);
@@ -38,6 +38,6 @@ test("rejects with what the computation throws, also after a turn", async () => 
     yield;
     throw new Error("broken");
   }
-  expect(() => atOnce(failing())).toThrow("broken");
-  await expect(inTurns(failing(), clockOf(10))).rejects.toThrow("broken");
+  expect(() => runToEnd(failing())).toThrow("broken");
+  await expect(runInSlices(failing(), clockOf(10))).rejects.toThrow("broken");
 });

@@ -1,7 +1,6 @@
 /**
- * Long computations in steps: a generator that yields where it may be interrupted. Who drives it decides whether it runs
- * at once or in turns of the event loop, so that timers, sockets and health checks are served meanwhile. The result is
- * the same.
+ * Long computations in steps: a generator that yields where it may be interrupted. The caller decides whether it runs at
+ * once or in slices, between which the event loop serves timers, sockets and health checks. The result is the same.
  */
 
 import { systemClock } from "./clock.ts";
@@ -9,22 +8,23 @@ import { systemClock } from "./clock.ts";
 /** A computation that may be interrupted at each `yield`. */
 export type Steps<Value> = Generator<undefined, Value, undefined>;
 
-export interface TurnOptions {
-  /** How long it runs before the event loop has its turn; one step may take longer. 0: each step is a turn. Default: 5. */
+/** Options of `runInSlices`. */
+export interface SliceOptions {
+  /** The length of a slice in milliseconds; one step may take longer. 0: one step per slice. Default: 5. */
   readonly sliceMs?: number;
-  /** A monotonic clock; default: the system's. */
+  /** A monotonic clock. Default: the system's. */
   readonly nowMs?: () => number;
 }
 
-/** Runs to the end without interruption. */
-export function atOnce<Value>(steps: Steps<Value>): Value {
+/** Runs a computation to its end without interruption. */
+export function runToEnd<Value>(steps: Steps<Value>): Value {
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;
   }
 }
 
-/** Each item mapped, a step for each. */
+/** Maps each item, one step per item. */
 export function* mapInSteps<Item, Value>(items: Iterable<Item>, map: (item: Item) => Value): Steps<Value[]> {
   const values: Value[] = [];
   for (const item of items) {
@@ -35,11 +35,11 @@ export function* mapInSteps<Item, Value>(items: Iterable<Item>, map: (item: Item
 }
 
 /**
- * Runs in slices of time, each in a turn of the event loop of its own. The first begins at once.
+ * Runs a computation in slices of time, each in its own turn of the event loop. The first slice runs at once.
  *
  * @throws what the computation throws.
  */
-export async function inTurns<Value>(steps: Steps<Value>, options: TurnOptions = {}): Promise<Value> {
+export async function runInSlices<Value>(steps: Steps<Value>, options: SliceOptions = {}): Promise<Value> {
   const { sliceMs = 5, nowMs = () => systemClock.monotonicMs() } = options;
   for (let untilMs = nowMs() + sliceMs; ; ) {
     const step = steps.next();

@@ -15,7 +15,7 @@ describe("suggest()", () => {
     ["the nearer of two", "token", ["tokens", "take"], "tokens"],
     ["two slips in a long word", "backendRfes", ["backendRefs", "filters"], "backendRefs"],
     ["one slip in a word of two letters", "to", ["tx", "from"], "tx"],
-  ])("finds the word behind %s", (_, found, candidates, meant) => {
+  ])("finds the word meant by %s", (_, found, candidates, meant) => {
     expect(suggest(found, candidates)).toBe(meant);
   });
 
@@ -28,7 +28,7 @@ describe("suggest()", () => {
     expect(suggest(found, candidates)).toBeUndefined();
   });
 
-  test("a word is always found by itself, and one slip in a word of three letters or more does not hide it", () => {
+  test("finds any word by itself, and a word of three letters or more with one typing error", () => {
     const word = fc.stringMatching(/^[a-z]{3,12}$/);
     fc.assert(
       fc.property(word, fc.nat(11), fc.constantFrom("", "x", "yz"), (meant, at, slip) => {
@@ -47,7 +47,7 @@ describe("suggestName()", () => {
     ["a missing letter", "default/quickstar", "default/quickstart"],
     ["a letter too many", "default/chatt", "default/chat"],
     ["a wrong letter", "default/chab", "default/chat"],
-  ])("hints at %s", (_, found, meant) => {
+  ])("suggests a name for %s", (_, found, meant) => {
     expect(suggestName(found, ["default/other", meant])).toBe(` (did you mean ${meant}?)`);
   });
 
@@ -55,7 +55,7 @@ describe("suggestName()", () => {
     ["the same name", "default/chat", "default/chat"],
     ["two slips", "default/chat", "default/xhax"],
     ["the name of another namespace", "team-a/chat", "team-b/chat"],
-  ])("hints at nothing for %s", (_, found, name) => {
+  ])("suggests no name for %s", (_, found, name) => {
     expect(suggestName(found, [name])).toBe("");
   });
 

@@ -1,12 +1,12 @@
-/** Finds the word that was probably meant: "Minute" for "Minutes", "burts" for "burst". */
+/** Finds the word that was probably meant: "Minute" for "Minutes", "burst" for "burts". */
 
 /**
- * The candidate nearest to `found`, or undefined when none is near enough to be a slip of the finger: at most one
- * edit (insertion, deletion, substitution, swap of neighbours) in three characters, or the beginning or end of the word.
- * Case counts for nothing.
+ * Returns the candidate nearest to `found`, or undefined if none is near enough to be a typing error: at most one edit
+ * (insertion, deletion, substitution, swap of neighbours) per three characters, or the start or end of the word. The case
+ * is ignored.
  */
 export function suggest(found: string, candidates: readonly string[]): string | undefined {
-  // Longer words are prose, not a misspelt name, and would make the table below large.
+  // Longer texts are not misspelt names, and would make the table below large.
   if (found.length > 64) return undefined;
   const allowed = Math.max(1, Math.floor(found.length / 3));
   let nearest: string | undefined;
@@ -21,15 +21,16 @@ export function suggest(found: string, candidates: readonly string[]): string | 
   return nearest;
 }
 
-/** Names that `suggestName` looks at: a hint must cost next to nothing where thousands of objects name what is not there. */
+/** The number of names that `suggestName` compares: thousands of objects may name a missing object. */
 const maxNames = 1_000;
 
 /**
- * ` (did you mean default/chat?)`, or nothing, to follow the name of an object that is not there: the first of the names that
- * is one edit away (insertion, deletion, substitution, swap of neighbours). It looks at 1,000 names at most, in time that is
+ * Returns ` (did you mean default/chat?)`, or an empty text, to follow the name of a missing object: the first of the names
+ * that is one edit away (insertion, deletion, substitution, swap of neighbours). It compares at most 1,000 names, in time
  * linear in their length.
  *
- * @param found such as `default/chta`. Names of other namespaces are not suggested: they may be none of the reader's business.
+ * @param found such as `default/chta`. Names in other namespaces are never suggested, since the reader may not be allowed
+ *   to see them.
  */
 export function suggestName(found: string, names: Iterable<string>): string {
   let looked = 0;
@@ -55,14 +56,14 @@ function isOneEdit(a: string, b: string): boolean {
   return isSwap || a.slice(at + 1) === b.slice(at + 1);
 }
 
-/** "match" is near enough to "matches" and "Prefix" to "PathPrefix", whatever is missing; a nearer word comes first. */
+/** Returns the edits, fewer if `found` is the start or end of the candidate: "match" of "matches", "Prefix" of "PathPrefix". */
 function distance(found: string, candidate: string, allowed: number): number {
   const edits = editDistance(found, candidate);
   const isPart = found.length >= 3 && (candidate.startsWith(found) || candidate.endsWith(found));
   return isPart ? Math.min(edits, allowed + 0.5) : edits;
 }
 
-/** Edits that turn `a` into `b` (optimal string alignment: a swap of two neighbours is one edit). */
+/** Returns the edits that turn `a` into `b` (optimal string alignment: a swap of two neighbours is one edit). */
 function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);

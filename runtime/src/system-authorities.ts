@@ -1,14 +1,15 @@
 /**
- * The certificate authorities of the machine beside those that Node brings: what `SSL_CERT_FILE` and `SSL_CERT_DIR` name,
- * else the places of OpenSSL, such as `/etc/ssl/certs`. Programs in other languages trust them without being asked.
+ * The certificate authorities of the machine, in addition to those that Node contains: from `SSL_CERT_FILE` and
+ * `SSL_CERT_DIR`, else from OpenSSL's default folders, such as `/etc/ssl/certs`. Programs in other languages trust them by
+ * default.
  */
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 
 let isDone = false;
 
 /**
- * Has TLS connections of this thread that name no authorities trust the machine's, too. Reading them takes some 100 ms
- * once, so whoever is about to open such a connection calls this, and a thread that opens none never does.
+ * Makes TLS connections of this thread that name no authorities trust the machine's too. Reading them takes some 100 ms,
+ * once. Call it before the first such connection; a thread that opens none need not.
  */
 export function trustSystemAuthorities(): void {
   if (isDone) return;

@@ -1,6 +1,6 @@
 /**
- * The text without the characters at its end that `character` matches, a pattern of one character. Linear in what it takes
- * away: `replace(/x+$/, "")` is quadratic, since a search begins at each character.
+ * Removes the characters at the end of a text that match `character`, a pattern of one character. Linear in the removed
+ * length: `replace(/x+$/, "")` is quadratic, since a search begins at each character.
  */
 export function trimEnd(text: string, character: RegExp): string {
   let end = text.length;

@@ -1,9 +1,9 @@
-/** The version of a program, as the manifest of its package has it. */
+/** Reads the version of a program from the manifest of its package. */
 import { readFileSync } from "node:fs";
 
-/** @param manifest a `package.json`. @throws where it cannot be read or has no version: it is ours, and has one. */
+/** Returns the version in `manifest`, a `package.json`. @throws if it cannot be read or has no version. */
 export function readVersion(manifest: URL): string {
-  // Ours, and held by npm's own checks.
+  // The manifest is part of this repository, and npm checks it.
   const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { readonly version?: string };
   if (version === undefined) throw new Error(`${manifest.href} has no version`);
   return version;

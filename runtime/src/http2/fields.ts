@@ -1,32 +1,32 @@
-/** What the fields of a header block must be, whichever side sends them (RFC 9113 §8.2). */
+/** Validates the fields of a header block, for both sides of a connection (RFC 9113 §8.2). */
 
-/** Fields of one hop in HTTP/1, which have no meaning here (§8.2.2). */
+/** Connection-specific fields of HTTP/1, which HTTP/2 forbids (§8.2.2). */
 const connectionFields = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
 
-/** What is wrong with regular fields, [name, value, …]; undefined where nothing is. */
-export function faultOfFields(fields: readonly string[]): string | undefined {
+/** Returns the first error in regular fields, [name, value, …]; undefined if there is none. */
+export function fieldSectionError(fields: readonly string[]): string | undefined {
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index] ?? "";
     const value = fields[index + 1] ?? "";
     if (!isFieldName(name)) {
-      return "a field's name is not in lower case, or not a name";
+      return "a field name is invalid or not in lower case";
     }
     if (connectionFields.has(name) || (name === "te" && value !== "trailers")) {
-      return `${name} is a field of HTTP/1 connections`;
+      return `${name} is a connection-specific field of HTTP/1`;
     }
     if (!isFieldValue(value)) {
-      return `${name} holds a character that no field may hold`;
+      return `${name} has a character that is not allowed in a field value`;
     }
   }
   return undefined;
 }
 
-/** Lower-case token characters (RFC 9110 §5.6.2); a colon, so a late pseudo field, is none. */
+/** Whether a name has only lower-case token characters (RFC 9110 §5.6.2). A late pseudo-header field has a colon. */
 function isFieldName(name: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name);
 }
 
-/** No line break or NUL, and no blank at either end (§8.2.1). */
+/** Whether a value has no line break or NUL, and no blank at either end (§8.2.1). */
 export function isFieldValue(value: string): boolean {
   return !/[\0\r\n]|^[ \t]|[ \t]$/.test(value);
 }

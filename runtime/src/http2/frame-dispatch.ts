@@ -1,39 +1,41 @@
 /**
- * What both sides of an HTTP/2 connection do with a frame before they differ (RFC 9113 §4 and §6): its place in the
- * order of frames, its size and whether it may name a stream are checked, header blocks are put together, SETTINGS and
- * PING are answered, and frames that move nothing are counted. What is left is the side's own.
+ * Processes frames as far as both sides of an HTTP/2 connection do the same (RFC 9113 §4 and §6): checks the order of
+ * frames, their size and their stream identifier, assembles header blocks, acknowledges SETTINGS and PING, and counts
+ * frames that make no progress. The rest is passed to the `FrameHandler` of the side.
  */
-import type { BlockAssembly } from "./block-assembly.ts";
-import { demand, demandSize } from "./demand.ts";
-import type { FloodGuard } from "./flood-guard.ts";
+import type { HeaderBlockAssembler } from "./header-block-assembler.ts";
+import { assertProtocol, assertFrameSize } from "./assert-protocol.ts";
+import type { FloodLimit } from "./flood-limit.ts";
 import { Flag, FrameType } from "./frame.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import { type PeerSettings, readSettings } from "./settings.ts";
 
-/** What one side makes of frames that are well formed. May throw `ConnectionError`. */
+/** Handles the well-formed frames of one side. May throw `ConnectionError`. */
 export interface FrameHandler {
-  /** The payload is `buffer[start, end)`, padding included, and is gone after the call. */
+  /** The payload is `buffer[start, end)`, padding included, and is valid only during the call. */
   data(flags: number, streamId: number, buffer: Buffer, start: number, end: number): void;
   rstStream(streamId: number, code: number): void;
   /** @param increment 0 to 2^31-1; 0 is an error, of the stream or of the connection. */
   windowUpdate(streamId: number, increment: number): void;
   settings(settings: PeerSettings): void;
-  /** The peer has answered a PING of ours, whose eight bytes begin at `start`. */
+  /** The peer has acknowledged a PING, whose eight bytes begin at `start`. */
   pong(buffer: Buffer, start: number): void;
-  /** The peer leaves; it has begun no stream of ours after `lastStreamId`. */
+  /** The peer closes the connection. It has processed no stream of this side after `lastStreamId`. */
   goAway(lastStreamId: number, code: number): void;
 }
 
+/** Options of a `FrameDispatch`. */
 export interface FrameDispatchOptions {
   readonly handler: FrameHandler;
   readonly writer: FrameWriter;
-  /** Hands whole header blocks on. */
-  readonly blocks: BlockAssembly;
-  readonly idleFrames: FloodGuard;
+  /** Assembles header blocks and passes them on. */
+  readonly blocks: HeaderBlockAssembler;
+  readonly idleFrames: FloodLimit;
 }
 
 const pingBytes = 8;
 
+/** Dispatches the frames of one connection. */
 export class FrameDispatch {
   readonly #options: FrameDispatchOptions;
   #isSettled = false;
@@ -42,10 +44,10 @@ export class FrameDispatch {
     this.#options = options;
   }
 
-  /** Takes one frame, as `FrameSink`. Throws `ConnectionError` where it breaks the protocol. */
+  /** Processes one frame, as a `FrameSink`. Throws `ConnectionError` for a violation of the protocol. */
   take(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
     const { handler, blocks } = this.#options;
-    this.#demandOrder(type, flags, id);
+    this.#assertOrder(type, flags, id);
     switch (type) {
       case FrameType.Data:
         handler.data(flags, id, buffer, start, end);
@@ -57,12 +59,12 @@ export class FrameDispatch {
         blocks.continuation(flags, buffer, start, end);
         break;
       case FrameType.WindowUpdate:
-        demandSize(end - start === 4, "WINDOW_UPDATE");
+        assertFrameSize(end - start === 4, "WINDOW_UPDATE");
         handler.windowUpdate(id, buffer.readUInt32BE(start) & 0x7fff_ffff);
         break;
       case FrameType.RstStream:
-        demand(id !== 0, "RST_STREAM belongs to a stream");
-        demandSize(end - start === 4, "RST_STREAM");
+        assertProtocol(id !== 0, "RST_STREAM belongs to a stream");
+        assertFrameSize(end - start === 4, "RST_STREAM");
         handler.rstStream(id, buffer.readUInt32BE(start));
         break;
       default:
@@ -70,17 +72,20 @@ export class FrameDispatch {
     }
   }
 
-  /** SETTINGS come first (§3.4), and nothing comes between the pieces of a header block (§4.3). */
-  #demandOrder(type: number, flags: number, id: number): void {
+  /** The first frame must be SETTINGS (§3.4), and only CONTINUATION may follow an incomplete header block (§4.3). */
+  #assertOrder(type: number, flags: number, id: number): void {
     if (!this.#isSettled) {
-      demand(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
+      assertProtocol(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
       this.#isSettled = true;
     }
     const open = this.#options.blocks.openStreamId;
-    demand(open === undefined || (type === FrameType.Continuation && id === open), "a header block is not complete");
+    assertProtocol(
+      open === undefined || (type === FrameType.Continuation && id === open),
+      "a header block is not complete",
+    );
   }
 
-  /** Frames that move no stream; their number is bounded. */
+  /** Processes frames that move no stream; their number is bounded. */
   #takeIdle(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
     const { handler, idleFrames } = this.#options;
     idleFrames.count();
@@ -88,29 +93,29 @@ export class FrameDispatch {
     const length = end - start;
     switch (type) {
       case FrameType.Settings:
-        demand(id === 0, "SETTINGS belongs to the connection");
-        demandSize(isAck ? length === 0 : length % 6 === 0, "SETTINGS");
+        assertProtocol(id === 0, "SETTINGS belongs to the connection");
+        assertFrameSize(isAck ? length === 0 : length % 6 === 0, "SETTINGS");
         if (!isAck) this.#settings(readSettings(buffer, start, end));
         break;
       case FrameType.Ping:
-        demand(id === 0, "PING belongs to the connection");
-        demandSize(length === pingBytes, "PING");
+        assertProtocol(id === 0, "PING belongs to the connection");
+        assertFrameSize(length === pingBytes, "PING");
         if (isAck) handler.pong(buffer, start);
         else this.#options.writer.ping(buffer, start, true);
         break;
       case FrameType.Priority:
-        demand(id !== 0, "PRIORITY belongs to a stream");
-        demandSize(length === 5, "PRIORITY");
-        demand((buffer.readUInt32BE(start) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
+        assertProtocol(id !== 0, "PRIORITY belongs to a stream");
+        assertFrameSize(length === 5, "PRIORITY");
+        assertProtocol((buffer.readUInt32BE(start) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
         break;
       case FrameType.GoAway:
-        demand(id === 0, "GOAWAY belongs to the connection");
-        demandSize(length >= 8, "GOAWAY");
+        assertProtocol(id === 0, "GOAWAY belongs to the connection");
+        assertFrameSize(length >= 8, "GOAWAY");
         handler.goAway(buffer.readUInt32BE(start) & 0x7fff_ffff, buffer.readUInt32BE(start + 4));
         break;
       case FrameType.PushPromise:
-        // A client cannot, and no server may: as clients we forbid it in our settings (§6.6).
-        demand(false, "PUSH_PROMISE is not allowed");
+        // A client must not send it, and a server must not either: clients disable push in their SETTINGS (§6.6).
+        assertProtocol(false, "PUSH_PROMISE is not allowed");
         break;
       default:
         // Unknown types are ignored (§5.5).

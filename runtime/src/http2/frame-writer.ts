@@ -1,18 +1,19 @@
 /**
- * Gathers the frames of a connection and hands them to its socket in one write. Frames written while a chunk is being
- * read leave at its end; when frames written at other times leave is for the side to say that writes them.
+ * Collects the frames of a connection and writes them to its socket at once. Frames written while a chunk is read are sent
+ * after it; the owner decides when other frames are sent.
  */
 import type { Socket } from "node:net";
 import { clientPreface, type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
 import { emptyTableUpdate } from "./hpack-encoder.ts";
 
 const initialBytes = 8_192;
-/** A buffer that one large answer made larger than this is not kept. */
+/** A buffer that a large response made larger than this is not reused. */
 const keptBytes = 65_536;
 
+/** Writes the frames of one connection. */
 export class FrameWriter {
   readonly #socket: Socket;
-  /** TLS keeps what it is given until it is encrypted and sent, so only a plain socket's buffer can be used again. */
+  /** TLS keeps a reference until the bytes are encrypted and sent, so only a plain socket's buffer can be reused. */
   readonly #canReuse: boolean;
   #buffer: Buffer = Buffer.allocUnsafeSlow(initialBytes);
   #length = 0;
@@ -22,8 +23,8 @@ export class FrameWriter {
   readonly #defer: (flush: () => void) => void;
 
   /**
-   * @param defer calls what it is given when frames are to leave that were not written while a chunk was read:
-   *   `process.nextTick` after the promise jobs at hand, `setImmediate` after everything that the event loop had ready.
+   * @param defer schedules a flush for frames that were not written while a chunk was read: `process.nextTick` runs it after
+   *   the pending promise jobs, `setImmediate` after all events that the event loop had ready.
    */
   constructor(socket: Socket, isTls: boolean, defer: (flush: () => void) => void) {
     this.#socket = socket;
@@ -31,12 +32,12 @@ export class FrameWriter {
     this.#defer = defer;
   }
 
-  /** Bytes that the peer has not taken yet. */
+  /** Bytes that the peer has not received yet. */
   get waitingBytes(): number {
     return this.#length + this.#socket.writableLength;
   }
 
-  /** Frames stay here until `release`, while one chunk of input is handled. */
+  /** Holds frames back until `release`, while one chunk of input is processed. */
   hold(): void {
     this.#isHeld = true;
   }
@@ -46,7 +47,7 @@ export class FrameWriter {
     this.flush();
   }
 
-  /** Sends what is gathered. */
+  /** Sends the collected frames. */
   flush(): void {
     if (this.#length === 0 || this.#socket.destroyed) {
       this.#length = 0;
@@ -60,7 +61,7 @@ export class FrameWriter {
     }
   }
 
-  /** What a client says before all frames. */
+  /** Writes the client connection preface (RFC 9113 §3.4). */
   preface(): void {
     this.#reserve(clientPreface.length);
     this.#bytes(clientPreface, 0, clientPreface.length);
@@ -79,7 +80,7 @@ export class FrameWriter {
     this.#begin(0, FrameType.Settings, Flag.Ack, 0);
   }
 
-  /** The eight bytes at `start` of `source`. */
+  /** Writes a PING with the eight bytes at `start` of `source`. */
   ping(source: Uint8Array, start: number, isAck: boolean): void {
     this.#begin(8, FrameType.Ping, isAck ? Flag.Ack : 0, 0);
     this.#bytes(source, start, start + 8);
@@ -103,7 +104,7 @@ export class FrameWriter {
     this.#bytes(text, 0, text.length);
   }
 
-  /** A whole header block; longer ones than a frame holds go on in CONTINUATION frames. */
+  /** Writes a whole header block; one that does not fit into a frame continues in CONTINUATION frames. */
   headers(streamId: number, block: Uint8Array, endStream: boolean): void {
     const prefixBytes = this.#isFirstBlock ? emptyTableUpdate.length : 0;
     const firstEnd = Math.min(block.length, maxFramePayloadBytes - prefixBytes);
@@ -122,7 +123,7 @@ export class FrameWriter {
     }
   }
 
-  /** `source[start, end)`, at most a frame long. */
+  /** Writes `source[start, end)`, at most one frame. */
   data(streamId: number, source: Uint8Array, start: number, end: number, endStream = false): void {
     this.#begin(end - start, FrameType.Data, endStream ? Flag.EndStream : 0, streamId);
     this.#bytes(source, start, end);
@@ -169,7 +170,7 @@ export class FrameWriter {
     const buffer = this.#buffer;
     let at = this.#length;
     if (end - start <= 64) {
-      // A loop beats the call of a native copy for the few bytes of an ordinary answer.
+      // For the few bytes of an ordinary response a loop is faster than the call of a native copy.
       for (let index = start; index < end; index++) {
         buffer[at++] = source[index] ?? 0;
       }

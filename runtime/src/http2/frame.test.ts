@@ -3,7 +3,7 @@ import { ConnectionError, FrameReader } from "./frame.ts";
 import { rawFrame } from "./testing/raw-frame.ts";
 
 describe("FrameReader", () => {
-  test("finds the same frames wherever the bytes are cut", () => {
+  test("finds the same frames however the bytes are split", () => {
     const bytes = Buffer.concat([rawFrame(0, 1, 1, "abc"), rawFrame(4, 0, 0), rawFrame(8, 0, 0x7fff_ffff, "four")]);
     for (let cut = 0; cut <= bytes.length; cut++) {
       for (let second = cut; second <= bytes.length; second++) {
@@ -23,7 +23,7 @@ describe("FrameReader", () => {
     }
   });
 
-  test("ignores the reserved bit of a stream's number", () => {
+  test("ignores the reserved bit of the stream identifier", () => {
     const frame = rawFrame(0, 0, 1);
     frame[5] = 0x80;
     const ids: number[] = [];
@@ -32,7 +32,7 @@ describe("FrameReader", () => {
     expect(ids).toEqual([1]);
   });
 
-  test("refuses a frame by its length alone, before its content has come", () => {
+  test("rejects a frame by its length, before its payload arrives", () => {
     const header = rawFrame(0, 0, 1, Buffer.alloc(16_385)).subarray(0, 9);
 
     expect(() => new FrameReader(() => undefined).read(header)).toThrow(ConnectionError);

@@ -1,6 +1,6 @@
 /**
- * HTTP/2 framing (RFC 9113 §4 and §6): the numbers of the protocol, reading frames off a byte stream and the two ways in
- * which a peer can be wrong. What frames mean is `connection.ts`.
+ * HTTP/2 framing (RFC 9113 §4 and §6): the constants of the protocol, the parser of frames, and the connection error.
+ * `connection.ts` gives frames their meaning.
  *
  *     +-----------------------------------------------+
  *     |                 Length (24)                   |
@@ -12,18 +12,19 @@
  *     |                   Frame Payload                             ...
  */
 
+/** The size of a frame header. */
 export const frameHeaderBytes = 9;
 
-/** What a client says first (§3.4). */
+/** The client connection preface (§3.4). */
 export const clientPreface: Buffer = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
-/** Largest payload that we accept and send: the protocol's default, so nothing needs to be agreed (§4.2). */
+/** The largest payload that is accepted and sent: the protocol's default, which needs no SETTINGS (§4.2). */
 export const maxFramePayloadBytes = 16_384;
 
-/** Largest flow-control window (§6.9.1). */
+/** The largest flow-control window (§6.9.1). */
 export const maxWindowBytes = 2 ** 31 - 1;
 
-/** Window of a connection, and of a stream unless settings say otherwise (§6.9.2). */
+/** The initial window of a connection, and of a stream unless SETTINGS change it (§6.9.2). */
 export const defaultWindowBytes = 65_535;
 
 /** Frame types (§6). */
@@ -40,7 +41,7 @@ export const FrameType = {
   Continuation: 9,
 } as const;
 
-/** Frame flags; EndStream and Ack share a bit on different frames. */
+/** Frame flags. EndStream and Ack share a bit, on different frames. */
 export const Flag = { EndStream: 0x1, Ack: 0x1, EndHeaders: 0x4, Padded: 0x8, Priority: 0x20 } as const;
 
 /** Settings (§6.5.2). */
@@ -67,10 +68,10 @@ export const ErrorCode = {
   EnhanceYourCalm: 11,
 } as const;
 
-/** One of the error codes that we send. */
+/** An error code that is sent. */
 export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
 
-/** The peer broke the protocol in a way that ends the connection (§5.4.1). */
+/** A violation of the protocol that ends the connection (§5.4.1). */
 export class ConnectionError extends Error {
   readonly code: ErrorCode;
 
@@ -81,7 +82,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** A frame as it lies in the read buffer: the payload is `buffer[start, end)` and is gone after the call. */
+/** Receives a frame in the read buffer: the payload is `buffer[start, end)` and is valid only during the call. */
 export type FrameSink = (
   type: number,
   flags: number,
@@ -91,7 +92,7 @@ export type FrameSink = (
   end: number,
 ) => void;
 
-/** Cuts a byte stream into frames, wherever the chunks break. */
+/** Splits a byte stream into frames, wherever its chunks end. */
 export class FrameReader {
   readonly #sink: FrameSink;
   #rest: Buffer | undefined;
@@ -101,8 +102,8 @@ export class FrameReader {
   }
 
   /**
-   * Passes every whole frame on and keeps the begun one, at most one frame of bytes. Throws `ConnectionError` when a
-   * frame is longer than we allow, and whatever the sink throws.
+   * Passes every complete frame to the sink and keeps an incomplete one, at most one frame of bytes. Throws
+   * `ConnectionError` for a frame that is too long, and what the sink throws.
    */
   read(chunk: Buffer): void {
     const buffer = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
@@ -125,7 +126,7 @@ export class FrameReader {
       this.#sink(buffer[position + 3] ?? 0, buffer[position + 4] ?? 0, streamId, buffer, start, end);
       position = end;
     }
-    // A copy: the chunk is much longer, and would stay with its rest.
+    // A copy, since a reference would keep the whole chunk, which is much longer.
     if (position < buffer.length) this.#rest = Buffer.from(buffer.subarray(position));
   }
 }

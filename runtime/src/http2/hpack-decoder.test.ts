@@ -47,11 +47,11 @@ describe("HpackDecoder", () => {
 
     expect(first).toEqual([":status", "302", ...head]);
     expect(second).toEqual([":status", "307", ...head]);
-    // `:status 302` was the oldest entry and made room.
+    // `:status 302` was the oldest entry and was evicted.
     expect(() => decode(decoder, "c2")).toThrow("no entry 66");
   });
 
-  test("empties the table when an entry larger than it comes", () => {
+  test("empties the table for an entry larger than the table", () => {
     const decoder = new HpackDecoder(64, 1_000);
     decode(decoder, "400161 0162");
     expect(decode(decoder, "be")).toEqual(["a", "b"]);
@@ -61,7 +61,7 @@ describe("HpackDecoder", () => {
     expect(() => decode(decoder, "be")).toThrow("no entry 62");
   });
 
-  test("obeys a smaller table, and refuses one larger than agreed", () => {
+  test("applies a smaller table size, and rejects one larger than allowed", () => {
     const decoder = new HpackDecoder(4_096, 1_000);
     decode(decoder, "400161 0162");
 
@@ -70,7 +70,7 @@ describe("HpackDecoder", () => {
     expect(() => decode(decoder, "3fe21f")).toThrow("table size 4097");
   });
 
-  test("reads a list beyond its bound to the end but keeps nothing of it", () => {
+  test("reads a list beyond its bound to the end but keeps no fields", () => {
     const decoder = new HpackDecoder(4_096, 200);
 
     // One entry of 100 bytes, then references to it: 5 bytes that stand for 500.
@@ -89,11 +89,11 @@ describe("HpackDecoder", () => {
     ["an end-of-string word", "400161 84ffffffff"],
     ["padding of eight bits", "400161 8207ff"],
     ["padding of zeroes", "400161 8118"],
-  ])("refuses %s", (_, hex) => {
+  ])("rejects %s", (_, hex) => {
     expect(() => decode(new HpackDecoder(4_096, 1_000), hex)).toThrow(ConnectionError);
   });
 
-  test("reads back what the encoder writes", () => {
+  test("decodes what the encoder writes", () => {
     const token = fc.string({ unit: fc.constantFrom("a", "z", "-", "0"), minLength: 1 });
     const value = fc.string({ unit: fc.nat(255).map((code) => String.fromCharCode(code)), maxLength: 300 });
     fc.assert(
@@ -104,7 +104,7 @@ describe("HpackDecoder", () => {
     );
   });
 
-  test("answers any bytes with fields or a ConnectionError", () => {
+  test("returns fields or throws a ConnectionError for any bytes", () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { maxLength: 5 }), (blocks) => {
         const decoder = new HpackDecoder(256, 500);

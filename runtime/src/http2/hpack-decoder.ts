@@ -1,15 +1,15 @@
 /**
- * Reads compressed header blocks (HPACK, RFC 7541). One decoder belongs to one connection: its dynamic table follows the
- * peer's, so every block must pass through it, in order, even one whose stream is of no interest.
+ * Decodes compressed header blocks (HPACK, RFC 7541). A connection has one decoder: its dynamic table follows the peer's,
+ * so every block must be decoded, in order, even if its stream is of no interest.
  *
- * Bounds: the table never exceeds `tableBytes`, and a block whose fields come to more than `maxListBytes` is read to its
- * end (the table must stay in step) but its fields are not kept, so a small block of references cannot grow large.
+ * Bounds: the table never exceeds `tableBytes`. A block whose fields exceed `maxListBytes` is read to its end, to keep the
+ * table in step, but its fields are not kept, so a small block of references cannot become large.
  */
 import { ConnectionError, ErrorCode } from "./frame.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { staticTable } from "./static-table.ts";
 
-/** What an entry costs beyond its text, in the table (RFC 7541 §4.1) and in a header list (RFC 9113 §6.5.2). */
+/** The size of an entry besides its text, in the table (RFC 7541 §4.1) and in a header list (RFC 9113 §6.5.2). */
 const entryOverheadBytes = 32;
 
 interface Entry {
@@ -18,7 +18,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-/** Where Huffman codes are written out before they become text; no decoder needs it longer than for one string. */
+/** Where Huffman codes are decoded before they become text. All decoders share it, one string at a time. */
 const scratch = Buffer.allocUnsafeSlow(65_536);
 
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => entryOf(name, value));
@@ -31,10 +31,11 @@ function broken(what: string): ConnectionError {
   return new ConnectionError(ErrorCode.CompressionError, `header block: ${what}`);
 }
 
+/** The HPACK decoder of one connection. */
 export class HpackDecoder {
   readonly #tableBytesLimit: number;
   readonly #maxListBytes: number;
-  /** Newest last; index 62 of the wire is the last element. */
+  /** The dynamic table, newest entry last: index 62 on the wire is the last element. */
   #entries: Entry[] = [];
   #tableBytes = 0;
   #tableBytesMax: number;
@@ -50,14 +51,14 @@ export class HpackDecoder {
     this.#maxListBytes = maxListBytes;
   }
 
-  /** Rises with each change of the dynamic table: equal blocks mean equal fields only while it stands still. */
+  /** Increases with each change of the dynamic table. Equal blocks mean equal fields only while it stays the same. */
   get tableVersion(): number {
     return this.#insertions;
   }
 
   /**
-   * The fields of a whole block as [name, value, name, value, …], text as latin1 characters; `undefined` when they come to
-   * more than the bound. Throws `ConnectionError` on a broken block: the tables are out of step then, for good.
+   * Returns the fields of a whole block as [name, value, name, value, …], with text as latin1 characters; `undefined` if they
+   * exceed `maxListBytes`. Throws `ConnectionError` for an invalid block: the tables of both sides then differ for good.
    */
   decode(source: Buffer, start: number, end: number): string[] | undefined {
     this.#source = source;
@@ -77,7 +78,7 @@ export class HpackDecoder {
     return listBytes > this.#maxListBytes ? undefined : fields;
   }
 
-  /** One representation (RFC 7541 §6), told apart by its leading bits; `undefined` for a table size update. */
+  /** Reads one representation (RFC 7541 §6), selected by its leading bits; `undefined` for a table size update. */
   #readField(isFirst: boolean): Entry | undefined {
     const byte = this.#source[this.#position] ?? 0;
     if (byte >= 0x80) {
@@ -115,7 +116,7 @@ export class HpackDecoder {
     return entry;
   }
 
-  /** An integer with a prefix of 1..8 bits (§5.1); at most 21 bits beyond it, more than any bound here allows. */
+  /** Reads an integer with a prefix of 1 to 8 bits (§5.1); at most 21 bits beyond it, more than any bound here allows. */
   #readInteger(prefixBits: number): number {
     const mask = (1 << prefixBits) - 1;
     let value = this.#readByte() & mask;
@@ -167,7 +168,7 @@ export class HpackDecoder {
 
   #resize(bytes: number): void {
     if (bytes > this.#tableBytesLimit) {
-      throw broken(`table size ${bytes}, at most ${this.#tableBytesLimit} is agreed`);
+      throw broken(`table size ${bytes}, at most ${this.#tableBytesLimit} is allowed`);
     }
     this.#insertions++;
     this.#tableBytesMax = bytes;

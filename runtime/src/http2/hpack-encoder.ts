@@ -1,20 +1,20 @@
 /**
- * Writes header blocks (HPACK, RFC 7541) without a dynamic table: a block then depends on its fields alone, so the blocks
- * of ordinary answers are made once for all connections. Text goes plain; answers are a few dozen bytes.
+ * Encodes header blocks (HPACK, RFC 7541) without a dynamic table. A block then depends only on its fields, so the blocks
+ * of ordinary responses are encoded once for all connections. Text is not compressed: such responses have a few dozen bytes.
  */
 import { staticTable } from "./static-table.ts";
 
 const indexOfField = new Map(staticTable.map(([name, value], index) => [`${name}\0${value}`, index + 1]));
-/** The first entry of a name; the reverse order lets the first win. */
+/** The first entry of each name; the reverse order lets the first win. */
 const indexOfName = new Map(staticTable.map(([name], index) => [name, index + 1] as const).reverse());
 
 /**
- * Says that our encoder's table is empty for good (§6.3). It opens the first block on a connection and spares us from
- * following the table size that the peer allows.
+ * Sets the size of our dynamic table to 0 for good (§6.3). It starts the first block on a connection, so the encoder need
+ * not follow the table size that the peer allows.
  */
 export const emptyTableUpdate: Buffer = Buffer.from([0x20]);
 
-/** The block of [name, value, …]; names are lower case, text is latin1. */
+/** Encodes [name, value, …]. Names are in lower case, and text is latin1. */
 export function encodeHeaderBlock(fields: readonly string[]): Buffer {
   const parts: Buffer[] = [];
   for (let index = 0; index + 1 < fields.length; index += 2) {
@@ -28,7 +28,7 @@ function encodeField(name: string, value: string): Buffer {
   if (index !== undefined) {
     return encodeInteger(0x80, 7, index);
   }
-  // A literal that no table takes up (§6.2.2).
+  // A literal without indexing (§6.2.2).
   const nameIndex = indexOfName.get(name);
   return nameIndex === undefined
     ? Buffer.concat([encodeInteger(0, 4, 0), encodeString(name), encodeString(value)])

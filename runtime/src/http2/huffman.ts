@@ -1,10 +1,10 @@
 /**
- * The Huffman code of HPACK (RFC 7541 §5.2 and Appendix B), decoding only: what we send is short and goes plain. The
- * code is canonical, so the lengths of its words are the whole table. Decoding walks a state machine four bits at a
- * time; no word is shorter than five bits, so a step yields one symbol at most.
+ * The Huffman code of HPACK (RFC 7541 §5.2 and Appendix B), for decoding only: sent texts are short and not compressed. The
+ * code is canonical, so the lengths of its words define it. The decoder is a state machine that reads four bits at a time;
+ * no word is shorter than five bits, so a step yields at most one symbol.
  */
 
-/** Length in bits of the word of each byte value, runs as [first value, lengths…]; 256 is the end-of-string word. */
+/** The length in bits of each byte value's word, in runs [first value, lengths…]; 256 is the end-of-string word. */
 const wordLengths: readonly (readonly number[])[] = [
   [0, 13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28],
   [16, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28],
@@ -30,9 +30,9 @@ const noSymbol = -1;
 const noState = -1;
 
 /**
- * The state machine. A state is an inner node of the code's tree, the root is 0; entry `state * 16 + nibble` says where
- * four more bits lead and which symbol they complete. `mayEnd` marks the states that a whole string can end in: after
- * less than eight bits of padding, all ones (the beginning of the end-of-string word).
+ * The state machine. A state is an inner node of the code's tree; the root is 0. Entry `state * 16 + nibble` is the state
+ * after four more bits and the symbol that they complete. `mayEnd` marks the states in which a string may end: after less
+ * than eight bits of padding, all ones (the start of the end-of-string word).
  */
 interface Machine {
   readonly next: Int16Array;
@@ -107,8 +107,8 @@ function walk(nodes: readonly [number, number][], state: number, nibble: number)
 }
 
 /**
- * Decodes `source[start, end)` into `target` from its beginning and returns how many bytes were written, or -1 when the
- * code is broken (an end-of-string word, or padding that is not the beginning of it) or the target is full.
+ * Decodes `source[start, end)` into the start of `target`. Returns the number of bytes written, or -1 if the code is invalid
+ * (an end-of-string word, or padding that is not the start of one) or the target is full.
  */
 export function decodeHuffman(source: Buffer, start: number, end: number, target: Buffer): number {
   const { next, symbol, mayEnd } = machine;

@@ -1,16 +1,17 @@
-/** The peer's SETTINGS (RFC 9113 §6.5), checked; only what either side acts on is returned. */
+/** Parses and validates the peer's SETTINGS (RFC 9113 §6.5). Only settings that matter to either side are returned. */
 import { ConnectionError, ErrorCode, maxWindowBytes, Setting } from "./frame.ts";
 
+/** The settings of a SETTINGS frame. */
 export interface PeerSettings {
-  /** Window that streams begin with; absent when the frame did not say. */
+  /** The initial window of streams; absent if the frame does not set it. */
   readonly initialWindowBytes?: number;
-  /** Streams that it lets us have open at once; absent when the frame did not say. */
+  /** The number of streams that the peer allows at one time; absent if the frame does not set it. */
   readonly maxConcurrentStreams?: number;
-  /** It would take, or make, pushed streams; a server may not say so (§6.5.2). */
+  /** Whether the peer enables push; a server must not (§6.5.2). */
   readonly enablesPush: boolean;
 }
 
-/** Reads the payload of a SETTINGS frame; the last of equal settings counts. Throws `ConnectionError` on a bad value. */
+/** Parses the payload of a SETTINGS frame; the last of equal settings applies. Throws `ConnectionError` on a bad value. */
 export function readSettings(buffer: Buffer, start: number, end: number): PeerSettings {
   let initialWindowBytes: number | undefined;
   let maxConcurrentStreams: number | undefined;
@@ -19,26 +20,30 @@ export function readSettings(buffer: Buffer, start: number, end: number): PeerSe
     const value = buffer.readUInt32BE(at + 2);
     switch (buffer.readUInt16BE(at)) {
       case Setting.EnablePush:
-        demand(value <= 1, ErrorCode.ProtocolError, `ENABLE_PUSH ${value}, it is 0 or 1`);
+        assertSetting(value <= 1, ErrorCode.ProtocolError, `ENABLE_PUSH ${value} must be 0 or 1`);
         enablesPush = value === 1;
         break;
       case Setting.MaxConcurrentStreams:
         maxConcurrentStreams = value;
         break;
       case Setting.InitialWindowSize:
-        demand(value <= maxWindowBytes, ErrorCode.FlowControlError, `INITIAL_WINDOW_SIZE ${value} is above 2^31-1`);
+        assertSetting(
+          value <= maxWindowBytes,
+          ErrorCode.FlowControlError,
+          `INITIAL_WINDOW_SIZE ${value} is above 2^31-1`,
+        );
         initialWindowBytes = value;
         break;
       case Setting.MaxFrameSize:
-        // We never send more than the smallest value that is allowed, so only the check matters.
-        demand(
+        // No frame above the minimum is ever sent, so only the check matters.
+        assertSetting(
           value >= 16_384 && value <= 16_777_215,
           ErrorCode.ProtocolError,
-          `MAX_FRAME_SIZE ${value}, it is 16384 to 16777215`,
+          `MAX_FRAME_SIZE ${value} must be 16384 to 16777215`,
         );
         break;
       default:
-        // Others bind nothing that we do, and unknown ones are ignored (§6.5.2).
+        // Other settings do not affect what is sent, and unknown ones are ignored (§6.5.2).
         break;
     }
   }
@@ -49,7 +54,7 @@ export function readSettings(buffer: Buffer, start: number, end: number): PeerSe
   };
 }
 
-function demand(holds: boolean, code: ErrorCode, message: string): void {
+function assertSetting(holds: boolean, code: ErrorCode, message: string): void {
   if (!holds) {
     throw new ConnectionError(code, `SETTINGS: ${message}`);
   }

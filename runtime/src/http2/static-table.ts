@@ -1,4 +1,4 @@
-/** The static table of HPACK (RFC 7541 Appendix A): entry 1 is first, names and values alternate. */
+/** The static table of HPACK (RFC 7541 Appendix A). Entry 1 is first. */
 export const staticTable: readonly (readonly [name: string, value: string])[] = [
   [":authority", ""],
   [":method", "GET"],

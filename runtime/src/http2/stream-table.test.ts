@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type NumberedStream, StreamTable } from "./stream-table.ts";
 
-test("does what a Map does, through any additions and deletions", () => {
-  // Numbers that share places in a table of 64, and neighbours of them.
+test("behaves as a Map for any additions and deletions", () => {
+  // Identifiers that share slots in a table of 64, and their neighbours.
   const id = fc.oneof(
     fc.nat(100),
     fc.nat(40).map((times) => times * 64),

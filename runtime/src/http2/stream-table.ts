@@ -1,21 +1,22 @@
 /**
- * The streams of a connection by their number: a hash table that stays where it is. A `Map` would do, but it takes a new
- * table every few hundred streams, and the old ones, garbage in the old part of the heap, keep their last streams from
- * being collected with the nursery; under load that is most of what the heap then holds.
+ * The streams of a connection by their identifier: a hash table with stable memory. A `Map` allocates a new table every few
+ * hundred streams. The old tables, garbage in the old generation, keep their last streams alive in the young generation;
+ * under load they would be most of the heap.
  *
- * A client's streams have odd, rising numbers, so `number >> 1` spreads them evenly. Deleting moves the streams behind
- * the gap forward, so there are no tombstones and a look ends at the first free place.
+ * A client's streams have odd, rising identifiers, so `id >> 1` spreads them evenly. Deletion moves the following streams
+ * into the gap, so there are no tombstones and a search ends at the first free slot.
  */
-/** What a table holds. */
+/** An element of a `StreamTable`. */
 export interface NumberedStream {
   readonly id: number;
 }
 
-const initialPlaces = 64;
+const initialSlots = 64;
 
+/** A hash table of streams. */
 export class StreamTable<Stream extends NumberedStream> {
-  /** A power of two long, and at least half of it free. */
-  #places: (Stream | undefined)[] = new Array<Stream | undefined>(initialPlaces).fill(undefined);
+  /** The slots: a power of two, at least half of them free. */
+  #slots: (Stream | undefined)[] = new Array<Stream | undefined>(initialSlots).fill(undefined);
   #size = 0;
 
   get size(): number {
@@ -23,55 +24,55 @@ export class StreamTable<Stream extends NumberedStream> {
   }
 
   get(id: number): Stream | undefined {
-    return this.#places[this.#placeOf(id)];
+    return this.#slots[this.#slotOf(id)];
   }
 
-  /** `stream` is not in the table yet. */
+  /** Adds a stream that is not in the table. */
   add(stream: Stream): void {
-    if ((this.#size + 1) * 2 > this.#places.length) this.#grow();
-    this.#places[this.#placeOf(stream.id)] = stream;
+    if ((this.#size + 1) * 2 > this.#slots.length) this.#grow();
+    this.#slots[this.#slotOf(stream.id)] = stream;
     this.#size++;
   }
 
-  /** Harmless when the stream is not there. */
+  /** Removes a stream; no effect if it is not in the table. */
   delete(id: number): void {
-    const places = this.#places;
-    const mask = places.length - 1;
-    let gap = this.#placeOf(id);
-    if (places[gap] === undefined) return;
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    let gap = this.#slotOf(id);
+    if (slots[gap] === undefined) return;
     this.#size--;
-    for (let place = (gap + 1) & mask; ; place = (place + 1) & mask) {
-      const stream = places[place];
+    for (let slot = (gap + 1) & mask; ; slot = (slot + 1) & mask) {
+      const stream = slots[slot];
       if (stream === undefined) break;
       const home = (stream.id >> 1) & mask;
-      // It may move to the gap unless its home lies behind the gap, on the way to where it is.
-      if (((place - home) & mask) >= ((place - gap) & mask)) {
-        places[gap] = stream;
-        gap = place;
+      // It may move into the gap unless its home slot lies after the gap, on the way to its current slot.
+      if (((slot - home) & mask) >= ((slot - gap) & mask)) {
+        slots[gap] = stream;
+        gap = slot;
       }
     }
-    places[gap] = undefined;
+    slots[gap] = undefined;
   }
 
-  /** The streams now in the table, in no order; it may change meanwhile. */
+  /** Returns the streams now in the table, in no order, as a copy. */
   all(): Stream[] {
-    return this.#places.filter((stream) => stream !== undefined);
+    return this.#slots.filter((stream) => stream !== undefined);
   }
 
-  /** Where the stream is, or the free place where it would be. */
-  #placeOf(id: number): number {
-    const places = this.#places;
-    const mask = places.length - 1;
-    let place = (id >> 1) & mask;
-    for (let stream = places[place]; stream !== undefined && stream.id !== id; stream = places[place]) {
-      place = (place + 1) & mask;
+  /** Returns the slot of the stream, or the free slot where it would be. */
+  #slotOf(id: number): number {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    let slot = (id >> 1) & mask;
+    for (let stream = slots[slot]; stream !== undefined && stream.id !== id; stream = slots[slot]) {
+      slot = (slot + 1) & mask;
     }
-    return place;
+    return slot;
   }
 
   #grow(): void {
     const streams = this.all();
-    this.#places = new Array<Stream | undefined>(this.#places.length * 2).fill(undefined);
-    for (const stream of streams) this.#places[this.#placeOf(stream.id)] = stream;
+    this.#slots = new Array<Stream | undefined>(this.#slots.length * 2).fill(undefined);
+    for (const stream of streams) this.#slots[this.#slotOf(stream.id)] = stream;
   }
 }

@@ -1,8 +1,8 @@
-/** The parts of a page under docs/ that are made from code. A test holds each there and writes it anew on `vitest -u`. */
+/** Sections of docs pages that are generated from code. Tests compare them, and rewrite them with `vitest -u`. */
 
 /**
- * The page with `content` (which ends with a newline) between its `<!-- begin NAME -->` and `<!-- end NAME -->` lines.
- * Throws when the page does not have the two.
+ * Returns the page with `content`, which ends with a newline, between its `<!-- begin NAME -->` and `<!-- end NAME -->`
+ * lines. Throws if the page does not contain both.
  */
 export function withSection(page: string, name: string, content: string): string {
   const [begin, end] = [`<!-- begin ${name} -->\n`, `<!-- end ${name} -->`];

@@ -1,21 +1,22 @@
-/** A clock that stands still until a test moves it. */
+/** A clock that only moves when a test moves it. */
 import type { Clock, Timer } from "../clock.ts";
 
 interface PendingTimer {
   readonly dueMs: number;
   readonly order: number;
   readonly callback: () => void;
-  /** Of a repeated call. */
+  /** Whether it belongs to a repeated call. */
   readonly isRepeated: boolean;
 }
 
+/** A `Clock` for tests, with timers that fire in `advance`. */
 export class FakeClock implements Clock {
   #wallMs: number;
   #monotonicMs: number;
   #nextOrder = 0;
   readonly #pending = new Set<PendingTimer>();
 
-  /** Starts at `wallMs` since the epoch; the monotonic reading starts at an arbitrary other figure on purpose. */
+  /** Starts at `wallMs` since the epoch. The monotonic time deliberately starts at another figure. */
   constructor(wallMs = 1_700_000_000_000) {
     this.#wallMs = wallMs;
     this.#monotonicMs = 5_000_000;
@@ -54,7 +55,7 @@ export class FakeClock implements Clock {
     return { cancel: () => this.#pending.delete(timer) };
   }
 
-  /** Moves both readings on by `ms`, firing due timers in order at their own time. */
+  /** Advances both times by `ms`, and fires due timers in order, each at its own time. */
   advance(ms: number): void {
     const target = this.#monotonicMs + ms;
     for (let timer = this.#nextDue(target); timer !== undefined; timer = this.#nextDue(target)) {
@@ -65,17 +66,17 @@ export class FakeClock implements Clock {
     this.#moveTo(target);
   }
 
-  /** Steps the wall clock alone, as an operator or NTP would; may be negative. */
+  /** Steps only the wall clock, as an operator or NTP would; `ms` may be negative. */
   stepWall(ms: number): void {
     this.#wallMs += ms;
   }
 
-  /** How many timers wait, without repeated calls; a test of clean shutdown expects 0. */
+  /** The number of pending timers, without repeated calls. A test of a clean shutdown expects 0. */
   get pendingTimers(): number {
     return this.pendingDelaysMs.length;
   }
 
-  /** How long each timer has to wait from now on, in no order; without repeated calls. */
+  /** The remaining time of each pending timer, in no order, without repeated calls. */
   get pendingDelaysMs(): readonly number[] {
     return [...this.#pending].flatMap(({ dueMs, isRepeated }) => (isRepeated ? [] : [dueMs - this.#monotonicMs]));
   }

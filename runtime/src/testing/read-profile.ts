@@ -1,8 +1,8 @@
-/** Reads pprof for tests of whoever writes it. */
+/** Reads pprof profiles in tests. */
 import { gunzipSync } from "node:zlib";
 import { Profile } from "pprof-format";
 
-/** What a gzip'd profile tells, by names instead of numbers. */
+/** Decodes a gzip'd profile, with names instead of numbers. */
 export function readProfile(bytes: Uint8Array) {
   const profile = Profile.decode(gunzipSync(bytes));
   const text = (index: number | bigint) => profile.stringTable.strings[Number(index)] ?? "";

@@ -1,4 +1,4 @@
-/** A program for the test of log destinations: threads that write lines of all lengths and then end. */
+/** A program for the test of log destinations: its threads write lines of all lengths and then end. */
 import { isMainThread, threadId, Worker, workerData } from "node:worker_threads";
 import { systemClock } from "../clock.ts";
 import { BatchedDestination, openStdout } from "../log-destination.ts";
@@ -14,7 +14,7 @@ const output = openStdout();
 const batched = new BatchedDestination({ output, clock: systemClock, onDrop });
 for (let n = 0; n < lines; n++) {
   const line = `${JSON.stringify({ threadId, n, filling: "x".repeat(n % 900) })}\n`;
-  // Some lines go straight, as those of other loggers do.
+  // Some lines are written directly, as other loggers do.
   if (n % 10 === 0) output.write(line);
   else batched.write(line);
 }

@@ -1,5 +1,6 @@
-/** Frames for tests, right or wrong, as bytes. */
+/** Makes frames for tests, valid or not, as bytes. */
 
+/** A frame to encode. */
 export interface RawFrame {
   readonly type: number;
   readonly flags: number;
@@ -7,7 +8,7 @@ export interface RawFrame {
   readonly payload: Buffer;
 }
 
-/** The bytes of a frame. */
+/** Encodes a frame. */
 export function rawFrame(type: number, flags: number, streamId: number, payload: Uint8Array | string = ""): Buffer {
   const content = Buffer.from(payload);
   const header = Buffer.alloc(9);
@@ -18,7 +19,7 @@ export function rawFrame(type: number, flags: number, streamId: number, payload:
   return Buffer.concat([header, content]);
 }
 
-/** A uint32, big endian. */
+/** Encodes a uint32, big endian. */
 export function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value);

@@ -1,11 +1,11 @@
-/** Puts header blocks together out of HEADERS and CONTINUATION frames (RFC 9113 §6.2, §6.10), in bounded pieces. */
-import { demand, paddingBytes } from "./demand.ts";
+/** Assembles header blocks from HEADERS and CONTINUATION frames (RFC 9113 §6.2, §6.10), within bounds. */
+import { assertProtocol, paddingBytes } from "./assert-protocol.ts";
 import { ConnectionError, ErrorCode, Flag } from "./frame.ts";
 
-/** Takes a whole block: it is `buffer[start, end)` and is gone after the call. */
+/** Receives a whole block: `buffer[start, end)`, which is valid only during the call. */
 export type BlockSink = (streamId: number, endStream: boolean, buffer: Buffer, start: number, end: number) => void;
 
-/** A block that CONTINUATION frames complete. */
+/** A block that waits for CONTINUATION frames. */
 interface OpenBlock {
   readonly streamId: number;
   readonly endStream: boolean;
@@ -13,27 +13,28 @@ interface OpenBlock {
   bytes: number;
 }
 
-/** A block of ordinary size comes in one frame; this many pieces are only seen in attacks. */
+/** The maximum number of CONTINUATION frames. A block of ordinary size fits into one HEADERS frame; only attacks need more. */
 const maxContinuations = 16;
 
-export class BlockAssembly {
+/** Assembles the header blocks of one connection. */
+export class HeaderBlockAssembler {
   readonly #maxBytes: number;
   readonly #sink: BlockSink;
   #open: OpenBlock | undefined;
 
-  /** @param maxBytes of a block that comes in pieces */
+  /** @param maxBytes the maximum size of a block that spans several frames. */
   constructor(maxBytes: number, sink: BlockSink) {
     this.#maxBytes = maxBytes;
     this.#sink = sink;
   }
 
-  /** The stream whose block goes on; nothing but its CONTINUATION may come next. */
+  /** The stream whose block is incomplete. Only a CONTINUATION of it may come next. */
   get openStreamId(): number | undefined {
     return this.#open?.streamId;
   }
 
   headers(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    demand((id & 1) === 1, "a client's streams have odd numbers");
+    assertProtocol((id & 1) === 1, "a client's streams have odd numbers");
     let blockStart = start;
     let blockEnd = end;
     if ((flags & Flag.Padded) !== 0) {
@@ -41,8 +42,8 @@ export class BlockAssembly {
       blockEnd -= paddingBytes(buffer, start, end);
     }
     if ((flags & Flag.Priority) !== 0) {
-      demand(blockEnd - blockStart >= 5, "HEADERS is shorter than its priority");
-      demand((buffer.readUInt32BE(blockStart) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
+      assertProtocol(blockEnd - blockStart >= 5, "HEADERS is shorter than its priority");
+      assertProtocol((buffer.readUInt32BE(blockStart) & 0x7fff_ffff) !== id, "a stream cannot depend on itself");
       blockStart += 5;
     }
     const endStream = (flags & Flag.EndStream) !== 0;

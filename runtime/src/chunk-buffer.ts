@@ -1,35 +1,36 @@
 /**
- * Bytes that are held, in few pieces. A chunk that Node delivers costs some hundred bytes besides its own, and may be a
- * slice that keeps a whole read of 64 KiB in memory; so small chunks and slices are copied into slabs. However
- * the bytes were cut, they take `memoryBytes` and, for the objects of at most two pieces per slab's size, some percent more.
+ * A buffer of chunks with bounded overhead. A chunk from Node costs some hundred bytes besides its own, and may be a slice
+ * that keeps a whole read of 64 KiB in memory. Small chunks and slices are therefore copied into slabs. However the bytes
+ * were split, they take `memoryBytes`, plus a few percent for the objects of at most two pieces per slab.
  */
 
-/** Chunks below this size are copied. It is also the size of a slab. */
+/** The size of a slab, and the size below which chunks are copied. */
 const slabBytes = 16 * 1024;
-/** What a chunk may take besides its own bytes and still be kept as it is. */
+/** The memory that a chunk may hold besides its own bytes and still be kept without a copy. */
 const maxWasteBytes = 4 * 1024;
 
-export class KeptBytes {
+/** A buffer of chunks that copies small chunks together. */
+export class ChunkBuffer {
   #pieces: Buffer[] = [];
-  /** What small chunks are copied to, and how much of it is taken; the part from `#slabStart` on is no piece yet. */
+  /** The slab that small chunks are copied to. Its part from `#slabStart` to `#slabEnd` is not a piece yet. */
   #slab: Buffer | undefined;
   #slabStart = 0;
   #slabEnd = 0;
   #memoryBytes = 0;
   #length = 0;
 
-  /** Bytes that were pushed and not taken. */
+  /** The number of bytes in the buffer. */
   get length(): number {
     return this.#length;
   }
 
-  /** Of the buffers that hold them. */
+  /** The size of the memory that holds the bytes. */
   get memoryBytes(): number {
     return this.#memoryBytes;
   }
 
   push(chunk: Buffer): void {
-    // A body of one small chunk is the usual one.
+    // A body usually has one small chunk.
     const isAlone = this.#length === 0;
     this.#length += chunk.length;
     if ((isAlone || chunk.length >= slabBytes) && chunk.buffer.byteLength - chunk.length <= maxWasteBytes) {
@@ -39,13 +40,13 @@ export class KeptBytes {
     } else this.#copy(chunk);
   }
 
-  /** In their order. */
+  /** Returns the bytes in order, as buffers. */
   pieces(): readonly Buffer[] {
     this.#cutSlab();
     return this.#pieces;
   }
 
-  /** All of them as one buffer, which takes the place of the pieces. */
+  /** Returns all bytes as one buffer, and keeps that buffer instead of the pieces. */
   join(): Buffer {
     const pieces = this.pieces();
     const [only] = pieces;
@@ -58,7 +59,7 @@ export class KeptBytes {
     return whole;
   }
 
-  /** As `join`, and nothing is held any more; undefined where nothing is. */
+  /** As `join`, but empties the buffer; undefined if it is empty. */
   take(): Buffer | undefined {
     if (this.#length === 0) return undefined;
     const whole = this.join();
@@ -93,7 +94,7 @@ export class KeptBytes {
     return slab;
   }
 
-  /** Makes a piece of what has been copied to the slab since the last one. */
+  /** Makes a piece of the bytes that were copied to the slab since the last piece. */
   #cutSlab(): void {
     if (this.#slab === undefined || this.#slabStart === this.#slabEnd) return;
     this.#pieces.push(this.#slab.subarray(this.#slabStart, this.#slabEnd));

@@ -1,18 +1,22 @@
-/** Settings of the pages that every process has beside its work, and the ports that are its own by default. */
+/** Settings of the operator servers that every process has, and the ports that they use by default. */
 import { socketAddress } from "./setting-kinds.ts";
 
+/** Default port of the admin server. */
 export const adminPort = 15_000;
+/** Default port of the metrics. */
 export const statsPort = 15_020;
+/** Default port of the readiness probe. */
 export const readinessPort = 15_021;
 
-/** What is served at each of a process's own ports; nothing else may be. */
+/** The purpose of each port that a process reserves for itself. No listener may use them. */
 export const ownPorts: ReadonlyMap<number, string> = new Map([
   [adminPort, "the admin server"],
   [statsPort, "metrics"],
   [readinessPort, "readiness"],
 ]);
 
-export const pageSettings = {
+/** Settings of the metrics server and the readiness server. */
+export const operatorServerSettings = {
   statsAddress: {
     kind: socketAddress,
     flag: "stats-address",
@@ -25,6 +29,6 @@ export const pageSettings = {
     flag: "readiness-address",
     env: "READINESS_ADDRESS",
     default: `:${readinessPort}`,
-    help: "Where a readiness probe asks GET /healthz/ready.",
+    help: "Where a readiness probe reads GET /healthz/ready.",
   },
 } as const;

@@ -1,28 +1,29 @@
 /**
- * Bounds the connections of a server. While there is room everyone connects as often as they like; when there is none, the
- * network with the most connections gives one up, or is refused another. So a client that opens connections without end
- * displaces its own, and others still connect.
+ * Bounds the connections of a server. Below the bound everyone may connect. At the bound, the network with the most
+ * connections loses its newest one, or its next connection is rejected. A client that opens connections without end
+ * therefore displaces its own connections, and others can still connect.
  */
 import type { Socket } from "node:net";
 import { networkOf } from "./ip-address.ts";
 
-/** An IPv6 client has at least a /64 to itself. */
+/** The length in bits of an IPv6 network: a client usually has a whole /64. */
 const ipv6PrefixLength = 64;
 
-export class ConnectionShares {
+/** The connections of a server, bounded, with a fair share for each network. */
+export class FairConnectionLimit {
   readonly #max: number;
-  /** By network, in the order in which they connected. */
+  /** Sockets by network, oldest first. */
   readonly #networks = new Map<string, Set<Socket>>();
   #count = 0;
 
-  /** @param max connections at one time */
+  /** @param max the maximum number of connections at one time. */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Counts a connection until it closes. `false`: it is refused, and the socket is destroyed. */
-  admit(socket: Socket): boolean {
-    // All clients of a unix socket are one.
+  /** Counts a connection until it closes. Returns false if the connection is rejected; its socket is then destroyed. */
+  accept(socket: Socket): boolean {
+    // All clients of a Unix socket count as one network.
     const network = networkOf(socket.remoteAddress ?? "", ipv6PrefixLength);
     if (this.#count >= this.#max) {
       const own = this.#networks.get(network)?.size ?? 0;
@@ -31,7 +32,7 @@ export class ConnectionShares {
         socket.destroy();
         return false;
       }
-      // The newest: the older ones are more likely at work.
+      // The newest one: older connections are more likely to have requests in progress.
       const newest = [...largest].at(-1);
       if (newest !== undefined) {
         this.#remove(newest, largest);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { paced } from "./paced.ts";
+import { throttle } from "./throttle.ts";
 import { FakeClock } from "./testing/fake-clock.ts";
 
-/** Answers 1, 2, 3, each after `tookMs`. */
+/** Returns a computation of 1, 2, 3, each of which takes `tookMs`. */
 function counting(clock: FakeClock, tookMs: number) {
   let made = 0;
   return () => {
@@ -14,20 +14,20 @@ function counting(clock: FakeClock, tookMs: number) {
 /** Lets everything run that waits for no timer. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-test("all who ask before an answer is begun get that one", async () => {
-  const ask = paced(counting(new FakeClock(), 10), new FakeClock());
+test("all callers before a run get its result", async () => {
+  const ask = throttle(counting(new FakeClock(), 10), new FakeClock());
   expect(await Promise.all([ask(), ask(), ask()])).toEqual([1, 1, 1]);
 });
 
-test("an answer is begun after the question", async () => {
+test("a run starts after the call", async () => {
   const begun = Promise.withResolvers<undefined>();
   const ended = Promise.withResolvers<undefined>();
   let made = 0;
-  const ask = paced(async () => {
-    const answer = ++made;
+  const ask = throttle(async () => {
+    const result = ++made;
     begun.resolve(undefined);
     await ended.promise;
-    return answer;
+    return result;
   }, new FakeClock());
   const first = ask();
   await begun.promise;
@@ -37,14 +37,14 @@ test("an answer is begun after the question", async () => {
 });
 
 test.each([
-  ["three times as long as the answer took", 20, 60],
+  ["three times as long as the run took", 20, 60],
   ["at most a second", 5_000, 1_000],
-])("the next answer is begun after a rest: %s", async (_, tookMs, restMs) => {
+])("the next run starts after a rest: %s", async (_, tookMs, restMs) => {
   const clock = new FakeClock();
-  const ask = paced(counting(clock, tookMs), clock);
+  const ask = throttle(counting(clock, tookMs), clock);
   await ask();
   let second: number | undefined;
-  void ask().then((answer) => (second = answer));
+  void ask().then((result) => (second = result));
   await settle();
   clock.advance(restMs - 1);
   await settle();
@@ -54,10 +54,10 @@ test.each([
   expect(second).toBe(2);
 });
 
-test("a failure is that of all who wait, and not of those who ask later", async () => {
+test("a failed run rejects for all its callers, and not for later ones", async () => {
   const clock = new FakeClock();
   let made = 0;
-  const ask = paced(() => (++made === 1 ? Promise.reject(new Error("no")) : Promise.resolve(made)), clock);
+  const ask = throttle(() => (++made === 1 ? Promise.reject(new Error("no")) : Promise.resolve(made)), clock);
   expect((await Promise.allSettled([ask(), ask()])).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   expect(await ask()).toBe(2);
 });

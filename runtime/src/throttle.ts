@@ -1,19 +1,19 @@
-/** An expensive answer for all who ask, within a share of the thread. */
+/** Shares the result of an expensive computation among its callers and bounds its share of the thread's time. */
 import type { Clock } from "./clock.ts";
 
-/** Times that the thread has for other work after making an answer, for the time that it took. */
+/** The rest after a computation, as a multiple of the time that it took. */
 const restFactor = 3;
-/** Nobody waits longer for others' answers. */
+/** The longest rest. */
 const maxRestMs = 1_000;
 
 /**
- * Makes one answer at a time. Everybody who asks before the next one begins gets that one, so that each answer is younger
- * than its question. After one that took t ms the next begins 3 t ms later, at most a second: however many ask, they get a
- * quarter of the thread.
+ * Runs `make` once at a time. All callers that wait for the next run share its result, so a result is never older than the
+ * call. After a run of t ms the next one starts 3 t ms later, at most a second: however many call, they use a quarter of
+ * the thread's time.
  *
- * @returns as `make`; rejects as it does, for all who wait.
+ * @returns a function that resolves or rejects as `make` does, for all callers of that run.
  */
-export function paced<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
+export function throttle<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
   let next: Promise<T> | undefined;
   let last: Promise<unknown> = Promise.resolve();
   let startsAtMs = 0;

@@ -1,12 +1,13 @@
 /**
- * Bounds what a peer may do that costs us work and gets it nothing: a bucket of tokens that refills with time, and with
- * what the peer does besides. Honest peers never come near its end; the known floods (SETTINGS, PING, RST_STREAM, empty
- * DATA, PRIORITY, WINDOW_UPDATE) reach it at once.
+ * Bounds frames that cost work and make no progress: a token bucket that refills with time, and with useful frames of the
+ * peer. Ordinary peers never empty it; the known floods (SETTINGS, PING, RST_STREAM, empty DATA, PRIORITY, WINDOW_UPDATE)
+ * empty it at once.
  */
 import type { Clock } from "../clock.ts";
 import { ConnectionError, ErrorCode } from "./frame.ts";
 
-export class FloodGuard {
+/** A token bucket for one kind of frames of one connection. */
+export class FloodLimit {
   readonly #what: string;
   readonly #clock: Clock;
   readonly #capacity: number;
@@ -15,9 +16,9 @@ export class FloodGuard {
   #filledAtMs: number;
 
   /**
-   * Allows bursts of `capacity` and `perSecond` in the long run.
+   * Allows bursts of `capacity`, and `perSecond` in the long run.
    *
-   * @param what is bounded, for the message: "frames that move no request".
+   * @param what is counted, for the message: "frames that move no request".
    */
   constructor(what: string, clock: Clock, capacity: number, perSecond: number) {
     this.#what = what;
@@ -28,7 +29,7 @@ export class FloodGuard {
     this.#filledAtMs = clock.monotonicMs();
   }
 
-  /** Counts one more. Throws `ConnectionError` where there have been too many. */
+  /** Takes a token. Throws `ConnectionError` if the bucket is empty. */
   count(): void {
     if (this.#tokens < 1) {
       this.#refill();
@@ -39,12 +40,12 @@ export class FloodGuard {
     this.#tokens--;
   }
 
-  /** The peer has done something of use: a busy client pings and opens its windows as often as it calls. */
-  earn(tokens: number): void {
+  /** Adds tokens for a useful frame: a busy client sends PING and WINDOW_UPDATE as often as requests. */
+  replenish(tokens: number): void {
     this.#tokens = Math.min(this.#capacity, this.#tokens + tokens);
   }
 
-  /** Only when the bucket is empty, so the clock is read once in `capacity` calls. */
+  /** Called only when the bucket is empty, so the clock is read once in `capacity` calls. */
   #refill(): void {
     const nowMs = this.#clock.monotonicMs();
     this.#tokens = Math.min(this.#capacity, this.#tokens + ((nowMs - this.#filledAtMs) / 1_000) * this.#perSecond);

@@ -1,20 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { HeaderBlocks } from "./header-blocks.ts";
+import { HeaderBlockReader } from "./header-block-reader.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
 
-/** `:method POST`, `:scheme http`, `:path /` by index; every request begins so. */
+/** `:method POST`, `:scheme http`, `:path /` by index, the start of every request. */
 const head = Buffer.from([0x83, 0x86, 0x84]);
 
-/** A literal that the table takes up (RFC 7541 §6.2.1). */
+/** A literal with incremental indexing (RFC 7541 §6.2.1). */
 function indexed(name: string, value: string): Buffer {
   const literal = encodeHeaderBlock([name, value]);
   literal[0] = 0x40;
   return literal;
 }
 
-/** Ways to say fields: some change the table, some mean what the table says. */
+/** Encodings of fields: some change the table, others refer to it. */
 const field = fc.oneof(
   fc.constantFrom("a", "b", "c").map((value) => indexed("x-name", value)),
   fc.constantFrom(62, 63).map((index) => Buffer.from([0x80 | index])),
@@ -24,7 +24,7 @@ const block = fc.array(field, { maxLength: 2 }).map((fields) => Buffer.concat([h
 
 type Fields = readonly string[] | undefined;
 
-/** What the blocks say by `read`; ends where one cannot be read. */
+/** Returns what `read` makes of the blocks, up to the first invalid one. */
 function said(blocks: readonly Buffer[], read: (bytes: Buffer) => Fields): (Fields | "broken")[] {
   const all: (Fields | "broken")[] = [];
   try {
@@ -35,22 +35,22 @@ function said(blocks: readonly Buffer[], read: (bytes: Buffer) => Fields): (Fiel
   return all;
 }
 
-/** One by one, without remembering any. */
+/** Reads the blocks without a cache. */
 function plainly(blocks: readonly Buffer[]): (Fields | "broken")[] {
   const decoder = new HpackDecoder(4_096, 10_000);
   return said(blocks, (bytes) => decoder.decode(bytes, 0, bytes.length));
 }
 
 function remembering(blocks: readonly Buffer[]): (Fields | "broken")[] {
-  const reader = new HeaderBlocks(10_000, (fields) => fields);
+  const reader = new HeaderBlockReader(10_000, (fields) => fields);
   return said(blocks, (bytes) => reader.read(bytes, 0, bytes.length));
 }
 
 describe("HeaderBlocks", () => {
-  test("says of every block what it means at that moment, repeated or not", () => {
+  test("returns what each block means at that moment, repeated or not", () => {
     fc.assert(
       fc.property(fc.array(block, { maxLength: 20 }), (later) => {
-        // So that the references mean something from the beginning.
+        // So that the references are valid from the beginning.
         const first = Buffer.concat([head, indexed("x-name", "first"), indexed("x-name", "second")]);
         const blocks = [first, ...later];
         expect(remembering(blocks)).toEqual(plainly(blocks));
@@ -59,9 +59,9 @@ describe("HeaderBlocks", () => {
     );
   });
 
-  test("does not read a block again that it knows", () => {
+  test("does not decode a cached block again", () => {
     let reads = 0;
-    const reader = new HeaderBlocks(10_000, () => reads++);
+    const reader = new HeaderBlockReader(10_000, () => reads++);
     for (let times = 0; times < 5; times++) reader.read(head, 0, head.length);
 
     expect(reads).toBe(1);
