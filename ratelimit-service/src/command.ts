@@ -11,7 +11,8 @@ import { checkConfig } from "./config/check-config.ts";
 import { type DefaultSet, settingsExitCode } from "./settings/defaults.ts";
 import { readServiceSettings, type ServiceSettings, serviceSettings } from "./settings.ts";
 
-const summary = "Answers Envoy's rate limit protocol; takes the files and the environment of envoyproxy/ratelimit.";
+const summary =
+  "A rate limit service with Envoy's protocol, and the files and environment variables of envoyproxy/ratelimit.";
 const usage = "npm run ratelimit-service -- [OPTIONS]";
 
 /** Runs the command line of this process; what it leaves open is a default of `set`. */

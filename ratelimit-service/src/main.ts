@@ -1,4 +1,4 @@
-/** Entry of the rate limit service as we start it, with our defaults. */
+/** Entry of the rate limit service with the defaults of this repository. */
 import { start } from "./start.ts";
 
 await start("ours");

@@ -12,11 +12,11 @@ function core() {
   return createCore((clock) => new MemoryStore(new CounterTable(createCounterMemory(256), 1), clock));
 }
 
-/** `code: message` of a call's refusal. */
-async function refusal(request: RateLimitRequest, { service } = core()): Promise<string> {
+/** `code: message` of a call's rejection. */
+async function rejection(request: RateLimitRequest, { service } = core()): Promise<string> {
   try {
     await service.shouldRateLimit(request);
-    return "answered";
+    return "allowed";
   } catch (error) {
     return error instanceof RateLimitError ? `${error.code}: ${error.message}` : String(error);
   }
@@ -26,18 +26,20 @@ function withDescriptor(more: Partial<Descriptor>): RateLimitRequest {
   return { domain: "probe", descriptors: [{ entries: [{ key: "ten", value: "a" }], ...more }], hitsAddend: 0 };
 }
 
-describe("case 59: a call that asks nothing is refused in the reference's words", () => {
+describe("case 59: a call that asks nothing is rejected in the reference's words", () => {
   test.each([
     ["an empty domain", parseCall("", ["ten=a"]), "EmptyDomain: rate limit domain must not be empty"],
     ["no descriptors", parseCall("probe", []), "NoDescriptors: rate limit descriptor list must not be empty"],
   ])("%s", async (_, request, text) => {
-    expect(await refusal(request)).toBe(text);
+    expect(await rejection(request)).toBe(text);
   });
 
   test("case 66: before any configuration was loaded", async () => {
     const started = core();
     started.config.take({ parts: [], problems: [{ message: "broken" }], warnings: [] });
-    expect(await refusal(parseCall("probe", ["ten=a"]), started)).toBe("NoConfig: no rate limit configuration loaded");
+    expect(await rejection(parseCall("probe", ["ten=a"]), started)).toBe(
+      "NoConfig: no rate limit configuration loaded",
+    );
     expect(started.stats.service).toMatchObject({ serviceError: 1, configLoadError: 1, configLoadSuccess: 1 });
     expect(started.config.hasDomains).toBe(false);
   });
@@ -79,14 +81,14 @@ describe("case 44: a descriptor that makes no sense is an invalid argument", () 
     ],
     ["half a hit", { hitsAddend: 0.5 }, "hits_addend 0.5 must be a whole number from 0"],
   ])("%s", async (_, descriptor, text) => {
-    expect(await refusal(withDescriptor(descriptor))).toBe(`InvalidArgument: descriptor 0: ${text}`);
+    expect(await rejection(withDescriptor(descriptor))).toBe(`InvalidArgument: descriptor 0: ${text}`);
   });
 
-  test("and refuses the call as a whole, before anything is counted", async () => {
+  test("and rejects the call as a whole, before anything is counted", async () => {
     const running = core();
     const broken = { entries: [], limit: { requestsPerUnit: 1, unit: "" } };
     const { descriptors } = withDescriptor({});
-    expect(await refusal({ domain: "probe", descriptors: [...descriptors, broken], hitsAddend: 0 }, running)).toMatch(
+    expect(await rejection({ domain: "probe", descriptors: [...descriptors, broken], hitsAddend: 0 }, running)).toMatch(
       /descriptor 1/,
     );
     expect(await running.service.shouldRateLimit(withDescriptor({}))).toMatchObject({
@@ -117,7 +119,7 @@ describe("whatever is asked", () => {
     hitsAddend: fc.nat(5),
   });
 
-  test("the answer is sound, or the refusal is one of ours", async () => {
+  test("the response is sound, or the rejection is one of this service", async () => {
     const running = core();
     await fc.assert(
       fc.asyncProperty(request, async (call) => {

@@ -1,6 +1,6 @@
 /**
- * The door of the core: one call in, one answer out, for every transport. What goes wrong on the way is one error class
- * with a closed set of codes, whose texts a client of envoyproxy/ratelimit already knows.
+ * The transport-independent entry of the service: one request in, one response out. All errors are of one class with a
+ * closed set of codes; their messages are those of envoyproxy/ratelimit.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { LiveConfig } from "./config/live-config.ts";
@@ -12,19 +12,19 @@ import { StoreError } from "./store/counter-store.ts";
 
 export interface RateLimitService {
   /**
-   * Decides and counts. Answers synchronously when the store is in memory (the fast door writes in the same tick), with
-   * a promise when it is remote. Throws or rejects with `RateLimitError` only.
+   * Decides and counts a call. Returns synchronously when the store is in memory (the gRPC server then writes in the
+   * same tick), and a promise when it is remote. Throws or rejects with `RateLimitError` only.
    */
   shouldRateLimit(request: RateLimitRequest): RateLimitResponse | Promise<RateLimitResponse>;
 }
 
 /**
  * - `EmptyDomain`, `NoDescriptors`, `NoConfig`, `StoreUnavailable`: as the reference, gRPC UNKNOWN and HTTP 400.
- * - `InvalidArgument`: a descriptor or override that makes no sense, gRPC INVALID_ARGUMENT and HTTP 400.
+ * - `InvalidArgument`: an invalid descriptor or override, gRPC INVALID_ARGUMENT and HTTP 400.
  */
 export type RateLimitErrorCode = "EmptyDomain" | "NoDescriptors" | "NoConfig" | "StoreUnavailable" | "InvalidArgument";
 
-/** Why a call could not be decided. The message is for the client and holds no secret. */
+/** The reason why a call was not decided. The message is for the client and contains no secret. */
 export class RateLimitError extends Error {
   readonly code: RateLimitErrorCode;
 
@@ -40,22 +40,25 @@ export interface RateLimitServiceOptions {
   readonly config: LiveConfig;
   readonly stats: RateLimitStats;
   readonly clock: Clock;
-  /** While the store is away every call passes (FAILURE_MODE=open) instead of failing. */
+  /** Whether calls are allowed while the store is unavailable (FAILURE_MODE=open) instead of failing. */
   readonly failsOpen: boolean;
 }
 
 export function createRateLimitService(options: RateLimitServiceOptions): RateLimitService {
   const { limiter, config, stats, clock, failsOpen } = options;
 
-  /** An answer in place of a fault, or the fault as clients know it. */
-  function settleFault(fault: unknown, request: RateLimitRequest): RateLimitResponse {
-    if (!(fault instanceof StoreError)) {
+  /**
+   * Returns a response in place of an error of the store, where the settings fail open; else throws the error as
+   * clients know it.
+   */
+  function settleError(error: unknown, request: RateLimitRequest): RateLimitResponse {
+    if (!(error instanceof StoreError)) {
       stats.service.serviceError++;
-      if (fault instanceof InvalidDescriptorError) throw new RateLimitError("InvalidArgument", fault.message);
-      throw fault;
+      if (error instanceof InvalidDescriptorError) throw new RateLimitError("InvalidArgument", error.message);
+      throw error;
     }
     stats.service.storeError++;
-    if (!failsOpen) throw new RateLimitError("StoreUnavailable", fault.message, { cause: fault });
+    if (!failsOpen) throw new RateLimitError("StoreUnavailable", error.message, { cause: error });
     stats.service.degraded++;
     return withoutLimits(request);
   }
@@ -72,16 +75,16 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
         if (current.missing !== undefined && !current.domains.has(request.domain)) {
           throw new RateLimitError("NoConfig", `no rate limit configuration loaded from ${current.missing}`);
         }
-        const answer = limiter.decide(current, request, Math.floor(clock.nowMs() / 1_000));
-        return answer instanceof Promise ? answer.catch((fault: unknown) => settleFault(fault, request)) : answer;
-      } catch (fault) {
-        return settleFault(fault, request);
+        const response = limiter.decide(current, request, Math.floor(clock.nowMs() / 1_000));
+        return response instanceof Promise ? response.catch((error: unknown) => settleError(error, request)) : response;
+      } catch (error) {
+        return settleError(error, request);
       }
     },
   };
 }
 
-/** What a call gets that nothing limits. */
+/** Returns the response to a call that no limit applies to. */
 function withoutLimits({ descriptors }: RateLimitRequest): RateLimitResponse {
   return {
     overallCode: "OK",

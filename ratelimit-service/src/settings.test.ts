@@ -7,7 +7,7 @@ import { renderSettingsTable } from "@gatewayproxy/runtime/settings-text";
 import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
 import { describe, expect, test } from "vitest";
 import { readServiceSettings, serviceSettings } from "./settings.ts";
-import { refusedSettings, settingsWithoutEffect } from "./settings/other-settings.ts";
+import { rejectedSettings, settingsWithoutEffect } from "./settings/other-settings.ts";
 
 type Env = Readonly<Record<string, string>>;
 
@@ -106,7 +106,7 @@ describe("Redis", () => {
     });
   });
 
-  test("speaks TLS when told so, or by its URL", () => {
+  test("uses TLS by its setting, or by its URL", () => {
     const tls = { authoritiesFile: "/ca.pem", skipsHostnameVerification: true };
     const env = { REDIS_TLS_CACERT: "/ca.pem", REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: "true" };
     expect(settingsOf({ REDIS_URL: "h", REDIS_TLS: "true", ...env }).store).toMatchObject({ redis: { tls } });
@@ -152,7 +152,7 @@ describe("Redis", () => {
     [
       "what is no address, without repeating it",
       { REDIS_URL: "redis://user:secret@host:99999" },
-      "REDIS_URL: holds an address that is not host:port, a socket's path or redis://user:password@host:port/database",
+      "REDIS_URL: contains an address that is not host:port, a socket's path or redis://user:password@host:port/database",
     ],
     [
       "a database that is no number",
@@ -167,14 +167,14 @@ describe("Redis", () => {
     [
       "a URL that cannot be read, whose password would be lost",
       { REDIS_URL: "redis://:pa#ss@h" },
-      "REDIS_URL: holds an address that is not host:port, a socket's path or redis://user:password@host:port/database",
+      "REDIS_URL: contains an address that is not host:port, a socket's path or redis://user:password@host:port/database",
     ],
     [
       "a socket for a cluster",
       { REDIS_URL: "/redis.sock", REDIS_TYPE: "CLUSTER" },
-      "REDIS_URL: holds an address that is not host:port",
+      "REDIS_URL: contains an address that is not host:port",
     ],
-  ])("is refused with %s", (_, env, problem) => {
+  ])("is rejected with %s", (_, env, problem) => {
     expect(problemsOf(env)[0]).toBe(problem);
   });
 });
@@ -182,11 +182,11 @@ describe("Redis", () => {
 describe("response headers", () => {
   test.each<[string, Env, unknown]>([
     [
-      "the reference's when it is told to send them",
+      "the reference's when it is set to send them",
       { LIMIT_RESPONSE_HEADERS_ENABLED: "true", LIMIT_RESET_HEADER: "X-Reset" },
       { kind: "ratelimit", limit: "RateLimit-Limit", remaining: "RateLimit-Remaining", reset: "X-Reset" },
     ],
-    ["none when it is told not to", { LIMIT_RESPONSE_HEADERS_ENABLED: "false" }, { kind: "off" }],
+    ["none when it is set not to", { LIMIT_RESPONSE_HEADERS_ENABLED: "false" }, { kind: "off" }],
     [
       "what our own setting says before that",
       { LIMIT_RESPONSE_HEADERS_ENABLED: "true", RESPONSE_HEADERS: "off" },
@@ -232,13 +232,13 @@ describe("what this service cannot do", () => {
   test.each([
     ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "CREATE"],
     ["REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "error"],
-  ])("is refused: %s=%s", (name, value) => {
-    const problem = "there is no pool of connections that could be empty; accepted is WAIT, as with the reference";
+  ])("is rejected: %s=%s", (name, value) => {
+    const problem = "there is no pool of connections that could be empty; only WAIT is accepted, as in the reference";
     expect(problemsOf({ [name]: value })).toEqual([`${name}: ${problem}`]);
     expect(settingsOf({ [name]: "WAIT" }).notices).toEqual([`${name} has no effect: there is no pool of connections`]);
   });
 
-  test("is told where it does no harm", () => {
+  test("is reported where it has no effect", () => {
     const env = {
       TRACING_ENABLED: "true",
       REDIS_POOL_SIZE: "20",
@@ -313,7 +313,7 @@ describe("memcached", () => {
       { MEMCACHE_SRV: "example.org" },
       'MEMCACHE_SRV: "example.org" is not _service._protocol.name, as in _memcache._tcp.example.org',
     ],
-  ])("is refused %s", (_, env, problem) => {
+  ])("is rejected %s", (_, env, problem) => {
     expect(problemsOf({ ...memcache, ...env })).toEqual([problem]);
   });
 });
@@ -363,7 +363,7 @@ describe("DogStatsD", () => {
       { USE_DOG_STATSD_MOGRIFIERS: "x", DOG_STATSD_MOGRIFIER_X_PATTERN: "(", DOG_STATSD_MOGRIFIER_X_NAME: "n" },
       /^DOG_STATSD_MOGRIFIER_X_PATTERN: .*\(/,
     ],
-  ])("is refused %s", (_, env, problem) => {
+  ])("is rejected %s", (_, env, problem) => {
     expect(problemsOf({ ...dog, ...env })[0]).toMatch(problem);
   });
 });
@@ -433,7 +433,7 @@ describe("values are read as Go reads them", () => {
     expect(values.xdsNodeMetadata).toEqual(new Map([["k", "v"]]));
   });
 
-  test("and what cannot be read is told with what is accepted, all at once", () => {
+  test("and invalid values are reported together, with the accepted ones", () => {
     expect(problemsOf({ PORT: "http", REDIS_TIMEOUT: "soon", SHADOW_MODE: "maybe" })).toEqual([
       'PORT: "http" is not a whole number from 0 to 65535',
       'SHADOW_MODE: "maybe" is not true or false',
@@ -442,11 +442,11 @@ describe("values are read as Go reads them", () => {
   });
 });
 
-test("docs/ratelimit-service.md shows every setting, those without effect, and those that are refused", async () => {
+test("docs/ratelimit-service.md shows every setting, those without effect, and those that are rejected", async () => {
   const page = new URL("../../docs/ratelimit-service.md", import.meta.url).pathname;
   const others = renderMarkdownTable([
     ["environment variable", "here", "why"],
-    ...Object.entries(refusedSettings).map(([name, { instead }]) => [`\`${name}\``, "refused", instead]),
+    ...Object.entries(rejectedSettings).map(([name, { instead }]) => [`\`${name}\``, "rejected", instead]),
     ...Object.entries(settingsWithoutEffect).map(([name, reason]) => [`\`${name}\``, "no effect", reason]),
   ]);
   const withSettings = withSection(readFileSync(page, "utf8"), "settings", renderSettingsTable(serviceSettings));

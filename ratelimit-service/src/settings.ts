@@ -1,6 +1,6 @@
 /**
- * The settings of the service: every environment variable of envoyproxy/ratelimit with its default, and ours. Read once,
- * at the start; what is wrong is told all at once, and what has no effect here is told too.
+ * The settings of the service: every environment variable of envoyproxy/ratelimit with its default, and our own. They
+ * are read once, at the start. All problems are reported together; so are variables that have no effect.
  */
 import { join } from "node:path";
 import type { Problem } from "@gatewayproxy/runtime/problem";
@@ -10,16 +10,17 @@ import type { CallBounds } from "./limiter/call-bounds.ts";
 import type { HeaderStyle } from "./limiter/headers.ts";
 import { configSettings } from "./settings/config-settings.ts";
 import { type DefaultSet, withDefaults } from "./settings/defaults.ts";
+import { knownArguments } from "./settings/known-arguments.ts";
 import { limitSettings } from "./settings/limit-settings.ts";
 import { memcacheSettings } from "./settings/memcache-settings.ts";
-import { noticesOf, refusedSettings } from "./settings/other-settings.ts";
+import { noticesOf, rejectedSettings } from "./settings/other-settings.ts";
 import { readStatsSettings, type StatsSettings } from "./settings/read-stats-settings.ts";
 import { readStoreSettings, type StoreSettings } from "./settings/read-store-settings.ts";
 import { redisSettings } from "./settings/redis-settings.ts";
 import { serverSettings } from "./settings/server-settings.ts";
 import { statsSettings } from "./settings/stats-settings.ts";
 
-/** Every setting that is read, by the name that the code uses. */
+/** All settings, by the name that the code uses. */
 export const serviceSettings = {
   ...serverSettings,
   ...configSettings,
@@ -31,15 +32,15 @@ export const serviceSettings = {
 
 export interface ServiceSettings {
   readonly values: SettingValues<typeof serviceSettings>;
-  /** What several settings say together. */
+  /** Derived from several settings together. */
   readonly store: StoreSettings;
   readonly stats: StatsSettings;
   readonly headers: HeaderStyle;
   readonly bounds: CallBounds;
   readonly runtime: RuntimeDirectory;
-  /** Which defaults the values have. */
+  /** The set of defaults in use. */
   readonly defaults: DefaultSet;
-  /** Sentences about variables without effect, for the log. */
+  /** Sentences on variables without effect, for the log. */
   readonly notices: readonly string[];
 }
 
@@ -48,11 +49,16 @@ export type ReadServiceSettings =
   | { readonly kind: "help" }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
 
-/** Reads the command line and the environment; what they do not say is a default of `set`. Never throws. */
+/**
+ * Reads the command line and the environment. A setting that is absent from both gets its default from `set`. Never
+ * throws.
+ */
 export function readServiceSettings(given: SettingSources, set: DefaultSet = "ours"): ReadServiceSettings {
-  const sources = { ...given, env: withDefaults(given.env, set) };
-  const refused = refusalsOf(sources.env);
-  if (refused.length > 0) return { kind: "invalid", problems: refused };
+  const all = { known: given.argv, ignored: [] };
+  const { known: argv, ignored } = set === "reference" ? knownArguments(given.argv, serviceSettings) : all;
+  const sources = { ...given, argv, env: withDefaults(given.env, set) };
+  const rejected = rejectionsOf(sources.env);
+  if (rejected.length > 0) return { kind: "invalid", problems: rejected };
   const read = readSettings(serviceSettings, sources);
   if (read.kind !== "values") return read;
   const { values } = read;
@@ -71,14 +77,14 @@ export function readServiceSettings(given: SettingSources, set: DefaultSet = "ou
       maxTextLength: values.maxTextLength,
     },
     runtime: runtimeDirectoryOf(values),
-    notices: noticesOf(given.env),
+    notices: [...ignored.map((name) => `${name} has no effect: no such argument`), ...noticesOf(given.env)],
     defaults: set,
   };
   return { kind: "settings", settings };
 }
 
-function refusalsOf(env: SettingSources["env"]): readonly Problem[] {
-  return Object.entries(refusedSettings).flatMap(([name, { values, instead }]) =>
+function rejectionsOf(env: SettingSources["env"]): readonly Problem[] {
+  return Object.entries(rejectedSettings).flatMap(([name, { values, instead }]) =>
     values.test(env[name] ?? "") ? [{ path: name, message: instead }] : [],
   );
 }
@@ -98,8 +104,8 @@ function headerStyleOf(values: ServiceSettings["values"]): HeaderStyle {
 const defaultRuntimeRoot = "/srv/runtime_data/current";
 
 /**
- * RUNTIME_ROOT and the two below it; without RUNTIME_ROOT, and beside an xDS server, the folder of `--config-dir`, if that
- * is given.
+ * Returns the folder of RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY. `--config-dir` replaces it without
+ * RUNTIME_ROOT and beside an xDS server.
  */
 function runtimeDirectoryOf(values: ServiceSettings["values"]): RuntimeDirectory {
   const ignoresDotFiles = values.runtimeIgnoreDotFiles;

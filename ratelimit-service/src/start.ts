@@ -1,13 +1,13 @@
 /**
- * The beginning of every command that starts the service: everything else is loaded after the engine knows how to allocate
- * and what it compiled earlier.
+ * The first module of every command that starts the service. It sets up memory allocation and the compile cache before
+ * everything else is loaded.
  */
 import { allocateYoung } from "@gatewayproxy/runtime/allocation";
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import type { DefaultSet } from "./settings/defaults.ts";
 
-/** Runs the command line of this process, with the defaults of `set`. */
+/** Runs the command line of this process with the defaults of `set`. */
 export async function start(set: DefaultSet): Promise<void> {
   allocateYoung();
   startHeapSampling();

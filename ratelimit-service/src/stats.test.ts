@@ -16,7 +16,7 @@ function countsAfter(requestsPerUnit: number, after: number, hits: number): Part
   return { nearLimit: counts.nearLimit, overLimit: counts.overLimit, withinLimit: counts.withinLimit };
 }
 
-describe("case 69: hits near the limit and over it are told apart within a call", () => {
+describe("case 69: hits near the limit and over it are distinguished within a call", () => {
   test.each([
     [20, 5, 3, { nearLimit: 0, overLimit: 0, withinLimit: 3 }],
     [8, 7, 2, { nearLimit: 1, overLimit: 0, withinLimit: 2 }],

@@ -1,13 +1,16 @@
 /**
- * What the service counts about itself. Only the arithmetic lives here (near the limit, over it, within it: the figures
- * of envoyproxy/ratelimit to the unit); names and formats are the doors' business. Plain numbers, one set per thread.
+ * The counters of the service about itself. This module only computes them (near the limit, over it, within it: exactly
+ * the figures of envoyproxy/ratelimit); names and formats belong to `metrics/`. Plain numbers, one set per thread.
  */
-import { shownText } from "@gatewayproxy/runtime/redaction";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 
-/** The counters of one rule, or of one value of it where the rule asks for that (`detailed_metric`). */
+/** The counters of one rule, or of one value of it with `detailed_metric`. */
 export interface RuleSeries {
   readonly domain: string;
-  /** Composite keys from the top level on: `["key1_value1", "subkey1"]`; labels and name parts are made of them. */
+  /**
+   * Composite keys from the top level on: `["key1_value1", "subkey1"]`. Labels and parts of metric names derive from
+   * them.
+   */
   readonly segments: readonly string[];
   readonly counts: RuleCounts;
 }
@@ -18,29 +21,29 @@ export interface RuleCounts {
   overLimit: number;
   nearLimit: number;
   withinLimit: number;
-  /** The part of `overLimit` that was answered without asking the store. */
+  /** The part of `overLimit` that the over-limit cache decided without the store. */
   overLimitWithLocalCache: number;
-  /** Hits that a rule in shadow mode let pass. */
+  /** Hits that shadow mode allowed. */
   shadowMode: number;
-  /** Hits given back (`is_negative_hits`). */
+  /** Hits that were refunded (`is_negative_hits`). */
   totalNegativeHits: number;
 }
 
 /** Counters of the service as a whole. */
 export interface ServiceCounts {
-  /** Calls that failed because the store did (`redis_error`). */
+  /** Calls that failed because of the store (`redis_error`). */
   storeError: number;
   /** Calls that failed for another reason (`service_error`). */
   serviceError: number;
-  /** Calls answered without their counters while the store was away (FAILURE_MODE). */
+  /** Calls that were decided without their counters while the store was unavailable (FAILURE_MODE). */
   degraded: number;
   configLoadSuccess: number;
   configLoadError: number;
-  /** Calls over their limit that SHADOW_MODE let pass. */
+  /** Calls over their limit that SHADOW_MODE allowed. */
   globalShadowMode: number;
 }
 
-/** A descriptor's outcome as far as the counters care. */
+/** The outcome of one descriptor, as input of the counters. */
 export interface CountedHits {
   readonly hits: number;
   /** The counter before and after these hits. */
@@ -51,7 +54,10 @@ export interface CountedHits {
   readonly isShadow: boolean;
 }
 
-/** Names of values are a client's choice, so number and length are bounded; past it they count for their rule. */
+/**
+ * Clients choose the values, so the number of series and the length of names are bounded. Beyond the bounds, values
+ * count for their rule.
+ */
 const defaultMaxSeries = 10_000;
 const maxNameLength = 1_024;
 
@@ -72,20 +78,22 @@ export class RateLimitStats {
 
   /**
    * @param options.nearLimitRatio share of a limit from which hits count as near (NEAR_LIMIT_RATIO)
-   * @param options.maxSeries series named after values of calls, not after rules; 10,000 unless given
+   * @param options.maxSeries maximum number of series that are named after values of calls; the default is 10,000
    */
   constructor(options: { readonly nearLimitRatio: number; readonly maxSeries?: number }) {
-    // The reference computes in 32 bits; so do we, or a threshold would differ by one here and there.
+    // The reference computes in 32 bits; with 64 bits some thresholds would differ by one.
     this.#nearLimitRatio = Math.fround(options.nearLimitRatio);
     this.#maxSeries = options.maxSeries ?? defaultMaxSeries;
   }
 
-  /** The series of a rule of the configuration. */
+  /** Returns the series of a rule of the configuration. */
   ofRule(path: string, domain: string, segments: readonly string[]): RuleSeries {
     return this.#series.get(path) ?? this.#open(path, domain, segments);
   }
 
-  /** A series named after values that a call brought; `undefined` for a name too long and once there are too many. */
+  /**
+   * Returns a series named after values of a call; `undefined` when the name is too long or there are too many series.
+   */
   ofValues(path: string, domain: string, segments: readonly string[]): RuleSeries | undefined {
     if (path.length > maxNameLength) return undefined;
     const present = this.#series.get(path);
@@ -94,21 +102,21 @@ export class RateLimitStats {
     return this.#open(path, domain, segments);
   }
 
-  /** Counts a call for a domain that no file describes. */
+  /** Counts a call for a domain without configuration. */
   countDomainNotFound(domain: string): void {
-    const shown = shownText(domain);
+    const shown = redactText(domain);
     const isKnown = this.#domainsNotFound.has(shown);
     const isBounded = domain.length <= maxNameLength && this.#domainsNotFound.size < this.#maxSeries;
     const name = isKnown || isBounded ? shown : "other";
     this.#domainsNotFound.set(name, (this.#domainsNotFound.get(name) ?? 0) + 1);
   }
 
-  /** All series, in the order of their first use. */
+  /** Returns all series, in the order of their first use. */
   series(): Iterable<RuleSeries> {
     return this.#series.values();
   }
 
-  /** Calls for unknown domains, by domain. */
+  /** Returns the number of calls for unknown domains, by domain. */
   domainsNotFound(): ReadonlyMap<string, number> {
     return this.#domainsNotFound;
   }
@@ -122,14 +130,14 @@ export class RateLimitStats {
       if (after > near) counts.nearLimit += before >= near ? hits : after - near;
       return;
     }
-    // A call may cross the limit: 5 hits on 8 of 10 are 2 near the limit and 3 over it.
+    // A call may cross the limit: 5 hits on 8 of 10 count 2 near the limit and 3 over it.
     const over = before >= requestsPerUnit ? hits : after - requestsPerUnit;
     counts.overLimit += over;
     if (before < requestsPerUnit) counts.nearLimit += requestsPerUnit - Math.max(near, before);
     if (outcome.isShadow) counts.shadowMode += over;
   }
 
-  /** Counts hits refused on memory of an earlier answer. */
+  /** Counts hits that were denied by an earlier result in the over-limit cache. */
   countCachedOverLimit(counts: RuleCounts, hits: number, isShadow: boolean): void {
     counts.overLimit += hits;
     counts.overLimitWithLocalCache += hits;

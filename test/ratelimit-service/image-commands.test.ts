@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { TestAuthority } from "../support/certificates.ts";
+import { startInProcess } from "../support/ratelimit-in-process.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
@@ -126,9 +128,31 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
   });
 });
 
+describeWith(["openssl"], "/bin/ratelimit_client over TLS", ({ openssl }) => {
+  test("takes the certificate that Envoy Gateway makes for its namespace, by -grpc-server-name", async () => {
+    const authority = new TestAuthority(openssl, await mkdtemp(join(folder, ".tls-")), "envoy-gateway");
+    const own = authority.issue("envoy-rate-limit", "DNS:*.envoy-gateway-system");
+    const { grpcPort } = await startInProcess({
+      ...{ BACKEND_TYPE: "memory", RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: ".", RUNTIME_IGNOREDOTFILES: "true" },
+      ...{ GRPC_SERVER_USE_TLS: "true", GRPC_SERVER_TLS_CERT: own.certFile, GRPC_SERVER_TLS_KEY: own.keyFile },
+      GRPC_CLIENT_TLS_CACERT: authority.authority.certFile,
+    });
+    const files = ["-grpc-server-ca-file", authority.authority.certFile, "-grpc-cert-file", own.certFile];
+    const flags = ["-dial_string", `localhost:${grpcPort}`, "-domain", "d", "-descriptors", "k=tls", "-grpc-use-tls"];
+    const ask = (...more: string[]) =>
+      run("ratelimit_client", [...flags, ...files, "-grpc-key-file", own.keyFile, ...more]);
+
+    expect(await ask("-grpc-server-name", "envoy-ratelimit.envoy-gateway-system")).toMatchObject({
+      code: 0,
+      text: expect.stringContaining('"overallCode":"OK"') as string,
+    });
+    expect(await ask()).toMatchObject({ code: 1, text: expect.stringContaining("request error: ") as string });
+  });
+});
+
 describe("/bin/ratelimit_client", () => {
   test.each([
-    [["-domian", "d"], 2, "-domian is no flag"],
+    [["-domian", "d"], 2, "-domian is not a flag"],
     [["-domain"], 2, "-domain needs a value"],
     [["-grpc-use-tls=maybe"], 2, "-grpc-use-tls is true or false"],
     [["-descriptors", "k"], 1, "request error: k is not key=value"],

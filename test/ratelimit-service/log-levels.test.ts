@@ -19,7 +19,7 @@ async function linesAt(level: string): Promise<readonly Line[]> {
   await client.ask({ domain: "chat", descriptors: [descriptor("api_key=canary-0123456789")] });
   await (await fetch(`${service.debug}/stats?token=canary-2`)).text();
   const read = (): readonly Line[] => service.output.map((line) => JSON.parse(line) as Line);
-  const isLast = ({ module, msg }: Line): boolean => module === "ratelimit::http" && msg === "request answered";
+  const isLast = ({ module, msg }: Line): boolean => module === "ratelimit::http" && msg === "response sent";
   if (level !== "info") await expect.poll(() => read().some(isLast)).toBe(true);
   return read();
 }
@@ -39,7 +39,7 @@ test("at debug each call says which limit decided it, with its numbers", async (
   });
   expect(allowed[10]).toMatchObject({ limits: [expect.stringMatching(/^api_key=sha256:.*: OK, no limit$/)] });
   expect(named(lines, "limit loaded").length).toBeGreaterThan(0);
-  expect(named(lines, "request answered")[0]).toMatchObject({ path: "/stats?token=<redacted>", status: 200 });
+  expect(named(lines, "response sent")[0]).toMatchObject({ path: "/stats?token=<redacted>", status: 200 });
   expect(named(lines, "call received")).toEqual([]);
   expect(JSON.stringify(lines)).not.toContain("canary");
 }, 60_000);
@@ -50,6 +50,6 @@ test("at trace the calls as they came and the counters are added", async () => {
     ...{ module: "ratelimit::grpc", domain: "chat" },
     descriptors: [{ entries: "remote_address=198.51.100.1" }],
   });
-  expect(named(lines, "counter counted")[1]).toMatchObject({ limit: 10, unit: "MINUTE", cost: 1, after: 2 });
+  expect(named(lines, "counter updated")[1]).toMatchObject({ limit: 10, unit: "MINUTE", cost: 1, after: 2 });
   expect(JSON.stringify(lines)).not.toContain("canary");
 }, 60_000);

@@ -34,10 +34,10 @@ describeWith(["redis-server"], "an outage", (paths) => {
     const ask = () => client.outcome({ domain: "d", descriptors: [descriptor("k=v")] });
     const lines = (message: string): readonly string[] =>
       service.output.filter((line) => line.includes(`"msg":"${message}"`));
-    return { redis, ask, client, fails: () => lines("store fails"), recoveries: () => lines("store answers again") };
+    return { redis, ask, client, fails: () => lines("store fails"), recoveries: () => lines("store responds again") };
   }
 
-  /** Asks until the log has said that the store answers again. */
+  /** Asks until the log has said that the store responds again. */
   async function untilRecovered({ ask, recoveries }: Awaited<ReturnType<typeof start>>): Promise<void> {
     await expect.poll(async () => [await ask(), recoveries().length].at(-1), { timeout: 15_000 }).toBe(1);
   }
@@ -49,7 +49,7 @@ describeWith(["redis-server"], "an outage", (paths) => {
       (redis) => redis.command("REPLICAOF", "NO", "ONE"),
       /READONLY/,
     ],
-    ["does not answer", (redis) => redis.pause(), (redis) => redis.resume(), /did not answer within 200 ms/],
+    ["does not answer", (redis) => redis.pause(), (redis) => redis.resume(), /did not respond within 200 ms/],
     ["is killed", (redis) => redis.kill(), (redis) => redis.start(), /ECONNREFUSED|closed unexpectedly/],
   ])("of a Redis that %s has its lines", async (_, take, giveBack, reason) => {
     const service = await start();

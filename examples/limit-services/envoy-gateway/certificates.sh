@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Secrets that Envoy Gateway makes when it is installed: an authority, a certificate of its own and one of the rate limit
-# service, which both show each other. Kept where they are there.
+# Creates the Secrets that Envoy Gateway creates when it is installed: an authority, and a certificate each for Envoy
+# Gateway and the rate limit service, for mutual TLS. Existing Secrets are kept.
 #
 # usage: certificates.sh KUBECTL-ARGUMENTS...
 set -euo pipefail

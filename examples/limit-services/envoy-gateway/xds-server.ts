@@ -1,7 +1,7 @@
 /**
- * The xDS server of Envoy Gateway's rate limit service, in Envoy Gateway's place: the state of the world of
- * `RateLimitConfig` over one ADS stream, by mutual TLS, for the node `envoy-ratelimit` alone. The resources are those of
- * configs.json; an edit is sent as a new version. Written without dependencies, so that any Node runs it.
+ * The xDS server for Envoy Gateway's rate limit service, as a replacement of Envoy Gateway: the state of the world of
+ * `RateLimitConfig` over one ADS stream, with mutual TLS, for the node `envoy-ratelimit` only. The resources are those of
+ * configs.json; an edit is sent as a new version. It has no dependencies, so that any Node.js image runs it.
  */
 import { readFileSync, watchFile } from "node:fs";
 import { createSecureServer, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
@@ -34,7 +34,7 @@ function varint(value: number): Buffer {
   return Buffer.from([...bytes, left]);
 }
 
-/** A field of text or of a message. */
+/** Encodes a field of a string or a message. */
 function field(number: number, content: string | Buffer): Buffer {
   const bytes = Buffer.from(content);
   return Buffer.concat([varint(number * 8 + 2), varint(bytes.length), bytes]);
@@ -55,7 +55,7 @@ const nestedIn =
   (descriptor: Descriptor): Buffer =>
     field(number, descriptorMessage(descriptor));
 
-/** `DiscoveryResponse`, with all resources. */
+/** Encodes a `DiscoveryResponse` with all resources. */
 function response(version: string, configs: readonly Config[]): Buffer {
   const resources = configs.map(({ name, domain, descriptors }) => {
     const config = Buffer.concat([field(1, name), field(2, domain), ...descriptors.map(nestedIn(3))]);
@@ -64,7 +64,7 @@ function response(version: string, configs: readonly Config[]): Buffer {
   return Buffer.concat([field(1, version), ...resources, field(4, typeUrl), field(5, version)]);
 }
 
-/** The fields of a message that are texts or messages, by number. */
+/** Returns the strings and messages among the fields of a message, by number. */
 function fieldsOf(message: Buffer): ReadonlyMap<number, Buffer> {
   const fields = new Map<number, Buffer>();
   let at = 0;
@@ -86,25 +86,25 @@ function fieldsOf(message: Buffer): ReadonlyMap<number, Buffer> {
   return fields;
 }
 
-/** Streams of the node, which has asked on them. */
+/** The streams on which the node has subscribed. */
 const streams = new Set<ServerHttp2Stream>();
 let version = 1;
 
 function send(stream: ServerHttp2Stream): void {
-  // Written by an operator for this program.
+  // The file is written by an operator for this program.
   const message = response(`${version}`, JSON.parse(readFileSync(file, "utf8")) as readonly Config[]);
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
   stream.write(Buffer.concat([head, message]));
 }
 
-/** The first request of a stream says who asks; those after it acknowledge a version or refuse it. */
+/** Handles a request: the first of a stream identifies the node, later ones acknowledge or reject a version. */
 function read(request: Buffer, stream: ServerHttp2Stream): void {
   const fields = fieldsOf(request);
   const textOf = (number: number): string => fields.get(number)?.toString() ?? "";
-  const fault = fieldsOf(fields.get(6) ?? Buffer.alloc(0)).get(2);
+  const problem = fieldsOf(fields.get(6) ?? Buffer.alloc(0)).get(2);
   const id = fieldsOf(fields.get(2) ?? Buffer.alloc(0)).get(1);
-  if (fault !== undefined) console.log(`refused: ${fault.toString()}`);
+  if (problem !== undefined) console.log(`rejected: ${problem.toString()}`);
   else if (textOf(5) !== "") console.log(`version ${textOf(1)} accepted`);
   else if (id?.toString() === node && textOf(4) === typeUrl) {
     streams.add(stream);

@@ -1,11 +1,12 @@
 /**
- * All that a thread needs to answer calls: configuration, limiter, store, gRPC server, health. The main thread has one,
- * and serves with it alone or, with several workers, leaves gRPC to theirs and keeps its own for `/json`.
+ * The parts that one thread needs to decide calls: configuration, limiter, store, gRPC server and health. The main
+ * thread always has one. With one worker it serves gRPC itself; with several, the workers serve gRPC and the main
+ * thread uses its own for `/json`.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { ConfigUpdate } from "../config/config-source.ts";
-import { inTurns } from "../config/in-turns.ts";
+import { runInSlices } from "../config/run-in-slices.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import { combineDomains } from "../config/combined-source.ts";
 import { readXdsConfig } from "../config/xds/xds-config.ts";
@@ -20,6 +21,8 @@ import type { LiveCounter } from "../store/counter-store.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { GrpcServer, type ListenAddress } from "../transport/grpc/grpc-server.ts";
 import { healthMethods } from "../transport/grpc/health-service.ts";
+import { infoMethod } from "../transport/grpc/info-service.ts";
+import { readVersion } from "@gatewayproxy/runtime/version";
 import type { GrpcMethod } from "../transport/grpc/method.ts";
 import { rateLimitMethod } from "../transport/grpc/rate-limit-method.ts";
 import { reflectionMethods } from "../transport/grpc/reflection-service.ts";
@@ -31,11 +34,11 @@ import { type OpenedStore, openStore } from "./open-store.ts";
 
 export interface CallThreadOptions {
   readonly settings: ServiceSettings;
-  /** Memory of the counters, the same for all threads. */
+  /** Memory of the counters, shared by all threads. */
   readonly counterMemory: SharedArrayBuffer;
-  /** As the over-limit caches of all threads count them. */
+  /** Shared memory in which the over-limit caches of all threads count refunds. */
   readonly refunds: Int32Array;
-  /** 0 for the main thread, workers count from 1. */
+  /** 0 for the main thread; workers count from 1. */
   readonly thread: number;
   readonly clock: Clock;
   readonly logs: Logs;
@@ -43,7 +46,7 @@ export interface CallThreadOptions {
   readonly random: () => number;
 }
 
-/** How often the store is asked for its health. */
+/** Interval between health checks of the store. */
 const healthIntervalMs = 250;
 
 export class CallThread {
@@ -60,21 +63,21 @@ export class CallThread {
   readonly #store: OpenedStore["store"];
   readonly #closing = new AbortController();
   #overLimitCache: OverLimitCache | undefined;
-  /** The configurations that were handed over, one after the other; never rejects. */
+  /** The configurations that were received, processed one after the other. Never rejects. */
   #configs: Promise<unknown> = Promise.resolve();
   #grpc: GrpcServer | undefined;
   #tls: ServerTls | undefined;
   #healthTimer: Timer | undefined;
   #wasStoreHealthy: boolean | undefined;
 
-  /** Begins to connect to the store. Throws when a certificate for it cannot be read. */
+  /** Starts to connect to the store. Throws when a certificate for it cannot be read. */
   constructor(options: CallThreadOptions) {
     const { settings, clock, logs } = options;
     const { values } = settings;
     this.#options = options;
     this.#log = logs.logger("ratelimit::grpc");
     this.#stats = new RateLimitStats({ nearLimitRatio: values.nearLimitRatio, maxSeries: values.maxMetricSeries });
-    // Every thread takes every configuration; it is counted once.
+    // Every thread applies every configuration, but only one counts it.
     this.#config = new LiveConfig(
       options.thread === 0 ? this.#stats : new RateLimitStats({ nearLimitRatio: 1 }),
       clock,
@@ -94,7 +97,7 @@ export class CallThread {
     this.#watchHealth();
   }
 
-  /** The configuration in force and how it came. */
+  /** The configuration in use and the status of its load. */
   get config(): LiveConfig {
     return this.#config;
   }
@@ -102,11 +105,14 @@ export class CallThread {
   takeConfig(update: ConfigUpdate): void {
     this.#config.take(update);
     const log = this.#options.logs.logger("ratelimit::config");
-    log.debug({ domains: update.config?.domains.size, files: update.parts.length }, "configuration taken by a thread");
+    log.debug(
+      { domains: update.config?.domains.size, files: update.parts.length },
+      "configuration applied by a thread",
+    );
     this.#updateHealth();
   }
 
-  /** Takes what the main thread handed over; where that is bytes, reads them in turns. In the order of the calls. */
+  /** Applies a configuration from the main thread, in the order of the calls. Parses xDS bytes in slices. */
   takeHandedConfig(update: ConfigUpdate): void {
     const { xds, files } = update;
     this.#configs = this.#configs.then(async () => {
@@ -114,25 +120,28 @@ export class CallThread {
         this.takeConfig(update);
         return;
       }
-      const read = await inTurns(readXdsConfig(xds), this.#options.clock);
+      const read = await runInSlices(readXdsConfig(xds), this.#options.clock);
       const config = files === undefined ? read.config : combineDomains(files, read.config);
       this.takeConfig({ ...update, ...(config === undefined ? {} : { config }) });
     });
   }
 
-  /** What this thread has counted. */
+  /** Returns the counts of this thread. */
   takeStats(): StatsSnapshot {
     const cache = this.#overLimitCache?.counts;
     const [pools = [], commands = []] = [this.#store.connections?.(), this.#store.commands?.()];
     return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools, commands });
   }
 
-  /** `undefined` when the store cannot list its counters. */
+  /** Returns the live counters; `undefined` when the store cannot list them. */
   liveCounters(): Iterable<LiveCounter> | undefined {
     return this.#store.liveCounters?.();
   }
 
-  /** Opens the gRPC server; resolves with its port or path, rejects when it cannot be had or a certificate is bad. */
+  /**
+   * Opens the gRPC server. Resolves with its port or path; rejects when the address cannot be bound or a certificate is
+   * invalid.
+   */
   async listen(address: ListenAddress): Promise<number | string> {
     const { settings, clock, random } = this.#options;
     const { grpcMaxConnectionAge: ageMs, grpcMaxConnectionAgeGrace: graceMs, workers } = settings.values;
@@ -141,14 +150,14 @@ export class CallThread {
     this.#grpc = new GrpcServer({
       methods: this.#methods(),
       maxMessageBytes: settings.values.maxCallBytes,
-      // Of the process; each worker has its part.
+      // The setting is for the process; each worker gets its share.
       maxConnectionMemory: Math.ceil(settings.values.maxConnectionMemory / workers),
       maxConnections: Math.ceil(settings.values.maxConnections / workers),
       clock,
       random,
-      onFault: (error) => this.#log.error({ err: error }, "a call failed inside the service"),
-      // What a client does wrong is no news for operators.
-      onClientFault: (error) => this.#log.debug({ err: error }, "client sent away"),
+      onError: (error) => this.#log.error({ err: error }, "internal error in a call"),
+      // Errors of clients are logged at debug level only, because operators cannot act on them.
+      onClientError: (error) => this.#log.debug({ err: error }, "client error"),
       ...(this.#tls === undefined ? {} : { tls: this.#tls }),
       ...(ageMs === 0 ? {} : { maxConnectionAgeMs: ageMs, maxConnectionAgeGraceMs: graceMs }),
     });
@@ -157,14 +166,14 @@ export class CallThread {
     return opened;
   }
 
-  /** Health turns to not serving, for good; calls are still answered. */
+  /** Reports "not serving" from now on. Calls are still decided. */
   withdraw(): void {
     this.#closing.abort();
     this.#healthTimer?.cancel();
     this.status.set(false);
   }
 
-  /** Takes no new connection and waits for the calls under way, `graceMs` at most. */
+  /** Accepts no new connections and waits for the calls in progress, for `graceMs` at most. */
   async close(graceMs: number): Promise<void> {
     this.withdraw();
     await this.#grpc?.close(graceMs);
@@ -177,13 +186,13 @@ export class CallThread {
     const log = logs.logger("ratelimit::store");
     return openStore({
       settings: settings.store,
-      // An owner is 1 at least.
+      // Owners of locks are numbered from 1.
       counters: new CounterTable(counterMemory, thread + 1),
       clock,
       random,
       log,
       onDegraded: () => {
-        log.debug({}, "call counted in memory, since the store is away");
+        log.debug({}, "call counted in memory, because the store is unavailable");
         this.#stats.service.degraded++;
       },
       signal: this.#closing.signal,
@@ -217,6 +226,7 @@ export class CallThread {
     return new Map<string, GrpcMethod>([
       [path, settings.values.disableStats ? method : timed],
       ...healthMethods(this.status),
+      infoMethod(readVersion(new URL("../../package.json", import.meta.url))),
       ...reflectionMethods(),
     ]);
   }
@@ -236,7 +246,7 @@ export class CallThread {
       ...(values.grpcClientTlsSan === undefined ? {} : { clientSan: values.grpcClientTlsSan }),
     };
     return new ServerTls(files, clock, (error) =>
-      this.#log.error({ err: error }, "new certificate cannot be used, the old one stays"),
+      this.#log.error({ err: error }, "new certificate cannot be used; the previous one stays in use"),
     );
   }
 
@@ -249,16 +259,16 @@ export class CallThread {
     const { store, values } = this.#options.settings;
     const { healthyWithAtLeastOneConfigLoaded: needsDomains, forceStartWithoutInitialConfig } = values;
     const { redisHealthCheckActiveConnection: needsStore } = values;
-    const answersWithoutStore = store.kind !== "memory" && (store.failureMode !== "error" || !needsStore);
+    const respondsWithoutStore = store.kind !== "memory" && (store.failureMode !== "error" || !needsStore);
     const isStoreHealthy = this.#store.isHealthy();
     if (isStoreHealthy !== this.#wasStoreHealthy) {
       const log = this.#options.logs.logger("ratelimit::store");
-      log.debug({ store: store.kind }, isStoreHealthy ? "store answers" : "store does not answer");
+      log.debug({ store: store.kind }, isStoreHealthy ? "store responds" : "store does not respond");
     }
     this.#wasStoreHealthy = isStoreHealthy;
-    // Without a configuration every call fails, unless who starts the service says that it may come later.
+    // Without a configuration every call fails, unless the settings allow a start without one.
     const isLoaded = forceStartWithoutInitialConfig || this.#config.current !== undefined;
-    const isReady = isLoaded && (answersWithoutStore || isStoreHealthy) && (!needsDomains || this.#config.hasDomains);
+    const isReady = isLoaded && (respondsWithoutStore || isStoreHealthy) && (!needsDomains || this.#config.hasDomains);
     this.status.set(isReady && !this.#closing.signal.aborted);
   }
 }

@@ -1,13 +1,13 @@
-/** Tells in the log how each load of the configuration went. */
+/** Logs the result of each load of the configuration. */
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { renderConfigProblem } from "../config/config-problem.ts";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { rulesOf, shownComposite } from "../config/rule.ts";
 
-/** One line for the load, and one for each problem and warning. */
+/** Logs one line for the load, and one for each problem and warning. */
 export function logConfigUpdate(log: Logger, { config, parts, problems, warnings }: ConfigUpdate): void {
-  for (const warning of warnings) log.warn({ warning: renderConfigProblem(warning) }, "odd configuration");
-  for (const problem of problems) log.error({ problem: renderConfigProblem(problem) }, "wrong configuration");
+  for (const warning of warnings) log.warn({ warning: renderConfigProblem(warning) }, "configuration warning");
+  for (const problem of problems) log.error({ problem: renderConfigProblem(problem) }, "configuration problem");
   if (config === undefined) {
     log.error({ files: parts.length }, "no configuration could be loaded; every call fails until one can");
     return;
@@ -19,5 +19,5 @@ export function logConfigUpdate(log: Logger, { config, parts, problems, warnings
   }
   const fields = { files: parts.length, domains: config.domains.size, limits: [...rulesOf(config)].length };
   if (problems.length === 0) log.info(fields, "configuration loaded");
-  else log.warn(fields, "configuration loaded in part; of what is wrong the last good version is served");
+  else log.warn(fields, "configuration loaded in part; what is invalid keeps its last valid version");
 }

@@ -1,7 +1,7 @@
-/** The log of single calls, at debug and trace: what was asked, by which limits it was decided, and their counters. */
+/** Logs single calls at debug and trace level: the request, the limits that decided it, and their counters. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { shownText } from "@gatewayproxy/runtime/redaction";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import { shownEntryValue } from "../limiter/keys.ts";
 import {
   type Descriptor,
@@ -12,7 +12,10 @@ import {
 } from "../limiter/rate-limit.ts";
 import type { RateLimitService } from "../service.ts";
 
-/** The service itself where no line of a call can be logged, so that calls cost nothing then. */
+/**
+ * Wraps the service to log its calls. Returns the service itself when the log level excludes such lines, so that calls
+ * cost nothing extra.
+ */
 export function loggedService(service: RateLimitService, log: Logger, clock: Clock): RateLimitService {
   if (!log.isLevelEnabled("debug")) return service;
   return {
@@ -23,13 +26,13 @@ export function loggedService(service: RateLimitService, log: Logger, clock: Clo
         log.debug({ ...aboutCall(request), err: error }, "call failed");
         throw error;
       };
-      const answered = (answer: RateLimitResponse): RateLimitResponse => {
-        logAnswer(log, request, answer, clock.monotonicMs() - startMs);
-        return answer;
+      const succeeded = (response: RateLimitResponse): RateLimitResponse => {
+        logResponse(log, request, response, clock.monotonicMs() - startMs);
+        return response;
       };
       try {
-        const answer = service.shouldRateLimit(request);
-        return answer instanceof Promise ? answer.then(answered, failed) : answered(answer);
+        const response = service.shouldRateLimit(request);
+        return response instanceof Promise ? response.then(succeeded, failed) : succeeded(response);
       } catch (error) {
         return failed(error);
       }
@@ -37,25 +40,25 @@ export function loggedService(service: RateLimitService, log: Logger, clock: Clo
   };
 }
 
-/** Descriptors of a call that one line tells. */
+/** Maximum number of descriptors of a call in one log line. */
 const maxDescriptors = 20;
 
 function aboutCall({ domain, hitsAddend, descriptors }: RateLimitRequest): object {
-  return { domain: shownText(domain), hits: hitsAddend, descriptors: descriptors.length };
+  return { domain: redactText(domain), hits: hitsAddend, descriptors: descriptors.length };
 }
 
 function logCall(log: Logger, { domain, hitsAddend, descriptors }: RateLimitRequest): void {
-  const asked = descriptors.slice(0, maxDescriptors).map(({ entries, hitsAddend: hits, isNegativeHits, limit }) => ({
+  const shown = descriptors.slice(0, maxDescriptors).map(({ entries, hitsAddend: hits, isNegativeHits, limit }) => ({
     entries: shownEntries(entries),
     ...(hits !== undefined && { hits: isNegativeHits === true ? -hits : hits }),
-    ...(limit !== undefined && { limit: `${limit.requestsPerUnit} per ${shownText(limit.unit)}` }),
+    ...(limit !== undefined && { limit: `${limit.requestsPerUnit} per ${redactText(limit.unit)}` }),
   }));
-  log.trace({ domain: shownText(domain), hits: hitsAddend, descriptors: asked }, "call received");
+  log.trace({ domain: redactText(domain), hits: hitsAddend, descriptors: shown }, "call received");
 }
 
-function logAnswer(log: Logger, request: RateLimitRequest, answer: RateLimitResponse, durationMs: number): void {
+function logResponse(log: Logger, request: RateLimitRequest, response: RateLimitResponse, durationMs: number): void {
   const { descriptors } = request;
-  const { overallCode: code, statuses } = answer;
+  const { overallCode: code, statuses } = response;
   const limits = statuses.slice(0, maxDescriptors).map((status, at) => describeStatus(descriptors[at], status));
   const about = { ...aboutCall(request), code, limits, durationMs: Math.round(durationMs * 1_000) / 1_000 };
   log.debug(about, code === "OVER_LIMIT" ? "limit denied" : "limit allowed");
@@ -63,16 +66,19 @@ function logAnswer(log: Logger, request: RateLimitRequest, answer: RateLimitResp
   for (const [at, { currentLimit, limitRemaining }] of statuses.slice(0, maxDescriptors).entries()) {
     if (currentLimit === undefined) continue;
     const descriptor = descriptors[at];
-    // 0 counts as 1 in a call, and as nothing in a descriptor.
+    // `hits_addend` 0 means 1 in a request, and 0 in a descriptor.
     const hits = descriptor?.hitsAddend ?? Math.max(1, request.hitsAddend);
     const cost = descriptor?.isNegativeHits === true ? -hits : hits;
     const after = Math.max(0, currentLimit.requestsPerUnit - limitRemaining);
     const { requestsPerUnit: limit, unit } = currentLimit;
-    log.trace({ entries: shownEntries(descriptor?.entries ?? []), limit, unit, cost, after }, "counter counted");
+    log.trace({ entries: shownEntries(descriptor?.entries ?? []), limit, unit, cost, after }, "counter updated");
   }
 }
 
-/** `plan=free: OK, 7 of 10 per HOUR left, resets in 1200 s`; `plan=free: OK, no limit` where none matches. */
+/**
+ * Describes a status: `plan=free: OK, 7 of 10 per HOUR left, resets in 1200 s`, or `plan=free: OK, no limit` without a
+ * match.
+ */
 function describeStatus(descriptor: Descriptor | undefined, status: DescriptorStatus): string {
   const { code, currentLimit, limitRemaining, durationUntilResetSeconds: seconds } = status;
   const entries = shownEntries(descriptor?.entries ?? []);
@@ -86,5 +92,5 @@ function describeStatus(descriptor: Descriptor | undefined, status: DescriptorSt
 }
 
 function shownEntries(entries: Descriptor["entries"]): string {
-  return entries.map((entry) => `${shownText(entry.key)}=${shownText(shownEntryValue(entry))}`).join(", ");
+  return entries.map((entry) => `${redactText(entry.key)}=${redactText(shownEntryValue(entry))}`).join(", ");
 }

@@ -1,4 +1,4 @@
-/** The loggers of a thread as LOG_LEVEL and LOG_FORMAT ask for them. */
+/** The loggers of a thread, by LOG_LEVEL and LOG_FORMAT. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
@@ -22,15 +22,17 @@ export function createLogs(
   return new Logs({ filter, clock, destination, bindings });
 }
 
-/** `2026-11-21T10:00:00.000Z info ratelimit::config configuration loaded domains=3`, from the line as JSON. */
+/**
+ * Formats a JSON log line as text: `2026-11-21T10:00:00.000Z info ratelimit::config configuration loaded domains=3`.
+ */
 export function textLine(json: string): string {
-  // The logger wrote it, one object a line.
+  // The logger writes one JSON object per line.
   const { time, level, module, msg, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${fieldText(value)}`);
   return `${String(time)} ${String(level)} ${String(module)} ${String(msg)}${rest.join("")}\n`;
 }
 
-/** Of an error its message: the stack is for machines and for LOG_FORMAT=json. */
+/** Formats an error as its message only. LOG_FORMAT=json has the stack. */
 function fieldText(value: unknown): string {
   if (typeof value === "object" && value !== null && "message" in value && "stack" in value) {
     return JSON.stringify(value.message);

@@ -1,20 +1,20 @@
-/** What the main thread and its workers tell each other. */
+/** The messages between the main thread and its workers. */
 import type { ConfigUpdate } from "../config/config-source.ts";
 import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import type { ServiceSettings } from "../settings.ts";
 import type { ListenAddress } from "../transport/grpc/grpc-server.ts";
 
-/** What a worker begins with. */
+/** The data that a worker starts with. */
 export interface WorkerStart {
   readonly settings: ServiceSettings;
   readonly counterMemory: SharedArrayBuffer;
-  /** As the over-limit caches of all threads count them. */
+  /** Shared memory in which the over-limit caches of all threads count refunds. */
   readonly refunds: Int32Array;
-  /** From 1. */
+  /** Starts at 1. */
   readonly thread: number;
 }
 
-/** Each `request` is answered by one message of the worker with the same number. */
+/** Messages to a worker. The worker sends one reply to each `request`, with the same number. */
 export type ToWorker =
   | { readonly kind: "config"; readonly update: ConfigUpdate }
   | { readonly kind: "listen"; readonly request: number; readonly address: ListenAddress }

@@ -1,13 +1,13 @@
-/** The texts of `/metrics` and `/stats`, gathered from all threads. */
+/** The texts of `/metrics` and `/stats`, with the counts of all threads. */
 import type { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type PrometheusOptions, renderPrometheus } from "../metrics/prometheus.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import { statsdCounters, statsdGauges } from "../metrics/statsd-lines.ts";
 
 export interface MetricsTextOptions extends PrometheusOptions {
-  /** What each thread has counted. */
+  /** Collects the counts of each thread. */
   readonly collect: () => Promise<readonly StatsSnapshot[]>;
-  /** Counters in memory that were forgotten while their window ran. */
+  /** Counters in memory that were evicted before their window ended. */
   readonly evictedCounters: () => number;
   readonly process: ReturnType<typeof watchProcess>;
 }
@@ -19,14 +19,14 @@ export class MetricsText {
     this.#options = options;
   }
 
-  /** For Prometheus, with the metrics of the process. */
+  /** Renders the Prometheus text, with the metrics of the process. */
   async prometheus(): Promise<string> {
     const { collect, process, evictedCounters } = this.#options;
     const stats = mergeStats(await collect());
     return renderPrometheus(stats, evictedCounters(), this.#options) + (await process.render());
   }
 
-  /** One `name: value` a line, under the names that statsd has, sorted. */
+  /** Renders one `name: value` per line, sorted, with the names that statsd uses. */
   async plain(): Promise<string> {
     const stats = mergeStats(await this.#options.collect());
     const values = [...statsdCounters(stats, this.#options.extraTags), ...statsdGauges(stats)];

@@ -1,6 +1,6 @@
 /**
- * The service without a port, in memory, on a clock of the caller's: for whoever tries limits before they count. It
- * decides as the service does in our deployments (STRICT_ZERO_HIT, everything else at its default).
+ * The service without a port, in memory, on the caller's clock: to try limits before they are in use. It decides as the
+ * service does in the deployments of this repository (STRICT_ZERO_HIT, everything else at its default).
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
@@ -14,13 +14,16 @@ import { MemoryStore } from "../store/memory-store.ts";
 import { rateLimitMethod } from "../transport/grpc/rate-limit-method.ts";
 import { GrpcError, StatusCode } from "../transport/grpc/status.ts";
 
-/** Answers one call: the path and the message as in gRPC; throws the `GrpcError` with which the service would end it. */
+/**
+ * Decides one call. Takes the path and the message as in gRPC and returns the response message. Throws the `GrpcError`
+ * with which the service would end the call.
+ */
 export type OfflineCall = (path: string, message: Buffer) => Buffer;
 
-/** Counters at once; beyond them the oldest are given up, as in the service. */
+/** Maximum number of counters; beyond it the oldest are evicted, as in the service. */
 const maxCounters = 131_072;
 
-/** The service with the limits of these files; what is wrong with one (`ConfigSet.update` tells) is not in force. */
+/** Opens the service with the limits of these files. A file with problems (see `ConfigSet.update`) is left out. */
 export function openOfflineService(texts: readonly ConfigText[], clock: Clock): OfflineCall {
   const stats = new RateLimitStats({ nearLimitRatio: 1 });
   const config = new LiveConfig(stats, clock);
@@ -41,10 +44,10 @@ export function openOfflineService(texts: readonly ConfigText[], clock: Clock): 
   const [path, method] = rateLimitMethod(service);
   return (asked, message) => {
     if (asked !== path) throw new GrpcError(StatusCode.Unimplemented, `no method ${asked}`);
-    const answer = method.call(message);
-    // Only a store elsewhere takes its time.
-    if (answer instanceof Promise)
-      throw new GrpcError(StatusCode.Internal, "the store in memory did not answer at once");
-    return Buffer.from(answer);
+    const response = method.call(message);
+    // Only a remote store returns a promise.
+    if (response instanceof Promise)
+      throw new GrpcError(StatusCode.Internal, "the store in memory did not return at once");
+    return Buffer.from(response);
   };
 }

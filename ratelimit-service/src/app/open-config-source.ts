@@ -1,4 +1,4 @@
-/** Where limits come from, as the settings say. */
+/** Creates the configuration source that the settings name. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { CombinedSource } from "../config/combined-source.ts";
@@ -9,7 +9,7 @@ import type { ServiceSettings } from "../settings.ts";
 
 type Values = ServiceSettings["values"];
 
-/** A source that has not started yet. `random` gives 0 ≤ x < 1. */
+/** Returns a source that has not started yet. `random` returns 0 ≤ x < 1. */
 export async function createConfigSource(
   { values, runtime }: ServiceSettings,
   { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
@@ -17,7 +17,7 @@ export async function createConfigSource(
   const { mergeDomainConfigs: mergesDomains } = values;
   const files = new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
   if (values.configType === "FILE") return files;
-  // The gRPC client is half of the program, and most services read files.
+  // The gRPC client is half of the code, and most services read files: it is loaded only when needed.
   const { XdsSource } = await import("../config/xds/xds-source.ts");
   const xds = new XdsSource({
     server: xdsServerOf(values),
@@ -33,7 +33,7 @@ export async function createConfigSource(
     clock,
     random,
     onEvent: (event, version) => log.debug({ event, version }, "xDS event"),
-    onFault: (fault) => log.warn({ fault }, "no configuration from the xDS server"),
+    onError: (problem) => log.warn({ fault: problem }, "no configuration from the xDS server"),
   });
   if (values.configDir === undefined) return xds;
   return new CombinedSource({ files, xds, servesInPart: values.forceStartWithoutInitialConfig });

@@ -1,4 +1,4 @@
-/** The store that the settings ask for, one for each thread: memory is shared by the threads, connections are not. */
+/** Opens the store that the settings name, one for each thread: threads share memory, but not connections. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { StoreSettings } from "../settings/read-store-settings.ts";
@@ -14,26 +14,28 @@ import { OutageLog } from "./outage-log.ts";
 
 export interface OpenStoreOptions {
   readonly settings: StoreSettings;
-  /** Counters in memory; of the fallback where the store is another. */
+  /** Counters in memory. The fallback when the store is Redis or memcached. */
   readonly counters: CounterTable;
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
   readonly log: Logger;
-  /** Each call that is counted in memory because the store is away (FAILURE_MODE=local). */
+  /** Called for each call that is counted in memory because the store is unavailable (FAILURE_MODE=local). */
   readonly onDegraded: () => void;
-  /** Ends the attempts to connect. */
+  /** Stops the attempts to connect. */
   readonly signal: AbortSignal;
 }
 
 export interface OpenedStore {
-  /** Usable at once; refuses calls until Redis is connected. */
+  /** Usable at once; rejects calls until Redis is connected. */
   readonly store: CounterStore;
-  /** Resolves with the first connection, and when `signal` aborts; rejects when the settings say to give up. */
+  /**
+   * Resolves with the first connection, and when `signal` aborts. Rejects when the settings forbid further attempts.
+   */
   readonly connected: Promise<unknown>;
 }
 
-/** Throws when a certificate for Redis or memcached cannot be read. */
+/** Opens the store. Throws when a certificate for Redis or memcached cannot be read. */
 export function openStore(options: OpenStoreOptions): OpenedStore {
   const { settings, counters, clock, onDegraded } = options;
   const memory = new MemoryStore(counters, clock);
@@ -67,13 +69,13 @@ function openMemcache(
       onError(error) {
         if (!signal.aborted) outage.failed(error);
       },
-      onAnswer: () => outage.answered(),
+      onReply: () => outage.recovered(),
     },
     signal,
   );
 }
 
-/** @param name as in the log */
+/** @param name the name in the log */
 function openRedis(
   name: string,
   redis: RedisOptions,
@@ -85,10 +87,10 @@ function openRedis(
     {
       ...{ redis, jitterMaxSeconds, clock, random },
       onError(error) {
-        // What breaks while the store is closed is no fault of Redis.
+        // Errors while the store is being closed are not errors of Redis.
         if (!signal.aborted) outage.failed(error);
       },
-      onAnswer: () => outage.answered(),
+      onReply: () => outage.recovered(),
     },
     signal,
   );

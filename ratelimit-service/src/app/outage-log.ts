@@ -1,25 +1,26 @@
 /**
- * The log of a store that fails: a line for each kind of error in an outage, and one when it answers again. An outage
- * ends with the first answer after a pause in the faults, so that a store of which a part fails is one outage, too.
+ * Logs the outages of a store: one line for each kind of error in an outage, and one when the store responds again. An
+ * outage ends with the first response after a pause without errors, so that a store that fails in part is one outage,
+ * too.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 
-/** Without a fault for so long, an answer ends an outage. */
+/** Time without an error after which a response ends an outage, in ms. */
 const quietMs = 2_000;
-/** Kinds of errors that are reported in one outage. */
+/** Maximum number of kinds of errors that are logged in one outage. */
 const maxKinds = 16;
 
 export class OutageLog {
   readonly #store: string;
   readonly #log: Logger;
   readonly #clock: Clock;
-  /** Of the outage that is on; on the monotonic clock. */
+  /** Start of the current outage on the monotonic clock; absent without one. */
   #startMs: number | undefined;
-  #lastFaultMs = 0;
+  #lastErrorMs = 0;
   readonly #kinds = new Set<string>();
 
-  /** @param store what it is called in the log: `redis` */
+  /** @param store name in the log, such as `redis` */
   constructor(store: string, log: Logger, clock: Clock) {
     this.#store = store;
     this.#log = log;
@@ -27,8 +28,8 @@ export class OutageLog {
   }
 
   failed(error: Error): void {
-    this.#lastFaultMs = this.#clock.monotonicMs();
-    this.#startMs ??= this.#lastFaultMs;
+    this.#lastErrorMs = this.#clock.monotonicMs();
+    this.#startMs ??= this.#lastErrorMs;
     const kind = kindOf(error);
     if (this.#kinds.has(kind) || this.#kinds.size === maxKinds) {
       if (this.#log.isLevelEnabled("debug")) this.#log.debug({ store: this.#store, err: error }, "store fails again");
@@ -38,18 +39,18 @@ export class OutageLog {
     this.#log.warn({ store: this.#store, err: error }, "store fails");
   }
 
-  answered(): void {
+  recovered(): void {
     if (this.#startMs === undefined) return;
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#lastFaultMs < quietMs) return;
-    const outageMs = Math.round(this.#lastFaultMs - this.#startMs);
-    this.#log.info({ store: this.#store, outageMs }, "store answers again");
+    if (nowMs - this.#lastErrorMs < quietMs) return;
+    const outageMs = Math.round(this.#lastErrorMs - this.#startMs);
+    this.#log.info({ store: this.#store, outageMs }, "store responds again");
     this.#startMs = undefined;
     this.#kinds.clear();
   }
 }
 
-/** The code of the system or of the server (`ECONNREFUSED`, `NOAUTH`), else the text without its numbers. */
+/** Returns the code of the system or the server (`ECONNREFUSED`, `NOAUTH`), else the message without its numbers. */
 function kindOf({ message }: Error): string {
   return /\b[A-Z]{3,}\b/.exec(message)?.[0] ?? message.replace(/\d+/g, "");
 }

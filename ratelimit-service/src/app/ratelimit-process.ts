@@ -1,18 +1,18 @@
 /**
- * The whole service put together: configuration, the threads that answer calls, the HTTP and debug ports, what tells
- * metrics, and the way down. Everything that knows everything is here.
+ * The whole service: configuration, the threads that decide calls, the HTTP and debug servers, the metric sinks, and
+ * the shutdown. All parts are created and connected here.
  */
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
-import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
+import { describeListenError } from "@gatewayproxy/runtime/listen-error";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem, type Result } from "@gatewayproxy/runtime/problem";
-import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
+import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
-import { paced } from "@gatewayproxy/runtime/paced";
+import { throttle } from "@gatewayproxy/runtime/throttle";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
@@ -23,7 +23,7 @@ import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { CounterTable } from "../store/counter-table.ts";
-import { debugRoutes, metricsAnswer } from "../transport/debug/debug-routes.ts";
+import { debugRoutes, metricsResponse } from "../transport/debug/debug-routes.ts";
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { serviceRoutes } from "../transport/http/service-routes.ts";
@@ -39,19 +39,19 @@ export interface RateLimitProcessOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** The process cannot do its work any more, and why; it is to be stopped. */
+  /** Called when the process cannot work any more, with the reason. The caller is to stop it. */
   readonly onFatal: (error: unknown) => void;
 }
 
-/** Where the service is reached. */
+/** The addresses on which the service listens. */
 export interface ServiceAddresses {
-  /** Port, or path of the unix socket. */
+  /** Port, or path of the Unix socket. */
   readonly grpc: number | string;
   readonly http: number;
   readonly debug: number;
 }
 
-/** For calls under way when the service is told to stop, after the drain delay. */
+/** Time for calls in progress at shutdown, after the drain delay, in ms. */
 const closeGraceMs = 15_000;
 
 export class RateLimitProcess {
@@ -59,7 +59,7 @@ export class RateLimitProcess {
   readonly #counters: CounterTable;
   readonly #calls: CallThread;
   readonly #pool: WorkerPool | undefined;
-  /** How to undo what has been started, in the order in which it is to be done. */
+  /** The steps that undo the start, in the order of the shutdown. */
   readonly #undo: ShutdownStep[] = [];
   #addresses: ServiceAddresses = { grpc: 0, http: 0, debug: 0 };
 
@@ -84,7 +84,9 @@ export class RateLimitProcess {
     }
   }
 
-  /** Starts everything, and serves when it resolves. What had been started before a failure is stopped again. */
+  /**
+   * Starts everything, and resolves when the service is ready. After a failure it stops what was started, and rejects.
+   */
   static async start(options: RateLimitProcessOptions): Promise<Result<RateLimitProcess>> {
     const started: RateLimitProcess[] = [];
     try {
@@ -102,7 +104,10 @@ export class RateLimitProcess {
     return this.#addresses;
   }
 
-  /** Health first, then the drain delay, then the end of what is under way. Bounded. */
+  /**
+   * Stops the service: reports "not serving", waits for the drain delay, then ends what is in progress. Takes a bounded
+   * time.
+   */
   stop(): Promise<ShutdownOutcome> {
     const { settings, clock, logs } = this.#options;
     const log = logs.logger("ratelimit::lifecycle");
@@ -123,13 +128,13 @@ export class RateLimitProcess {
     const problems: Problem[] = [];
     const grpc = await attempt(this.#listen(), problems);
     const http = await attempt(this.#openHttp("PORT", values.host, values.port, routes), problems);
-    const debug = await attempt(this.#startTelling(), problems);
+    const debug = await attempt(this.#startDebugServer(), problems);
     if (grpc === undefined || http === undefined || debug === undefined) throw new StartError(problems);
     this.#addresses = { grpc, http, debug };
     this.#undo.unshift({ name: "turn not serving", run: (signal) => this.#drain(signal) });
   }
 
-  /** Serves the first configuration before anything listens, unless the settings say not to wait for it. */
+  /** Loads the first configuration before any server listens, unless the settings say not to wait for it. */
   async #startConfig(): Promise<void> {
     const { settings, logs, clock, random } = this.#options;
     const log = logs.logger("ratelimit::config");
@@ -144,7 +149,7 @@ export class RateLimitProcess {
     this.#undo.push({ name: "close the configuration", run: () => source.close() });
     if (settings.values.forceStartWithoutInitialConfig) return;
     const { config, parts, problems } = await firstTaken;
-    // A folder that is not there yet may come; the reference ends.
+    // Our defaults wait for a folder that does not exist yet; the reference exits.
     if (settings.defaults === "reference" && config === undefined && parts.length === 0) {
       throw startError("RUNTIME_ROOT", problems.map(({ message }) => message).join("; "));
     }
@@ -161,12 +166,12 @@ export class RateLimitProcess {
       await removeStaleSocket(path);
       return await this.#calls.listen({ kind: "unix", path });
     } catch (error) {
-      throw startError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", describeListenFault(error));
+      throw startError(path === undefined ? "GRPC_PORT" : "GRPC_UDS", describeListenError(error));
     }
   }
 
-  /** Opens the debug port, and the sinks of metrics that the settings ask for; resolves with the debug port. */
-  async #startTelling(): Promise<number> {
+  /** Opens the debug server and the metric sinks that the settings name. Resolves with the debug port. */
+  async #startDebugServer(): Promise<number> {
     const { settings, clock } = this.#options;
     const { values } = settings;
     const { prometheusMapping: mapping } = settings.stats;
@@ -183,8 +188,8 @@ export class RateLimitProcess {
     const routes = debugRoutes({
       configStatus: () => this.#calls.config.status,
       counters: () => this.#calls.liveCounters(),
-      stats: values.disableStats ? disabled : paced(() => text.plain(), clock),
-      metrics: values.disableStats ? disabled : paced(() => text.prometheus(), clock),
+      stats: values.disableStats ? disabled : throttle(() => text.plain(), clock),
+      metrics: values.disableStats ? disabled : throttle(() => text.prometheus(), clock),
       profiler: new Profiler(clock, () => this.#pool?.threads ?? []),
       heapSamples: async () => {
         const workers = (await this.#pool?.collectHeapSamples()) ?? [];
@@ -207,7 +212,7 @@ export class RateLimitProcess {
     const { prometheusAddr, prometheusPath } = this.#options.settings.values;
     const address = socketAddress.parse(prometheusAddr);
     if (address === undefined) throw startError("PROMETHEUS_ADDR", `${prometheusAddr} is not HOST:PORT or :PORT`);
-    const route: HttpRoute = async () => metricsAnswer(await text.prometheus());
+    const route: HttpRoute = async () => metricsResponse(await text.prometheus());
     await this.#openHttp("PROMETHEUS_ADDR", address.host, address.port, [[prometheusPath, route]]);
   }
 
@@ -219,14 +224,14 @@ export class RateLimitProcess {
     const sink = new StatsdSink({
       host: values.statsdHost ?? "localhost",
       port: values.statsdPort,
-      // An agent listens to datagrams.
+      // A statsd agent listens for datagrams.
       protocol: kind === "dogstatsd" ? "udp" : values.statsdProtocol,
       ...(kind === "dogstatsd" ? { write: dogStatsdLine(settings.stats.mogrifiers) } : {}),
       flushIntervalMs: values.statsFlushInterval,
       extraTags: values.extraTags ?? new Map(),
       clock,
       collect: async () => mergeStats(await this.#collect()),
-      onFault(error) {
+      onError(error) {
         if (isAway) log.debug({ err: error }, "statsd still cannot be reached");
         else log.warn({ err: error }, "statsd cannot be reached");
         isAway = true;
@@ -256,8 +261,8 @@ export class RateLimitProcess {
       maxBodyBytes: this.#options.settings.values.maxCallBytes,
       maxConnections: this.#options.settings.values.maxConnections,
       ...(guard && { guard }),
-      onFault: (error) => log.error({ err: error }, "a request failed inside the service"),
-      onAnswered: log.isLevelEnabled("debug") ? (request, status) => logAnswer(log, request, status) : undefined,
+      onError: (error) => log.error({ err: error }, "internal error in a request"),
+      onResponse: log.isLevelEnabled("debug") ? (request, status) => logResponse(log, request, status) : undefined,
     });
     try {
       const opened = await server.listen(host, port);
@@ -265,7 +270,7 @@ export class RateLimitProcess {
       this.#undo.push({ name: `close ${setting}`, run: () => server.close(closeGraceMs) });
       return opened;
     } catch (error) {
-      throw startError(setting, describeListenFault(error));
+      throw startError(setting, describeListenError(error));
     }
   }
 
@@ -273,7 +278,7 @@ export class RateLimitProcess {
     return [this.#calls.takeStats(), ...((await this.#pool?.collectStats()) ?? [])];
   }
 
-  /** Long enough for a load balancer to see it and to send nothing more. */
+  /** Waits long enough for a load balancer to notice and to send nothing more. */
   async #drain(signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#options;
     this.#calls.withdraw();
@@ -289,10 +294,10 @@ export class RateLimitProcess {
   }
 }
 
-/** Of the main thread as CallThread numbers owners, for the locks of the dead. */
+/** The main thread as owner of locks, in the numbering of CallThread. */
 const mainOwner = 1;
 
-/** The service cannot start because of these settings. */
+/** Reports settings with which the service cannot start. */
 class StartError extends Error {
   readonly problems: readonly Problem[];
 
@@ -307,7 +312,10 @@ function startError(setting: string, message: string): StartError {
   return new StartError([{ path: setting, message }]);
 }
 
-/** Notes what is wrong with a setting, so that the others are tried too; gives undefined then. */
+/**
+ * Awaits `opening`. On an error it records the problem and resolves with `undefined`, so that the other settings are
+ * tried too.
+ */
 async function attempt<T>(opening: Promise<T>, problems: Problem[]): Promise<T | undefined> {
   try {
     return await opening;
@@ -318,11 +326,15 @@ async function attempt<T>(opening: Promise<T>, problems: Problem[]): Promise<T |
   }
 }
 
-/** Of a lot; there may be thousands. */
+/** Maximum number of limits in the trace log; there may be thousands. */
 const maxTracedLines = 100;
 
-function logAnswer(log: Logger, { method = "", url = "", rawHeaders, socket }: IncomingMessage, status: number): void {
-  const about = { source: socket.remoteAddress, method: shownText(method), path: shownPath(url) };
-  log.trace({ ...about, headers: shownHeaders(rawHeaders) }, "request head received");
-  log.debug({ ...about, status }, "request answered");
+function logResponse(
+  log: Logger,
+  { method = "", url = "", rawHeaders, socket }: IncomingMessage,
+  status: number,
+): void {
+  const about = { source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
+  log.trace({ ...about, headers: redactHeaders(rawHeaders) }, "request head received");
+  log.debug({ ...about, status }, "response sent");
 }

@@ -50,15 +50,15 @@ async function start(workers: number) {
   return { pool, lines, port: await pool.listen() };
 }
 
-/** What is left of the limit after one more call, on a connection of its own. */
+/** The rest of the limit after one more call, on a connection of its own. */
 function ask(port: number): Promise<number | undefined> {
   const options = { "grpc.use_local_subchannel_pool": 1 };
   const client = new RateLimitClient(`127.0.0.1:${port}`, credentials.createInsecure(), options);
   const request = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
   return new Promise((resolve) => {
-    client.shouldRateLimit(request, (_, answer) => {
+    client.shouldRateLimit(request, (_, response) => {
       client.close();
-      resolve(answer?.statuses[0]?.limitRemaining);
+      resolve(response?.statuses[0]?.limitRemaining);
     });
   });
 }
@@ -91,7 +91,7 @@ test("a worker that dies is replaced, with the configuration and the counters, a
   expect(lines.some((line) => line.includes("worker died"))).toBe(true);
 });
 
-test("a port that cannot be had is told", async () => {
+test("a port that is in use is reported", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   closers.push(() => other.close());
   await once(other, "listening");

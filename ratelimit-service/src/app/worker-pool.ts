@@ -1,7 +1,7 @@
 /**
- * The worker threads as the main thread sees them: all get the same configuration and listen on the same port, and one
- * that dies is replaced. Its connections go with it, nothing else: counters are in shared memory or in Redis, and the
- * locks that it may have held are freed here.
+ * The worker threads, as the main thread sees them: all get the same configuration and listen on the same port, and one
+ * that dies is replaced. Only its connections are lost: counters are in shared memory or in Redis, and the locks that
+ * it may have held are released here.
  */
 import { Worker } from "node:worker_threads";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -17,7 +17,7 @@ export interface WorkerPoolOptions {
   readonly workers: number;
   readonly start: Omit<WorkerStart, "thread">;
   readonly host: string;
-  /** 0 has the system choose, once for all. */
+  /** 0 lets the system choose one port for all workers. */
   readonly port: number;
   readonly counters: CounterTable;
   readonly clock: Clock;
@@ -25,11 +25,11 @@ export interface WorkerPoolOptions {
 }
 
 /**
- * What a call leaves behind is garbage by the next one, so a small nursery does, and the memory of a thread stays small.
- * The main thread has its own by a flag of Node, in package.json.
+ * Maximum size of a worker's young generation. The objects of a call are garbage by the next call, so a small one is
+ * enough and keeps the memory of a thread small. The main thread gets its own by a flag of Node.js in package.json.
  */
 const maxYoungGenerationSizeMb = 12;
-/** A worker that dies at once is not started again at once. */
+/** Delay before a worker that died is replaced, in ms. */
 const restartDelayMs = 1_000;
 
 export class WorkerPool {
@@ -45,12 +45,12 @@ export class WorkerPool {
     this.#port = options.port;
   }
 
-  /** The threads that run, for the profiler. */
+  /** The running threads, for the profiler. */
   get threads(): readonly Worker[] {
     return Array.from(this.#workers.values(), ({ thread }) => thread);
   }
 
-  /** Starts all workers; resolves with the port, rejects with the reason when one cannot listen. */
+  /** Starts all workers. Resolves with the port; rejects with the reason when one cannot listen. */
   async listen(): Promise<number> {
     for (let number = 1; number <= this.#options.workers; number++) this.#port = await this.#start(number);
     return this.#port;
@@ -58,47 +58,47 @@ export class WorkerPool {
 
   takeConfig(update: ConfigUpdate): void {
     this.#update = forWorkers(update);
-    this.#options.log.debug({ workers: this.#workers.size }, "configuration handed to the workers");
-    for (const worker of this.#workers.values()) worker.tell({ kind: "config", update: this.#update });
+    this.#options.log.debug({ workers: this.#workers.size }, "configuration sent to the workers");
+    for (const worker of this.#workers.values()) worker.post({ kind: "config", update: this.#update });
   }
 
-  /** What the workers have counted, those included that have died, as they were last asked. */
+  /** Collects the counts of all workers, with the last known counts of those that died. */
   async collectStats(): Promise<readonly StatsSnapshot[]> {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from(this.#workers, async ([number, worker]) => {
-        const answer = await worker.ask((request) => ({ kind: "stats", request }));
-        if (answer?.kind !== "stats") return [];
-        this.#totals.heard(number, answer.stats);
-        return [answer.stats];
+        const response = await worker.request((request) => ({ kind: "stats", request }));
+        if (response?.kind !== "stats") return [];
+        this.#totals.record(number, response.stats);
+        return [response.stats];
       }),
     );
-    return [...answers.flat(), ...this.#totals.ofEnded];
+    return [...responses.flat(), ...this.#totals.retired];
   }
 
-  /** What is alive in each worker's heap; nothing of one that dies meanwhile. */
+  /** Collects the live heap samples of each worker. A worker that dies meanwhile is left out. */
   async collectHeapSamples(): Promise<readonly ThreadProfile[]> {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from(this.#workers, async ([number, worker]) => {
-        return { number, answer: await worker.ask((request) => ({ kind: "heapSamples", request })) };
+        return { number, response: await worker.request((request) => ({ kind: "heapSamples", request })) };
       }),
     );
-    return answers.flatMap(({ number, answer }) =>
-      answer?.kind === "heapSamples" ? [{ thread: `worker ${number}`, json: answer.samples }] : [],
+    return responses.flatMap(({ number, response }) =>
+      response?.kind === "heapSamples" ? [{ thread: `worker ${number}`, json: response.samples }] : [],
     );
   }
 
-  /** Health turns to not serving. */
+  /** Reports "not serving" from now on. */
   withdraw(): void {
     this.#isClosing = true;
-    for (const worker of this.#workers.values()) worker.tell({ kind: "withdraw" });
+    for (const worker of this.#workers.values()) worker.post({ kind: "withdraw" });
   }
 
-  /** Resolves when every worker has finished its calls, or given them up after `graceMs`. */
+  /** Resolves when every worker has finished its calls, or aborted them after `graceMs`. */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     await Promise.all(
       Array.from(this.#workers.values(), async (worker) => {
-        await worker.ask((request) => ({ kind: "close", request, graceMs }));
+        await worker.request((request) => ({ kind: "close", request, graceMs }));
         await worker.thread.terminate();
       }),
     );
@@ -108,8 +108,8 @@ export class WorkerPool {
     const { start, host, counters, clock, log } = this.#options;
     const worker = new WorkerThread({ ...start, thread: number }, (cause) => {
       this.#workers.delete(number);
-      this.#totals.ended(number);
-      // As in CallThread: an owner is 1 at least, and that is the main thread.
+      this.#totals.retire(number);
+      // As in CallThread: owners are numbered from 1, and 1 is the main thread.
       counters.releaseLocksOf(number + 1);
       if (this.#isClosing) return;
       log.error({ worker: number, err: cause }, "worker died; another takes its place");
@@ -120,26 +120,29 @@ export class WorkerPool {
       });
     });
     this.#workers.set(number, worker);
-    if (this.#update !== undefined) worker.tell({ kind: "config", update: this.#update });
+    if (this.#update !== undefined) worker.post({ kind: "config", update: this.#update });
     const address = { kind: "tcp", host, port: this.#port, reusePort: true } as const;
-    const answer = await worker.ask((request) => ({ kind: "listen", request, address }));
-    if (answer?.kind === "listening") {
-      log.debug({ worker: number, port: answer.address }, "worker listens");
-      return Number(answer.address);
+    const response = await worker.request((request) => ({ kind: "listen", request, address }));
+    if (response?.kind === "listening") {
+      log.debug({ worker: number, port: response.address }, "worker listens");
+      return Number(response.address);
     }
-    throw new Error(answer?.kind === "failed" ? answer.message : "the worker died");
+    throw new Error(response?.kind === "failed" ? response.message : "the worker died");
   }
 }
 
-/** To copy a large configuration holds both threads for long; its bytes are quick, and each worker reads them in turns. */
+/**
+ * Removes the parsed configuration where the xDS bytes are at hand. Copying a large configuration blocks both threads;
+ * bytes are copied fast, and each worker parses them in slices.
+ */
 function forWorkers({ config, ...update }: ConfigUpdate): ConfigUpdate {
   return config === undefined || update.xds !== undefined ? update : { config, ...update };
 }
 
-/** One thread and the answers that are awaited from it. */
+/** One thread, and the replies that it owes. */
 class WorkerThread {
   readonly thread: Worker;
-  readonly #awaited = new Map<number, (message: FromWorker | undefined) => void>();
+  readonly #pending = new Map<number, (message: FromWorker | undefined) => void>();
   #requests = 0;
   #isGone = false;
 
@@ -152,33 +155,33 @@ class WorkerThread {
     });
     let cause: unknown;
     this.thread.on("message", (message: FromWorker) => {
-      this.#awaited.get(message.request)?.(message);
-      this.#awaited.delete(message.request);
+      this.#pending.get(message.request)?.(message);
+      this.#pending.delete(message.request);
     });
     this.thread.on("error", (error: unknown) => {
       cause = error;
     });
     this.thread.on("exit", () => {
       this.#isGone = true;
-      for (const resolve of this.#awaited.values()) resolve(undefined);
+      for (const resolve of this.#pending.values()) resolve(undefined);
       onDeath(cause);
     });
   }
 
-  tell(message: ToWorker): void {
+  post(message: ToWorker): void {
     this.thread.postMessage(message);
   }
 
-  /** The answer; `undefined` when the thread ends before it gives one. */
-  ask(messageOf: (request: number) => ToWorker): Promise<FromWorker | undefined> {
+  /** Sends a request. Resolves with the reply, or with `undefined` when the thread ends first. */
+  request(messageOf: (request: number) => ToWorker): Promise<FromWorker | undefined> {
     const request = this.#requests++;
     return new Promise((resolve) => {
       if (this.#isGone) {
         resolve(undefined);
         return;
       }
-      this.#awaited.set(request, resolve);
-      this.tell(messageOf(request));
+      this.#pending.set(request, resolve);
+      this.post(messageOf(request));
     });
   }
 }

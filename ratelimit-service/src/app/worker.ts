@@ -1,4 +1,6 @@
-/** Entry of a worker thread: answers calls on its own event loop, told what to do by the main thread. */
+/**
+ * Entry of a worker thread, which decides calls on its own event loop and is controlled by messages of the main thread.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
@@ -9,12 +11,12 @@ import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
 startHeapSampling();
 
-// The only writer of workerData is WorkerPool.
+// Only WorkerPool writes workerData.
 const { settings, counterMemory, refunds, thread } = workerData as WorkerStart;
 
 const main = parentPort;
 if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
-const say = (message: FromWorker): void => main.postMessage(message);
+const post = (message: FromWorker): void => main.postMessage(message);
 
 const logSettings = { filter: settings.values.logLevel, format: settings.values.logFormat };
 const output = openStdout();
@@ -29,7 +31,7 @@ const calls = new CallThread({
   logs,
   random: Math.random,
 });
-// The main thread gives up by its own connection; a worker goes on trying until it is told to close.
+// The main thread stops the process when its own connection fails for good; a worker retries until the main thread closes it.
 calls.connected.catch(() => undefined);
 
 async function handle(message: ToWorker): Promise<void> {
@@ -38,20 +40,20 @@ async function handle(message: ToWorker): Promise<void> {
       calls.takeHandedConfig(message.update);
       return;
     case "listen":
-      say({ kind: "listening", request: message.request, address: await calls.listen(message.address) });
+      post({ kind: "listening", request: message.request, address: await calls.listen(message.address) });
       return;
     case "stats":
-      say({ kind: "stats", request: message.request, stats: calls.takeStats() });
+      post({ kind: "stats", request: message.request, stats: calls.takeStats() });
       return;
     case "heapSamples":
-      say({ kind: "heapSamples", request: message.request, samples: readHeapSamples() });
+      post({ kind: "heapSamples", request: message.request, samples: readHeapSamples() });
       return;
     case "withdraw":
       calls.withdraw();
       return;
     case "close":
       await calls.close(message.graceMs);
-      say({ kind: "closed", request: message.request });
+      post({ kind: "closed", request: message.request });
   }
 }
 
@@ -59,6 +61,6 @@ main.on("message", (message: ToWorker) => {
   handle(message).catch((error: unknown) => {
     if (!("request" in message)) throw error;
     const text = error instanceof Error ? error.message : String(error);
-    say({ kind: "failed", request: message.request, message: text });
+    post({ kind: "failed", request: message.request, message: text });
   });
 });

@@ -4,19 +4,19 @@ import { flag } from "../settings/kinds.ts";
 export type FlagKind = "text" | "switch";
 
 export type ReadFlags =
-  /** The values of each flag that was given, in their order; of a switch `true` or `false`. */
+  /** The values of each flag that was given, in their order; `true` or `false` for a switch. */
   | { readonly kind: "flags"; readonly flags: ReadonlyMap<string, readonly string[]> }
-  /** What is wrong, if anything is, and which flags there are. */
+  /** The error and the list of the accepted flags. */
   | { readonly kind: "usage"; readonly text: string };
 
-/** @param kinds the flags that there are, by name */
+/** @param kinds the accepted flags, by name */
 export function readFlags(argv: readonly string[], kinds: Readonly<Record<string, FlagKind>>): ReadFlags {
   const flags = new Map<string, string[]>();
   const left = [...argv];
   for (let argument = left.shift(); argument !== undefined; argument = left.shift()) {
     const [, name = "", equals, inline = ""] = /^--?([\w-]+)(=)?([\s\S]*)$/.exec(argument) ?? [];
     const kind = kinds[name];
-    if (kind === undefined) return usage(`${argument} is no flag`, kinds);
+    if (kind === undefined) return usage(`${argument} is not a flag`, kinds);
     const value = equals !== undefined ? inline : kind === "switch" ? "true" : left.shift();
     if (value === undefined) return usage(`-${name} needs a value`, kinds);
     const isOn = kind === "switch" ? flag.parse(value) : undefined;
@@ -26,7 +26,7 @@ export function readFlags(argv: readonly string[], kinds: Readonly<Record<string
   return { kind: "flags", flags };
 }
 
-function usage(fault: string, kinds: Readonly<Record<string, FlagKind>>): ReadFlags {
+function usage(problem: string, kinds: Readonly<Record<string, FlagKind>>): ReadFlags {
   const names = Object.entries(kinds).map(([name, kind]) => `  -${name}${kind === "text" ? " TEXT" : ""}`);
-  return { kind: "usage", text: [fault, "accepted flags:", ...names].join("\n") };
+  return { kind: "usage", text: [problem, "accepted flags:", ...names].join("\n") };
 }

@@ -1,8 +1,8 @@
 #!/usr/local/bin/node
-/** `/bin/ratelimit_client` of the image: asks a rate limit service once, with the reference's flags. */
+/** `/bin/ratelimit_client` of the image: calls a rate limit service once. Its flags are the reference's. */
 import { readFileSync } from "node:fs";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
-import { ask } from "./ask.ts";
+import { callService } from "./call-service.ts";
 import { readFlags } from "./go-flags.ts";
 
 const read = readFlags(process.argv.slice(2), {
@@ -13,6 +13,8 @@ const read = readFlags(process.argv.slice(2), {
   "grpc-server-ca-file": "text",
   "grpc-cert-file": "text",
   "grpc-key-file": "text",
+  // Ours: the reference verifies the host of -dial_string alone.
+  "grpc-server-name": "text",
 });
 if (read.kind === "usage") {
   process.stderr.write(`${read.text}\n`);
@@ -26,14 +28,17 @@ if (read.kind === "usage") {
   const usesTls = flagOf("grpc-use-tls") === "true";
   if (usesTls) trustSystemAuthorities();
   try {
-    const tls = { ca: fileOf("grpc-server-ca-file"), cert: fileOf("grpc-cert-file"), key: fileOf("grpc-key-file") };
-    const answer = await ask({
+    const tls = {
+      ...{ ca: fileOf("grpc-server-ca-file"), cert: fileOf("grpc-cert-file"), key: fileOf("grpc-key-file") },
+      serverName: flagOf("grpc-server-name"),
+    };
+    const response = await callService({
       address: flagOf("dial_string") ?? "localhost:8081",
       domain: flagOf("domain") ?? "",
       descriptors: read.flags.get("descriptors") ?? [],
       ...(usesTls ? { tls } : {}),
     });
-    process.stdout.write(`response: ${JSON.stringify(answer)}\n`);
+    process.stdout.write(`response: ${JSON.stringify(response)}\n`);
   } catch (error) {
     process.stdout.write(`request error: ${error instanceof Error ? error.message : String(error)}\n`);
     process.exitCode = 1;

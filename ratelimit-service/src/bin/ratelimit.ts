@@ -1,5 +1,5 @@
 #!/usr/local/bin/node --max-semi-space-size=4
-/** `/bin/ratelimit` of the image: the service with the reference's defaults, for manifests that name it. */
+/** `/bin/ratelimit` of the image: the service with the reference's defaults, for manifests that use this command. */
 import { start } from "../start.ts";
 
 await start("reference");

@@ -23,7 +23,7 @@ describe("checking a configuration folder", () => {
     expect(exitCode).toBe(0);
   });
 
-  test("tells every problem of every file and fails", async () => {
+  test("reports every problem of every file and fails", async () => {
     await writeFile(join(folder, "a.yaml"), "domain: d\ndescriptors:\n  - value: v\n  - {key: k, unit: day}\n");
     await writeFile(
       join(folder, "b.yaml"),
@@ -95,7 +95,7 @@ describe("checking a configuration folder", () => {
       Buffer.from("domain: d\n<<: [{descriptors: []}, 5]\n"),
       "map merge requires map or sequence of maps as the value",
     ],
-  ])("refuses a file with %s", async (_, bytes, problem) => {
+  ])("rejects a file with %s", async (_, bytes, problem) => {
     await writeFile(join(folder, "a.yaml"), bytes);
     const { lines, exitCode } = await checkConfig(folder, false);
     expect(lines[0]).toMatch(/^error: /);

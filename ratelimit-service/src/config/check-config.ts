@@ -1,17 +1,17 @@
-/** `--check-config DIR`: reads a folder as the service would at its start and tells all that is wrong with it. */
+/** `--check-config DIR`: reads a folder as the service does at its start, and reports all problems. */
 import { renderConfigProblem } from "./config-problem.ts";
 import { ConfigSet } from "./config-set.ts";
 import { rulesOf } from "./rule.ts";
 import { listRuntimeFiles, readRuntimeFiles } from "./runtime-directory.ts";
 
 export interface ConfigCheck {
-  /** For the standard output: one line per warning and problem, then the verdict. */
+  /** Lines for the standard output: one per warning and problem, then the result. */
   readonly lines: readonly string[];
-  /** 0 when everything would load, 1 otherwise. */
+  /** 0 when every file loads, 1 otherwise. */
   readonly exitCode: 0 | 1;
 }
 
-/** Checks every file below `directory`; files and folders that begin with a dot are left out. Never rejects. */
+/** Checks every file below `directory`; files and folders whose names begin with a dot are left out. Never rejects. */
 export async function checkConfig(directory: string, mergesDomains: boolean): Promise<ConfigCheck> {
   try {
     const layout = { directory, keyRoot: directory, ignoresDotFiles: true };

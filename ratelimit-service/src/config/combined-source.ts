@@ -1,6 +1,7 @@
 /**
- * Files beside an xDS server: one service for the domains of a control plane, such as Envoy Gateway's, and for others.
- * A domain in both is a conflict. The files' version is served, whichever came first, and the problem names both.
+ * Combines files with an xDS server, so that one service has the domains of a control plane, such as Envoy Gateway's,
+ * and others. A domain in both is a conflict: the version of the files is served, whichever came first, and the problem
+ * names both.
  */
 import type { ConfigProblem } from "./config-problem.ts";
 import type { ConfigSource, ConfigUpdate } from "./config-source.ts";
@@ -10,8 +11,8 @@ export interface CombinedSourceOptions {
   readonly files: ConfigSource;
   readonly xds: ConfigSource;
   /**
-   * Whether one source is served before the other has answered (FORCE_START_WITHOUT_INITIAL_CONFIG). Until then a call for
-   * an unknown domain fails, because the other source may have it.
+   * Whether one source is served before the other has its first configuration (FORCE_START_WITHOUT_INITIAL_CONFIG).
+   * Until then a call for an unknown domain fails, because the other source may define it.
    */
   readonly servesInPart: boolean;
 }
@@ -47,7 +48,7 @@ export class CombinedSource implements ConfigSource {
   }
 }
 
-/** The domains of both; of a domain in both, the files' version. */
+/** Merges the domains of both; files win over xDS. */
 export function combineDomains(
   files: RateLimitConfig | undefined,
   xds: RateLimitConfig | undefined,
@@ -65,7 +66,7 @@ function combineUpdates({ files, xds }: Latest): ConfigUpdate {
   const conflicts = conflictsOf(files, xds);
   const overruled = new Set(conflicts.map(({ resource }) => resource));
   const xdsParts = (xds?.parts ?? []).map((part) =>
-    overruled.has(part.key) ? { key: part.key, state: "refused" as const } : part,
+    overruled.has(part.key) ? { key: part.key, state: "rejected" as const } : part,
   );
   return {
     ...(config === undefined ? {} : { config }),
@@ -77,7 +78,7 @@ function combineUpdates({ files, xds }: Latest): ConfigUpdate {
   };
 }
 
-/** One problem for each xDS resource whose domain a file has. */
+/** Returns one problem for each xDS resource whose domain is also in a file. */
 function conflictsOf(files: ConfigUpdate | undefined, xds: ConfigUpdate | undefined): readonly ConfigProblem[] {
   const owners = new Map((files?.parts ?? []).map(({ key, domain }) => [domain, key]));
   return (xds?.parts ?? []).flatMap(({ key, domain }) => {

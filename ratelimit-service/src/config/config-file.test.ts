@@ -14,76 +14,76 @@ function placesOf(text: string): readonly string[] {
   return problemsOf(text).map(({ location, message }) => `${location?.line}:${location?.column} ${message}`);
 }
 
-const wrong: readonly { readonly fault: string; readonly text: string; readonly problems: readonly string[] }[] = [
-  { fault: "an empty domain", text: "descriptors: []\n", problems: ["1:1 config file cannot have empty domain"] },
-  { fault: "an empty file", text: "", problems: ["1:1 config file cannot have empty domain"] },
+const wrong: readonly { readonly problem: string; readonly text: string; readonly problems: readonly string[] }[] = [
+  { problem: "an empty domain", text: "descriptors: []\n", problems: ["1:1 config file cannot have empty domain"] },
+  { problem: "an empty file", text: "", problems: ["1:1 config file cannot have empty domain"] },
   {
-    fault: "a descriptor without a key",
+    problem: "a descriptor without a key",
     text: "domain: d\ndescriptors:\n  - value: v\n",
     problems: ["3:5 descriptor has empty key"],
   },
   {
-    fault: "a descriptor that stands twice",
+    problem: "a descriptor that stands twice",
     text: "domain: d\ndescriptors:\n  - {key: a, value: b}\n  - {key: a, value: b}\n",
     problems: ["4:5 duplicate descriptor composite key 'd.a_b'"],
   },
   {
-    fault: "a nested descriptor that stands twice",
+    problem: "a nested descriptor that stands twice",
     text: "domain: d\ndescriptors:\n  - key: a\n    descriptors:\n      - {key: b}\n      - {key: b}\n",
     problems: ["6:9 duplicate descriptor composite key 'd.a.b'"],
   },
   {
-    fault: "an unknown unit",
+    problem: "an unknown unit",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: foo, requests_per_unit: 5}\n",
     problems: ["4:24 invalid rate limit unit 'foo'"],
   },
   {
-    fault: "no unit",
+    problem: "no unit",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {requests_per_unit: 5}\n",
     problems: ["4:17 invalid rate limit unit ''"],
   },
   {
-    fault: "the unit named unknown",
+    problem: "the unit named unknown",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: unknown}\n",
     problems: ["4:24 invalid rate limit unit 'unknown'"],
   },
   {
-    fault: "a multiplier of nothing",
+    problem: "a multiplier of nothing",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: hour, unit_multiplier: 0}\n",
     problems: ["4:17 invalid rate limit unit multiplier '0'"],
   },
   {
-    fault: "a window longer than an answer can tell",
+    problem: "a window too long for a response",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: year, unit_multiplier: 10008}\n",
     problems: ["4:17 invalid rate limit unit multiplier '10008'"],
   },
   {
-    fault: "a limit that replaces itself",
+    problem: "a limit that replaces itself",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {name: n, unit: day, replaces: [{name: n}]}\n",
     problems: ["4:49 replaces should not contain name of same descriptor"],
   },
   {
-    fault: "a limit that replaces nothing",
+    problem: "a limit that replaces nothing",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {name: n, unit: day, replaces: [{name: }]}\n",
     problems: ["4:49 should not have an empty replaces entry"],
   },
   {
-    fault: "a misspelled key of a descriptor",
+    problem: "a misspelled key of a descriptor",
     text: "domain: d\ndescriptors:\n  - key: a\n    ratelimit: {unit: day}\n",
     problems: ["4:5 config error, unknown key 'ratelimit'"],
   },
   {
-    fault: "a misspelled key of a limit",
+    problem: "a misspelled key of a limit",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requestsperunit: 5}\n",
     problems: ["4:29 config error, unknown key 'requestsperunit'"],
   },
   {
-    fault: "a key that is a number",
+    problem: "a key that is a number",
     text: "0.25: d\ndescriptors:\n  - key: a\n",
     problems: ["1:1 config error, key is not of type string: 0.25"],
   },
   {
-    fault: "a list of texts",
+    problem: "a list of texts",
     text: "domain: d\ndescriptors:\n  - a\n  - b\n",
     problems: [
       "3:5 config error, yaml file contains list of type other than map: a",
@@ -91,62 +91,62 @@ const wrong: readonly { readonly fault: string; readonly text: string; readonly 
     ],
   },
   {
-    fault: "an unlimited limit with a unit",
+    problem: "an unlimited limit with a unit",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unlimited: true, unit: day}\n",
     problems: ["4:41 should not specify rate limit unit when unlimited"],
   },
   {
-    fault: "a fraction",
+    problem: "a fraction",
     text: "domain: d\ndescriptors:\n  - key: a\n    value: 1.5\n",
     problems: ["4:12 error checking config"],
   },
   {
-    fault: "a shared threshold without a wildcard",
+    problem: "a shared threshold without a wildcard",
     text: "domain: d\ndescriptors:\n  - {key: k, value: v, share_threshold: true}\n",
     problems: ["3:5 share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'"],
   },
   {
-    fault: "metadata that no answer can carry",
+    problem: "metadata that no response can contain",
     text: "domain: d\ndescriptors:\n  - key: a\n    metadata: {weight: .inf}\n",
     problems: ["4:24 error parsing metadata: .inf is not a finite number"],
   },
   {
-    fault: "a count that is no number",
+    problem: "a count that is no number",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: many}\n",
     problems: [
       "4:48 error loading config file: requests_per_unit must be a whole number from 0 to 4294967295, found the text 'many'",
     ],
   },
   {
-    fault: "a count beyond 32 bits",
+    problem: "a count beyond 32 bits",
     text: "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, requests_per_unit: 4294967296}\n",
     problems: [
       "4:48 error loading config file: requests_per_unit must be a whole number from 0 to 4294967295, found '4294967296'",
     ],
   },
   {
-    fault: "a flag that is a text",
+    problem: "a flag that is a text",
     text: "domain: d\ndescriptors:\n  - key: a\n    shadow_mode: maybe\n",
     problems: ["4:18 error loading config file: shadow_mode must be true or false, found the text 'maybe'"],
   },
   {
-    fault: "a text where a list belongs",
+    problem: "a text where a list belongs",
     text: "domain: d\ndescriptors: many\n",
     problems: ["2:14 error loading config file: descriptors must be a list, found the text 'many'"],
   },
   {
-    fault: "a document that is no mapping",
+    problem: "a document that is no mapping",
     text: "# Limits\nplain words\n",
     problems: ["2:1 error loading config file: found a scalar, expected a mapping with domain and descriptors"],
   },
   {
-    fault: "an alias that never ends",
+    problem: "an alias that never ends",
     text: "domain: d\ndescriptors: &all\n  - key: a\n    descriptors: *all\n",
-    problems: ["4:18 error loading config file: alias *all has no value of its own to stand for"],
+    problems: ["4:18 error loading config file: alias *all does not refer to a value"],
   },
 ];
 
-describe("case 63: a configuration file is refused with the reference's words and the place", () => {
+describe("case 63: a configuration file is rejected with the reference's words and the place", () => {
   test.each(wrong)("for $fault", ({ text, problems }) => {
     expect(placesOf(text)).toEqual(problems);
   });
@@ -275,12 +275,12 @@ describe("a configuration file is read as the reference reads it", () => {
   });
 
   test.each(["{unit: day}", "{unit: day, requests_per_unit: null}"])(
-    "%s refuses everything, which is told where nobody wrote a 0",
+    "%s denies every call, with a warning unless it is an explicit 0",
     (limit) => {
       const { spec, warnings } = specOf(`domain: d\ndescriptors:\n  - key: a\n    rate_limit: ${limit}\n`);
       expect(spec?.descriptors[0]?.rateLimit?.requestsPerUnit).toBe(0);
       expect(warnings).toMatchObject([
-        { message: "requests_per_unit is missing, so everything is refused", location: { line: 4, column: 17 } },
+        { message: "requests_per_unit is missing, so every call is denied", location: { line: 4, column: 17 } },
       ]);
     },
   );
@@ -323,11 +323,11 @@ describe("a configuration file is read as the reference reads it", () => {
     expect(spec?.descriptors[0]?.metadata).toEqual({ "any key": [1, 2.5, true, null, { deep: "text" }], 7: "seven" });
   });
 
-  test("a known key in the wrong place, a key twice and a second document are told, not refused", () => {
+  test("a known key in the wrong place, a key twice and a second document are reported, not rejected", () => {
     const { warnings } = specOf("domain: d\nunit: day\ndomain: e\ndescriptors: []\n---\ndomain: f\n");
     expect(warnings.map(({ message, location }) => `${location?.line} ${message}`)).toEqual([
       "5 only the first document of a file is read",
-      "3 key 'domain' stands twice, the last one counts",
+      "3 key 'domain' is duplicate, the last one counts",
       "2 key 'unit' means nothing in a file and is ignored",
     ]);
   });

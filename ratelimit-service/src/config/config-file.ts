@@ -1,7 +1,7 @@
 /**
- * One YAML file → a `DomainSpec`, or everything that is wrong with its shape. Keys are checked as the reference does it
- * (any known key may stand anywhere, an unknown one is an error); a known key in the wrong place is a warning here,
- * because the reference ignores it and an existing file must keep loading.
+ * Parses one YAML file into a `DomainSpec`, or into the list of all its structural problems. Keys are checked as in the
+ * reference: any known key may be anywhere, and an unknown one is an error. A known key in the wrong place is a warning
+ * here, because the reference ignores it and existing files must keep loading.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { JsonObject, JsonValue } from "../limiter/rate-limit.ts";
@@ -19,7 +19,7 @@ import {
 
 const maxUint32 = 4_294_967_295;
 
-/** Which keys mean something where; `unit_multiplier` is ours. */
+/** The keys that have a meaning, by place. `unit_multiplier` is our extension. */
 const keysOf = {
   file: ["domain", "descriptors"],
   descriptor: [
@@ -42,17 +42,17 @@ type Place = keyof typeof keysOf;
 
 const knownKeys: readonly string[] = [...new Set(Object.values(keysOf).flat())];
 
-/** A file that was read, with what is odd about it. */
+/** A file that was parsed, with its warnings. */
 export interface ParsedConfigFile {
-  /** What could be read, to look for further problems where there are some already; absent if that is nothing. */
+  /** The part that could be read, for further checks even when there are problems; absent if nothing could be read. */
   readonly spec?: DomainSpec;
   readonly problems: readonly ConfigProblem[];
   readonly warnings: readonly ConfigProblem[];
 }
 
 /**
- * Reads a configuration file.
- * @param key stands for the file in messages, as the reference names it: `config.limits.yaml`
+ * Parses a configuration file.
+ * @param key name of the file in messages, as in the reference: `config.limits.yaml`
  * @param file the path for locations
  */
 export function parseConfigFile(key: string, file: string, text: string): ParsedConfigFile {
@@ -90,7 +90,7 @@ class FileReader {
     for (const warning of warnings) this.warnings.push({ ...warning, resource: this.#key });
   }
 
-  /** Every key of the whole file is a known one and every leaf of a type that some key takes. */
+  /** Checks that every key of the whole file is known and every scalar has a type that some key accepts. */
   checkKeys(map: YamlMap): void {
     for (const { key, value } of map.entries) {
       if (key.type !== "string") {
@@ -166,7 +166,7 @@ class FileReader {
     const fields = this.#fields(value, "rate_limit");
     const unlimited = this.#flag(fields, "unlimited");
     if (!unlimited && !isPresent(fields.get("requests_per_unit"))) {
-      const message = "requests_per_unit is missing, so everything is refused";
+      const message = "requests_per_unit is missing, so every call is denied";
       this.warnings.push({ message, resource: this.#key, location: value.location });
     }
     const rateLimit = {
@@ -223,7 +223,7 @@ class FileReader {
     return number;
   }
 
-  /** The fields of a map by key; warns of those that mean nothing at this place, where others do. */
+  /** Returns the fields of a map by key. Warns of known keys that have no meaning in this place. */
   #fields(map: YamlMap, place: Place): ReadonlyMap<string, YamlValue> {
     const meaningful: readonly string[] = keysOf[place];
     for (const { key } of map.entries) {
@@ -279,12 +279,12 @@ function isPresent(value: YamlValue | undefined): value is YamlValue {
   return value !== undefined && !(value.kind === "scalar" && value.type === "null");
 }
 
-/** A text says so: quotes make one of what would be accepted without them. */
+/** Formats a scalar for a message. A string is marked as such, because quotes may be what makes the value invalid. */
 function shown({ type, text }: YamlScalar): string {
   return type === "string" ? `the text '${text}'` : `'${text}'`;
 }
 
-/** `did you mean 'rate_limit'?` for a key that differs only in case, separators and an `s`. */
+/** Returns `did you mean 'rate_limit'?` for a key that differs from a known one only in case, separators and an `s`. */
 function suggestionFor(key: string): { readonly hint?: string } {
   const bare = (text: string) => text.toLowerCase().replaceAll(/[-_\ss]/g, "");
   const meant = knownKeys.find((known) => bare(known) === bare(key));

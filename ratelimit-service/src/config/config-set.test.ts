@@ -43,13 +43,13 @@ describe("a set of configuration files", () => {
   test("serves nothing while the only file has never been good", () => {
     const update = new ConfigSet(false).update([broken("a")]);
     expect(served(update)).toBeUndefined();
-    expect(states(update)).toEqual({ a: "refused" });
+    expect(states(update)).toEqual({ a: "rejected" });
   });
 
   test("case 65: goes on with the others when one file is bad from the start", () => {
     const update = new ConfigSet(false).update([broken("a"), file("b", "two", { x: 2 })]);
     expect(served(update)).toEqual({ "two.x": 2 });
-    expect(states(update)).toEqual({ a: "refused", b: "current" });
+    expect(states(update)).toEqual({ a: "rejected", b: "current" });
     expect(messages(update)[0]).toMatch(/^a: error loading config file: /);
   });
 

@@ -1,7 +1,7 @@
 /**
- * Many files → one configuration, where a bad file harms nobody else. A file that does not parse, or that claims what
- * another file has (its domain; with merging, one of its top-level keys), keeps its last good version, and the others go
- * on. Of two files in conflict the one that did not change is right; among files that came together, the first by name.
+ * Combines many files into one configuration; an invalid file does not affect the others. A file that does not parse,
+ * or that claims what another file has (its domain or, with merging, a top-level key), keeps its last valid version. In
+ * a conflict, the file that did not change wins; among files that changed together, the first by name.
  */
 import { parseConfigFile } from "./config-file.ts";
 import { type ConfigProblem, inOrder } from "./config-problem.ts";
@@ -12,17 +12,17 @@ import type { DescriptorLevel } from "./rule.ts";
 
 /** One file as found. */
 export interface ConfigText {
-  /** Names the file in problems and orders it among the others. */
+  /** Names the file in problems, and sorts it among the others. */
   readonly key: string;
-  /** For locations. */
+  /** Path for locations. */
   readonly file: string;
   /** Absent when it cannot be read. */
   readonly text?: string;
-  /** Why it cannot be read. */
+  /** The reason why it cannot be read. */
   readonly unreadable?: string;
 }
 
-/** A version of a file that is sound in itself. */
+/** A version of a file that is valid by itself. */
 interface Version {
   readonly text: string;
   readonly domain: string;
@@ -30,12 +30,12 @@ interface Version {
   readonly claims: readonly Claim[];
 }
 
-/** A file on its way into the set. */
+/** A file that is about to be added to the set. */
 interface Candidate {
   readonly key: string;
-  /** What is served of it so far. */
+  /** The version that is served so far. */
   readonly old?: Version;
-  /** What it is now, if that is sound; the very `old` if its text did not change. */
+  /** The new version, if it is valid; the same object as `old` if its text did not change. */
   readonly next?: Version;
   readonly problems: readonly ConfigProblem[];
   readonly warnings: readonly ConfigProblem[];
@@ -43,16 +43,16 @@ interface Candidate {
 
 export class ConfigSet {
   readonly #mergesDomains: boolean;
-  /** By file key: what is served now. */
+  /** The served versions, by file key. */
   #inForce: ReadonlyMap<string, Version> = new Map();
   #hasLoaded = false;
 
-  /** @param mergesDomains several files may describe one domain (MERGE_DOMAIN_CONFIG) */
+  /** @param mergesDomains whether several files may describe one domain (MERGE_DOMAIN_CONFIG) */
   constructor(mergesDomains: boolean) {
     this.#mergesDomains = mergesDomains;
   }
 
-  /** Takes the whole set of files as it is now. Never throws. */
+  /** Replaces the set of files by the current one. Never throws. */
   update(texts: readonly ConfigText[]): ConfigUpdate {
     const candidates = [...texts].sort((a, b) => (a.key < b.key ? -1 : 1)).map((file) => this.#candidate(file));
     const problems = candidates.flatMap((candidate) => candidate.problems);
@@ -64,7 +64,7 @@ export class ConfigSet {
       return conflicts;
     };
 
-    // Those that stay as they are, changed or not, hold what they have; then come those that move.
+    // Files that keep their claims, changed or not, come first; then those whose claims change.
     for (const { key, old, next } of candidates) if (old !== undefined && (next ?? old) === old) choose(key, old);
     for (const { key, old, next } of candidates) {
       if (next === undefined || next === old) continue;
@@ -102,6 +102,6 @@ export class ConfigSet {
 }
 
 function partOf({ key, next }: Candidate, served: Version | undefined): ConfigPart {
-  if (served === undefined) return { key, state: "refused" };
+  if (served === undefined) return { key, state: "rejected" };
   return { key, domain: served.domain, state: served === next ? "current" : "last-good" };
 }

@@ -1,47 +1,52 @@
 /**
- * Where configuration comes from. A source watches its place and hands over every new state, whole and checked; it keeps
- * what was good of the last state where the new one is not, so the service only ever replaces what it serves.
+ * Sources of configuration. A source watches its location and emits every new state, complete and checked. It keeps the
+ * last valid version of what is invalid, so the service only ever replaces its whole configuration.
  */
 import type { ConfigProblem } from "./config-problem.ts";
 import type { RateLimitConfig } from "./rule.ts";
 
-/** How one file (or xDS resource) of a source stands. */
+/** The state of one file (or xDS resource) of a source. */
 export interface ConfigPart {
-  /** As in problems: `config.limits.yaml`, or the xDS resource's name. */
+  /** The key as in problems: `config.limits.yaml`, or the name of the xDS resource. */
   readonly key: string;
-  /** Of the version in force; absent while there is none. */
+  /** Domain of the version in use; absent while there is none. */
   readonly domain?: string;
-  /** `current`: as it is now. `last-good`: it is broken now, an earlier version is served. `refused`: nothing of it is. */
-  readonly state: "current" | "last-good" | "refused";
+  /**
+   * `current`: the newest version is served. `last-good`: the newest version is invalid, and an earlier one is served.
+   * `rejected`: no version is served.
+   */
+  readonly state: "current" | "last-good" | "rejected";
 }
 
-/** Resources of an xDS server as they came: each is the bytes of a google.protobuf.Any. */
+/** Resources of an xDS server as received: each is the bytes of a google.protobuf.Any. */
 export interface XdsResources {
   readonly resources: readonly Uint8Array[];
-  /** Several resources may describe one domain. */
+  /** Whether several resources may describe one domain. */
   readonly mergesDomains: boolean;
-  /** Of all resources together. */
+  /** Maximum for all resources together. */
   readonly maxDescriptors: number;
 }
 
 /** A state of the configuration. */
 export interface ConfigUpdate {
-  /** What to serve from now on; absent while nothing could be read, and calls are to fail. */
+  /** The configuration to serve from now on; absent while nothing could be read, and calls fail. */
   readonly config?: RateLimitConfig;
-  /** What `config` was read from, if that is quicker to hand to another thread and read again there. */
+  /**
+   * The bytes that `config` was parsed from, where those are faster to send to another thread and parse again there.
+   */
   readonly xds?: XdsResources;
-  /** What `config` has of files, where it was read from them and from `xds`. */
+  /** The part of `config` that comes from files, when `xds` has the rest. */
   readonly files?: RateLimitConfig;
   readonly parts: readonly ConfigPart[];
-  /** What is wrong now; a state with problems counts as a load error, one without as a success. */
+  /** The current problems. An update with problems counts as a load error, one without as a success. */
   readonly problems: readonly ConfigProblem[];
   readonly warnings: readonly ConfigProblem[];
 }
 
 export interface ConfigSource {
   /**
-   * Begins to watch. `onUpdate` is called with the first state as soon as it is known and then with each new one, never
-   * within this call and never after `close`.
+   * Starts to watch. Calls `onUpdate` with the first state as soon as it is known, then with each new one; never within
+   * this call and never after `close`.
    */
   start(onUpdate: (update: ConfigUpdate) => void): void;
   close(): void;

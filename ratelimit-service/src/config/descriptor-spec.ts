@@ -1,13 +1,13 @@
 /**
- * What a configuration says, before it is known to make sense: the same shape whether it came as YAML or by xDS.
- * `descriptor-tree.ts` checks it and builds the tree that the limiter reads.
+ * The content of a configuration before validation, in the same shape for YAML and xDS. `descriptor-tree.ts` validates
+ * it and builds the tree that the limiter reads.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { JsonObject } from "../limiter/rate-limit.ts";
 
 /** One file, or one xDS resource: the descriptors of one domain. */
 export interface DomainSpec {
-  /** The file's key or the resource's name; stands before every problem. */
+  /** The file's key or the resource's name; precedes the message of every problem. */
   readonly key: string;
   readonly domain: string;
   readonly descriptors: readonly DescriptorSpec[];
@@ -16,7 +16,7 @@ export interface DomainSpec {
 
 export interface DescriptorSpec {
   readonly key: string;
-  /** Empty for every value. */
+  /** Empty to match every value. */
   readonly value: string;
   readonly rateLimit?: RateLimitSpec;
   readonly descriptors: readonly DescriptorSpec[];
@@ -34,13 +34,13 @@ export interface RateLimitSpec {
   readonly unit: string;
   /** 0 to 4294967295; 0 is always over. */
   readonly requestsPerUnit: number;
-  /** 1 unless given; the window is as many units long. */
+  /** Length of the window in units; the default is 1. */
   readonly unitMultiplier: number;
   readonly unlimited: boolean;
   readonly name: string;
   readonly replaces: readonly ReplacesSpec[];
   readonly location?: SourceLocation;
-  /** Where the unit stands. */
+  /** Location of the unit. */
   readonly unitLocation?: SourceLocation;
 }
 

@@ -1,6 +1,6 @@
 /**
- * `DomainSpec` → the tree that the limiter reads, with every rule's derived facts computed once: composite keys, split
- * wildcards, window length, header text, metric path. All problems of a spec are reported, in its order.
+ * Builds from a `DomainSpec` the tree that the limiter reads, with the derived properties of every rule: composite
+ * keys, split wildcards, window length, header text, metric path. Reports all problems of a spec, in its order.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { CurrentLimit } from "../limiter/rate-limit.ts";
@@ -8,21 +8,21 @@ import type { ConfigProblem } from "./config-problem.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
 import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, type Rule, shownComposite } from "./rule.ts";
 import { headerPolicy } from "./header-policy.ts";
-import { atOnce } from "./in-turns.ts";
+import { runAtOnce } from "./run-in-slices.ts";
 import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "./unit.ts";
 
-/** The top level of one spec, sound in itself; `level` is absent if there is any problem. */
+/** The top level of one spec, valid by itself; `level` is absent if there is any problem. */
 export interface BuiltDomain {
   readonly level?: DescriptorLevel;
   readonly problems: readonly ConfigProblem[];
 }
 
-/** Checks a spec and builds its tree. Never throws. */
+/** Validates a spec and builds its tree. Never throws. */
 export function buildDomain(spec: DomainSpec): BuiltDomain {
-  return atOnce(buildDomainInPieces(spec));
+  return runAtOnce(buildDomainInPieces(spec));
 }
 
-/** As `buildDomain`, a descriptor at a time. */
+/** As `buildDomain`, but yields after each descriptor. */
 export function* buildDomainInPieces(spec: DomainSpec): Generator<undefined, BuiltDomain> {
   const builder = new TreeBuilder(spec);
   if (spec.domain === "") builder.report("config file cannot have empty domain", spec.location);
@@ -31,8 +31,8 @@ export function* buildDomainInPieces(spec: DomainSpec): Generator<undefined, Bui
 }
 
 /**
- * Puts the domains of several files, by key, together; files of one domain are merged, their top-level keys differ. In the
- * order of the keys, so that the order of wildcards does not depend on which file changed last.
+ * Combines the domains of several files. Files of one domain are merged; their top-level keys differ. Files are taken
+ * in the order of their keys, so that the order of wildcards does not depend on which file changed last.
  */
 export function assembleDomains(
   files: ReadonlyMap<string, { readonly domain: string; readonly level: DescriptorLevel }>,
@@ -54,10 +54,10 @@ function mergeLevels(parts: readonly DescriptorLevel[]): DescriptorLevel {
   return { byComposite, wildcards: parts.flatMap(({ wildcards }) => wildcards) };
 }
 
-/** Further problems of one spec are not told: nobody reads that many. */
+/** Maximum number of problems that are reported for one spec. */
 const maxProblems = 1_000;
 
-/** What stands above the level that is being built. */
+/** The levels above the one that is being built. */
 interface Above {
   /** Ends in a dot. */
   readonly path: string;
@@ -112,7 +112,7 @@ class TreeBuilder {
       const message = "share_threshold can only be used with wildcard values (containing '*'), but found key";
       this.report(`${message} '${shown}'`, spec.location);
     }
-    // The node and its rule know each other, and its children know it: it is filled in from here on.
+    // The node, its rule and its children refer to each other, so the node is filled in below.
     const node: Mutable<DescriptorNode> = {
       composite,
       key: spec.key,

@@ -1,6 +1,6 @@
 /**
- * What only one file may have: its domain or, where domains are merged, each of its top-level keys. Conflicts are told in
- * the reference's words.
+ * The claims of which only one file may hold each: its domain or, where domains are merged, each of its top-level keys.
+ * Conflicts are reported with the reference's messages.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { ConfigProblem } from "./config-problem.ts";
@@ -9,12 +9,12 @@ import { shownComposite } from "./rule.ts";
 
 export interface Claim {
   readonly name: string;
-  /** What to say when another has it. */
+  /** The message when another file holds the claim. */
   readonly conflict: string;
   readonly location?: SourceLocation;
 }
 
-/** All that a file claims. */
+/** Returns all claims of a file. */
 export function claimsOf(spec: DomainSpec, mergesDomains: boolean): readonly Claim[] {
   if (!mergesDomains) {
     return [{ name: spec.domain, conflict: `duplicate domain '${spec.domain}' in config file`, ...placeOf(spec) }];
@@ -27,11 +27,11 @@ export function claimsOf(spec: DomainSpec, mergesDomains: boolean): readonly Cla
   });
 }
 
-/** Who has what. */
+/** The holders of claims. */
 export class ClaimBook {
   readonly #owners = new Map<string, string>();
 
-  /** Enters all claims of `key`, or none and returns a problem for each that another has. */
+  /** Records all claims of `key`; or records none, and returns a problem for each that another file holds. */
   take(key: string, claims: readonly Claim[]): readonly ConfigProblem[] {
     const taken = claims.flatMap((claim) => {
       const owner = this.#owners.get(claim.name) ?? key;

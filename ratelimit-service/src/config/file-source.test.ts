@@ -68,7 +68,7 @@ describe("a folder of configuration files", () => {
     expect(update.parts.map(({ key }) => key)).toEqual(["config.limits.yaml"]);
   });
 
-  test("is served anew though one of its files changes without end", async () => {
+  test("is served again though one of its files changes without end", async () => {
     await writeFile(join(root, "a.yaml"), limits("one"));
     let isOver = false;
     const churn = async (): Promise<void> => {
@@ -85,7 +85,7 @@ describe("a folder of configuration files", () => {
     expect(domains).toContain("two");
   });
 
-  test("case 64: is served anew when a file appears, changes and goes", async () => {
+  test("case 64: is served again when a file appears, changes and goes", async () => {
     await writeFile(join(root, "a.yaml"), limits("one"));
     const updates = watch();
     expect(domainsOf(await updates.next())).toEqual(["one"]);
@@ -130,7 +130,7 @@ describe("a ConfigMap volume", () => {
     await symlink("..data/limits.yaml", join(root, "limits.yaml")).catch(() => undefined);
   }
 
-  test("case 67: is served anew when its ..data is swapped", async () => {
+  test("case 67: is served again when its ..data is swapped", async () => {
     await publish("..2026_1", "one");
     const updates = watch();
     expect(domainsOf(await updates.next())).toEqual(["one"]);
@@ -138,7 +138,7 @@ describe("a ConfigMap volume", () => {
     expect(domainsOf(await updates.next())).toEqual(["two"]);
   });
 
-  test("case 67: without RUNTIME_IGNOREDOTFILES is seen twice: the double is refused, the limits are served", async () => {
+  test("case 67: without RUNTIME_IGNOREDOTFILES is seen twice: the double is rejected, the limits are served", async () => {
     await publish("..2026_1", "one");
     const update = await watch({ ignoresDotFiles: false }).next();
     expect(domainsOf(update)).toEqual(["one"]);

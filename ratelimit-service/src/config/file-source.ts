@@ -1,8 +1,8 @@
 /**
- * Configuration from a folder, looked at in short intervals. Polling needs no file events, so it sees what they miss: a
- * ConfigMap's `..data` swap, a subPath mount, a network file system. A change is taken once two looks in a row agree, so
- * that files which are being copied are not read half; or after a few looks, so that a file that changes without end does
- * not keep the others from being served.
+ * Configuration from a folder, polled at short intervals. Polling needs no file events, so it also sees changes that
+ * they miss: a ConfigMap's `..data` swap, a subPath mount, a network file system. A change is applied once two polls in
+ * a row agree, so that files are not read while they are being copied; or after a few polls, so that one file that
+ * keeps changing does not block the others.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { ConfigSet } from "./config-set.ts";
@@ -12,12 +12,12 @@ import { listRuntimeFiles, type RuntimeDirectory, type RuntimeFile, readRuntimeF
 export interface FileSourceOptions {
   readonly layout: RuntimeDirectory;
   readonly mergesDomains: boolean;
-  /** Between two looks, in ms; a change is served after at most two, where no other follows. */
+  /** Interval between two polls, in ms. A change is served after at most two polls if no other change follows. */
   readonly pollIntervalMs: number;
   readonly clock: Clock;
 }
 
-/** Looks that disagree with what is served, until one is taken whether or not the next would agree. */
+/** Number of polls that may differ from the served state until one is applied, even if the next would differ again. */
 const longestWait = 5;
 
 export class FileSource implements ConfigSource {
@@ -25,10 +25,10 @@ export class FileSource implements ConfigSource {
   readonly #set: ConfigSet;
   #onUpdate: ((update: ConfigUpdate) => void) | undefined;
   #timer: Timer | undefined;
-  /** Of the last look, and of the state that was handed over. */
+  /** Fingerprints of the last poll, and of the state that was emitted last. */
   #seen: string | undefined;
   #taken: string | undefined;
-  /** Looks that have disagreed with what is served. */
+  /** Number of polls in a row that differed from the served state. */
   #waits = 0;
   #last: ConfigUpdate = { parts: [], problems: [], warnings: [] };
 
@@ -72,7 +72,7 @@ export class FileSource implements ConfigSource {
     this.#onUpdate?.(this.#last);
   }
 
-  /** The folder is not there: what is served stays, and the reason is told once. */
+  /** Keeps the served configuration when the folder cannot be read, and reports the reason once. */
   #reportUnreadable(reason: string): void {
     if (this.#taken === reason) return;
     this.#taken = reason;

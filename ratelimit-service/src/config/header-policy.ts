@@ -1,15 +1,17 @@
-/** How a limit is written in an `x-ratelimit-limit` header; a rule's text is made once, when it is loaded. */
+/** Renders limits for an `x-ratelimit-limit` header. The text of a rule is made once, when it is loaded. */
 import type { CurrentLimit } from "../limiter/rate-limit.ts";
 import { windowSeconds } from "./unit.ts";
 
-/** A limit's part of an `x-ratelimit-limit` header, after Envoy's form: `, 10;w=60;name="per-user"`. */
+/** Renders a limit's part of an `x-ratelimit-limit` header in Envoy's form: `, 10;w=60;name="per-user"`. */
 export function headerPolicy(limit: CurrentLimit): string {
   const window = windowSeconds(limit.unit, limit.unitMultiplier ?? 1);
   const name = limit.name === undefined ? "" : `;name="${headerText(limit.name)}"`;
   return `, ${limit.requestsPerUnit};w=${window}${name}`;
 }
 
-/** The content of a quoted header string (RFC 9651, section 3.3.3): printable ASCII, quote and backslash escaped. */
+/**
+ * Renders the content of a quoted string (RFC 9651, section 3.3.3): printable ASCII, with quote and backslash escaped.
+ */
 function headerText(text: string): string {
   return text.replaceAll(/[^\x20-\x7e]/g, "?").replaceAll(/["\\]/g, "\\$&");
 }

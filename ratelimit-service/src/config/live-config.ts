@@ -1,13 +1,13 @@
-/** The configuration that calls are decided by, as its source last left it, with its history for operators. */
+/** The configuration that decides calls, and the history of its loads for operators. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RateLimitStats } from "../stats.ts";
 import type { ConfigUpdate } from "./config-source.ts";
 import type { RateLimitConfig } from "./rule.ts";
 
-/** How the last load went. */
+/** The result of the last load. */
 export interface ConfigStatus {
   readonly update: ConfigUpdate;
-  /** Wall time of the last load, and of the last one without a problem; absent before the first. */
+  /** Wall time of the last load, and of the last load without a problem; absent before the first. */
   readonly loadedAtMs?: number;
   readonly lastSuccessAtMs?: number;
 }
@@ -22,7 +22,7 @@ export class LiveConfig {
     this.#clock = clock;
   }
 
-  /** Takes what a source found; counts a load as a success only if nothing was wrong with it. */
+  /** Applies an update of a source. Counts the load as a success only if it has no problem. */
   take(update: ConfigUpdate): void {
     const now = this.#clock.nowMs();
     const isSuccess = update.problems.length === 0;
@@ -32,12 +32,12 @@ export class LiveConfig {
     this.#status = { update, loadedAtMs: now, ...(lastSuccessAtMs === undefined ? {} : { lastSuccessAtMs }) };
   }
 
-  /** Absent until something could be loaded; calls fail until then. */
+  /** The configuration in use; absent until one could be loaded, and calls fail until then. */
   get current(): RateLimitConfig | undefined {
     return this.#status.update.config;
   }
 
-  /** Some domain has limits (HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED). */
+  /** Whether some domain has limits (HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED). */
   get hasDomains(): boolean {
     return (this.current?.domains.size ?? 0) > 0;
   }

@@ -1,31 +1,32 @@
 /**
- * The configuration files of a runtime folder as the reference lays it out: every file below
- * RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY, whatever its name, keyed by its path with dots for slashes.
- * Folders behind symbolic links are left alone and files behind them are read, as the reference does it: so a ConfigMap
- * volume (`limits.yaml` → `..data/limits.yaml`, `..data` → `..2026_11_21`) shows its files once without dot files.
+ * The configuration files of a runtime folder in the layout of the reference: every file below
+ * RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY, whatever its name, with its path as key (dots for slashes).
+ * As in the reference, symbolic links to folders are skipped and symbolic links to files are read: so a ConfigMap
+ * volume (`limits.yaml` → `..data/limits.yaml`, `..data` → `..2026_11_21`) has its files once when dot files are
+ * ignored.
  */
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import type { ConfigText } from "./config-set.ts";
 
 export interface RuntimeDirectory {
-  /** Where the files are. */
+  /** The folder with the files. */
   readonly directory: string;
   /** The folder that the keys are relative to; `directory` or its parent (RUNTIME_WATCH_ROOT). */
   readonly keyRoot: string;
-  /** Leaves out files and folders whose name begins with a dot (RUNTIME_IGNOREDOTFILES). */
+  /** Whether files and folders whose names begin with a dot are left out (RUNTIME_IGNOREDOTFILES). */
   readonly ignoresDotFiles: boolean;
 }
 
-/** A file and what changes when its content does. */
+/** A file, with a stamp that changes when its content does. */
 export interface RuntimeFile {
   readonly key: string;
   readonly file: string;
-  /** Device, inode, size and times: an edit, a rename and a swapped link change it, with or without file events. */
+  /** Device, inode, size and times. An edit, a rename and a swapped link change it, with or without file events. */
   readonly stamp: string;
 }
 
-/** Larger files are no rate limit configuration, and reading them would only starve the service. */
+/** Maximum size of a file. Larger files are not rate limit configuration, and reading them would starve the service. */
 const maxFileBytes = 16 * 1024 * 1024;
 
 /** Lists the files, sorted by key. Rejects when the folder, or one below it, cannot be read. */
@@ -47,7 +48,7 @@ export async function listRuntimeFiles(layout: RuntimeDirectory): Promise<readon
   }
 }
 
-/** Reads listed files; one that cannot be read carries the reason in place of its text. */
+/** Reads listed files. A file that cannot be read has the reason in place of its text. */
 export function readRuntimeFiles(files: readonly RuntimeFile[]): Promise<readonly ConfigText[]> {
   return Promise.all(files.map((file) => readRuntimeFile(file)));
 }
@@ -63,7 +64,7 @@ async function readRuntimeFile({ key, file }: RuntimeFile): Promise<ConfigText> 
   }
 }
 
-/** YAML is UTF-8, or UTF-16 with a byte order mark (YAML 1.1 §5.2); `undefined` for what is neither. */
+/** Decodes UTF-8, or UTF-16 with a byte order mark (YAML 1.1 §5.2); returns `undefined` for other bytes. */
 function decodeText(bytes: Buffer): string | undefined {
   const mark = bytes.subarray(0, 2).toString("hex");
   const encoding = ({ fffe: "utf-16le", feff: "utf-16be" } as const)[mark] ?? "utf-8";
@@ -74,7 +75,10 @@ function decodeText(bytes: Buffer): string | undefined {
   }
 }
 
-/** Absent for a folder (behind a link); a broken link has a stamp too, so that it is read, and reported. */
+/**
+ * Returns the stamp of a file; `undefined` for a folder behind a link. A broken link has a stamp too, so that it is
+ * read and reported.
+ */
 async function stampOf(file: string): Promise<string | undefined> {
   const stats = await stat(file, { bigint: true }).catch(() => undefined);
   if (stats === undefined) return "broken";

@@ -1,6 +1,6 @@
 /**
- * The windows of a limit. Windows are fixed and aligned to the Unix epoch in seconds, as in envoyproxy/ratelimit: a week
- * begins on Thursday 00:00 UTC, a month is 30 days and a year 365, whatever the calendar says.
+ * The windows of limits. Windows are fixed and aligned to the Unix epoch in seconds, as in envoyproxy/ratelimit: a week
+ * begins on Thursday 00:00 UTC, a month has 30 days and a year 365.
  */
 import type { Unit } from "../limiter/rate-limit.ts";
 
@@ -15,27 +15,27 @@ export const unitSeconds: Readonly<Record<Unit, number>> = {
   YEAR: 31_536_000,
 };
 
-/** The names that a configuration may use, for error texts. */
+/** The accepted names, for error messages. */
 export const unitNames = "second, minute, hour, day, week, month, year";
 
 /**
- * Longest window in seconds, ten thousand years: the bound of a google.protobuf.Duration, in which the answer states the
- * time to the reset.
+ * Longest window in seconds, ten thousand years: the maximum of a google.protobuf.Duration, which carries the time to
+ * the reset in the response.
  */
 export const maxWindowSeconds = 315_576_000_000;
 
-/** Seconds of one window; may exceed `maxWindowSeconds`, which the caller refuses. */
+/** Returns the seconds of one window. They may exceed `maxWindowSeconds`, which the caller rejects. */
 export function windowSeconds(unit: Unit, unitMultiplier: number): number {
   return unitSeconds[unit] * unitMultiplier;
 }
 
-/** Reads a unit's name in any case; `undefined` for what is no unit, `unknown` included. */
+/** Parses a unit's name in any case; returns `undefined` for anything else, including `unknown`. */
 export function parseUnit(text: string): Unit | undefined {
   const name = text.toUpperCase();
   return isUnit(name) ? name : undefined;
 }
 
-/** Whether a text is a unit's name, in capitals. */
+/** Whether a text is a unit's name in capitals. */
 export function isUnit(name: string): name is Unit {
   return Object.hasOwn(unitSeconds, name);
 }

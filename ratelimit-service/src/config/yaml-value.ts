@@ -1,7 +1,8 @@
 /**
- * YAML text → values that know their place. The reference reads YAML 1.1 as Go's yaml.v2 does, and existing files rely on
- * it: `yes` is a boolean, `010` is eight, `12:30` is a text, `<<` merges, a scalar that stands where a text is expected
- * keeps its spelling. The `yaml` package parses; what a plain scalar means is decided here, so that both agree.
+ * Parses YAML text into values with locations. The reference reads YAML 1.1 as Go's yaml.v2 does, and existing files
+ * rely on it: `yes` is a boolean, `010` is eight, `12:30` is a string, `<<` merges, and a scalar in the place of a
+ * string keeps its spelling. The `yaml` package parses; this module decides what a plain scalar means, so that both
+ * agree.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import {
@@ -36,7 +37,7 @@ export interface YamlList {
 
 export interface YamlMap {
   readonly kind: "map";
-  /** In order, merges resolved, one per key: of a key that stands twice, the last. */
+  /** In order, with merges resolved and one entry per key; of duplicate keys, the last. */
   readonly entries: readonly YamlEntry[];
   readonly location: SourceLocation;
 }
@@ -47,24 +48,28 @@ export interface YamlEntry {
 }
 
 export interface YamlDocument {
-  /** The first document; absent for an empty text and where it cannot be read. */
+  /** The first document; absent for an empty text, and when it cannot be read. */
   readonly value?: YamlValue;
   readonly problems: readonly ConfigProblem[];
   readonly warnings: readonly ConfigProblem[];
 }
 
-/** Aliases let a short text describe an endless tree; no configuration that a person wrote has this many values. */
+/**
+ * Maximum number of values. Aliases let a short text describe an endless tree; no configuration written by hand has
+ * this many values.
+ */
 const maxValues = 200_000;
 
 /**
- * What a YAML file may hold (YAML 1.1 §5.1), without a byte order mark within and without the line breaks that only
- * YAML 1.1 knows (U+0085, U+2028, U+2029), which would be read as text here and as breaks by the reference.
+ * Matches characters that a YAML file may not contain (YAML 1.1 §5.1), a byte order mark inside the text, and the line
+ * breaks that only YAML 1.1 knows (U+0085, U+2028, U+2029), which the reference reads as breaks and the package as
+ * text.
  */
 const foreignCharacter = /[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
 
 /** Reads the first YAML document of `found`. Never throws. */
 export function readYaml(found: string, file: string): YamlDocument {
-  // A line may also end with a carriage return alone, which the package takes for text.
+  // A carriage return alone also ends a line, but the package reads it as text.
   const text = found.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n");
   const foreign = foreignCharacter.exec(text);
   if (foreign !== null) {
@@ -103,7 +108,7 @@ export function readYaml(found: string, file: string): YamlDocument {
   return { ...(value === undefined ? {} : { value }), problems: reader.problems, warnings: reader.warnings };
 }
 
-/** A problem that keeps a file from being read at all, in the reference's words. */
+/** Creates a problem that prevents a file from being read at all, with the reference's message. */
 export function loadingProblem(detail: string, location: SourceLocation | undefined): ConfigProblem {
   return { message: `error loading config file: ${detail}`, ...(location === undefined ? {} : { location }) };
 }
@@ -113,9 +118,9 @@ class NodeReader {
   readonly warnings: ConfigProblem[] = [];
   readonly #resolve: (alias: Alias) => Node | undefined;
   readonly #locate: (offset: number) => SourceLocation;
-  /** Anchors being read: an alias to one of them would never end. */
+  /** Anchors that are being read: an alias to one of them would never end. */
   readonly #open = new Set<Node>();
-  /** Resolving walks the document, and an alias may be met as often as there are values. */
+  /** Cached targets: resolving an alias walks the document, and there may be as many aliases as values. */
   readonly #targets = new Map<Alias, Node | undefined>();
   #values = 0;
 
@@ -155,7 +160,7 @@ class NodeReader {
     if (!this.#targets.has(node)) this.#targets.set(node, this.#resolve(node));
     const target = this.#targets.get(node);
     if (target === undefined || this.#open.has(target)) {
-      this.problems.push(loadingProblem(`alias *${node.source} has no value of its own to stand for`, location));
+      this.problems.push(loadingProblem(`alias *${node.source} does not refer to a value`, location));
       return undefined;
     }
     return this.read(target);
@@ -182,19 +187,19 @@ class NodeReader {
       }
       const value = pair.value === null ? nullAt(key.location) : this.read(pair.value as Node);
       if (value === undefined) continue;
-      // To the package `<<` is a key like any other; it would merge only on the way to values without places.
+      // The package reads `<<` as an ordinary key and would merge only when it converts to values without locations.
       if (key.text === "<<") merged.push(...this.#mergedEntries(value));
       else {
         if (entries.has(key.text)) {
           this.warnings.push({
-            message: `key '${key.text}' stands twice, the last one counts`,
+            message: `key '${key.text}' is duplicate, the last one counts`,
             location: key.location,
           });
         }
         entries.set(key.text, { key, value });
       }
     }
-    // What stands in the map itself wins over what is merged in, and an earlier merge over a later one.
+    // Entries of the map itself win over merged ones, and an earlier merge wins over a later one.
     for (const entry of merged) if (!entries.has(entry.key.text)) entries.set(entry.key.text, entry);
     return { kind: "map", entries: [...entries.values()], location };
   }
@@ -222,7 +227,7 @@ function readScalar(node: Scalar, location: SourceLocation): YamlScalar {
   return { kind: "scalar", type, text: type === "null" ? "" : text, location };
 }
 
-/** `!` alone says that a scalar is a text; of the others the package makes values that no setting has. */
+/** `!` alone marks a scalar as a string. Other tags produce values that no setting has. */
 const knownTags: ReadonlySet<string> = new Set([
   "!",
   ...["str", "int", "float", "bool", "null", "map", "seq"].map((name) => `tag:yaml.org,2002:${name}`),
@@ -249,12 +254,14 @@ function plainType(text: string): YamlScalar["type"] {
   return floatTexts.test(text) ? "float" : "string";
 }
 
-/** Whether a boolean scalar says true. */
+/** Whether a boolean scalar is true. */
 export function isTrue(scalar: YamlScalar): boolean {
   return trueTexts.test(scalar.text);
 }
 
-/** The value of an integer or float scalar; integers as Go reads them (`0x10`, `0b11`, `010` is eight, `1_000`). */
+/**
+ * Returns the value of an integer or float scalar; integers as Go reads them (`0x10`, `0b11`, `010` is eight, `1_000`).
+ */
 export function numberOf(scalar: YamlScalar): number {
   const text = scalar.text.replaceAll("_", "");
   if (scalar.type === "float") {

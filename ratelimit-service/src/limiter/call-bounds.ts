@@ -1,23 +1,23 @@
 /**
- * How large a call may be. One call is decided without a pause, so its size bounds how long all others wait. Envoy sends a
- * few descriptors with a few entries each, and values no longer than a request's headers (60 KiB by default).
+ * The bounds of one call. A call is decided without interruption, so its size bounds how long all others wait. Envoy
+ * sends a few descriptors with a few entries each, and values no longer than a request's headers (60 KiB by default).
  */
 
 export interface CallBounds {
-  /** Descriptors in a call. */
+  /** Maximum number of descriptors in a call. */
   readonly maxDescriptors: number;
-  /** Entries in a descriptor. */
+  /** Maximum number of entries in a descriptor. */
   readonly maxEntries: number;
-  /** Characters (UTF-16 units) of a domain, a key or a value. */
+  /** Maximum number of characters (UTF-16 units) of a domain, a key or a value. */
   readonly maxTextLength: number;
 }
 
 export const defaultCallBounds: CallBounds = { maxDescriptors: 256, maxEntries: 32, maxTextLength: 65_536 };
 
-/** Bytes of a gRPC message, compressed or not, and of a JSON body, unless a setting says otherwise. */
+/** Default maximum size of a gRPC message, compressed or not, and of a JSON body, in bytes. */
 export const defaultMaxCallBytes = 262_144;
 
-/** Thrown for a call beyond its bounds; the message is for the client. */
+/** Thrown for a call beyond its bounds. The message is for the client. */
 export class CallTooLargeError extends Error {
   constructor(message: string) {
     super(message);
@@ -25,12 +25,12 @@ export class CallTooLargeError extends Error {
   }
 }
 
-/** @param what has too many: "the call", "descriptor 3" */
+/** @param what the part with too many: "the call", "descriptor 3" */
 export function moreThan(what: string, max: number, parts: "descriptors" | "entries"): string {
   return `${what} has more than ${max} ${parts}`;
 }
 
-/** @param what is too long: "the domain", "the value of entry 1 of descriptor 3" */
+/** @param what the part that is too long: "the domain", "the value of entry 1 of descriptor 3" */
 export function tooLong(what: string, length: number, max: number): string {
   return `${what} has ${length} characters, at most ${max} are accepted`;
 }

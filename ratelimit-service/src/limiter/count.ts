@@ -1,4 +1,4 @@
-/** Lets the store count what a call planned, and compares: from planned descriptors to their statuses. */
+/** Counts the planned descriptors of a call in the store, and computes their statuses. */
 import type { RateLimitStats } from "../stats.ts";
 import type { CounterStore } from "../store/counter-store.ts";
 import type { OverLimitCache } from "./over-limit-cache.ts";
@@ -8,16 +8,17 @@ import type { DescriptorStatus } from "./rate-limit.ts";
 export interface CountOptions {
   readonly store: CounterStore;
   readonly stats: RateLimitStats;
-  /** Absent: every call asks the store. */
+  /** Without it, every call uses the store. */
   readonly overLimitCache?: OverLimitCache;
-  /** A call that one limit would refuse counts for that limit only (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
+  /** Whether a call that one limit denies counts for that limit only (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
   readonly stopsAtOverLimit: boolean;
-  /** A check with 0 hits of an exactly used-up limit is over it (STRICT_ZERO_HIT); the reference lets it pass. */
+  /** Whether a check with 0 hits is over an exactly used-up limit (STRICT_ZERO_HIT); the reference allows it. */
   readonly strictZeroHit: boolean;
 }
 
 /**
- * Counts and fills in `after`. Answers synchronously when the store does; a promise of it rejects with `StoreError`.
+ * Counts the descriptors and sets `after`. Returns synchronously when the store does; a promise rejects with
+ * `StoreError`.
  */
 export function countDescriptors(
   counted: readonly CountedDescriptor[],
@@ -25,40 +26,40 @@ export function countDescriptors(
 ): undefined | Promise<undefined> {
   const { store, stopsAtOverLimit } = options;
   const { overLimitCache } = options;
-  const asked = overLimitCache === undefined ? counted : withoutKnownOver(counted, overLimitCache);
-  if (asked.length === 0) return undefined;
-  if (!stopsAtOverLimit) return apply(store, asked);
-  if (asked.length < counted.length) {
-    for (const descriptor of asked) if (descriptor.hits > 0) descriptor.hits = 0;
-    return apply(store, asked);
+  const uncached = overLimitCache === undefined ? counted : withoutKnownOver(counted, overLimitCache);
+  if (uncached.length === 0) return undefined;
+  if (!stopsAtOverLimit) return apply(store, uncached);
+  if (uncached.length < counted.length) {
+    for (const descriptor of uncached) if (descriptor.hits > 0) descriptor.hits = 0;
+    return apply(store, uncached);
   }
-  const before = store.apply(asked.map((descriptor) => ({ ...descriptor, hits: 0 })));
+  const before = store.apply(uncached.map((descriptor) => ({ ...descriptor, hits: 0 })));
   if (!(before instanceof Promise)) {
-    holdBack(asked, before);
-    return apply(store, asked);
+    holdBack(uncached, before);
+    return apply(store, uncached);
   }
   return before.then((values) => {
-    holdBack(asked, values);
-    return apply(store, asked);
+    holdBack(uncached, values);
+    return apply(store, uncached);
   });
 }
 
-/** Compares, counts for the metrics, and fills in `status`. */
+/** Compares the counter with the limit, updates the metrics, and sets `status`. */
 export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: number, options: CountOptions): void {
   const { stats } = options;
-  const { askedHits, after, limit, series, rule } = descriptor;
-  if (askedHits < 0) {
-    series.counts.totalNegativeHits -= askedHits;
+  const { requestedHits, after, limit, series, rule } = descriptor;
+  if (requestedHits < 0) {
+    series.counts.totalNegativeHits -= requestedHits;
     options.overLimitCache?.refunded();
     descriptor.status = statusOf(descriptor, false, nowSeconds);
     return;
   }
-  series.counts.totalHits += askedHits;
+  series.counts.totalHits += requestedHits;
   let isOver = true;
-  if (descriptor.isKnownOver) stats.countCachedOverLimit(series.counts, askedHits, rule.shadowMode);
+  if (descriptor.isKnownOver) stats.countCachedOverLimit(series.counts, requestedHits, rule.shadowMode);
   else {
     isOver =
-      after > limit.requestsPerUnit || (options.strictZeroHit && askedHits === 0 && after >= limit.requestsPerUnit);
+      after > limit.requestsPerUnit || (options.strictZeroHit && requestedHits === 0 && after >= limit.requestsPerUnit);
     stats.countOutcome(series.counts, {
       hits: descriptor.hits,
       before: after - descriptor.hits,
@@ -105,17 +106,19 @@ function fillIn(counted: readonly CountedDescriptor[], values: readonly number[]
   }
 }
 
-/** Marks the counters known to be over their limit and returns the others. A refund ends such knowledge. */
+/**
+ * Marks the counters that are known to be over their limit and returns the others. A refund invalidates what is known.
+ */
 function withoutKnownOver(counted: readonly CountedDescriptor[], cache: OverLimitCache): readonly CountedDescriptor[] {
   for (const descriptor of counted) {
-    if (descriptor.askedHits < 0) cache.refunded();
+    if (descriptor.requestedHits < 0) cache.refunded();
     else descriptor.isKnownOver = cache.isOver(descriptor.key, descriptor.limit.requestsPerUnit);
     descriptor.refundsBefore = cache.refunds;
   }
   return counted.filter((descriptor) => !descriptor.isKnownOver);
 }
 
-/** If some counter would cross its limit, only those that would are counted. Refunds always are. */
+/** If some counter would cross its limit, counts only those that would. Refunds always count. */
 function holdBack(counted: readonly CountedDescriptor[], before: readonly number[]): void {
   const crosses = counted.map(({ hits, limit }, i) => (before[i] ?? 0) + hits > limit.requestsPerUnit);
   if (!crosses.includes(true)) return;

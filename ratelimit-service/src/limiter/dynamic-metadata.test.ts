@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { dynamicMetadata } from "./dynamic-metadata.ts";
 
-test("tells the call as it came", () => {
+test("describes the call as received", () => {
   const entries = [
     { key: "k", value: "v" },
     { key: "empty", value: "" },

@@ -1,9 +1,12 @@
-/** What a call asked for and what its rules say, for filters behind the rate limit (RESPONSE_DYNAMIC_METADATA). */
+/**
+ * Describes a call and the metadata of its rules for the filters after the rate limit filter
+ * (RESPONSE_DYNAMIC_METADATA).
+ */
 import type { Descriptor, JsonObject, JsonValue, LimitOverride, RateLimitRequest } from "./rate-limit.ts";
 
 /**
- * `{domain, descriptors: [{entries: ["k=v"], limit?, hitsAddend?}], hitsAddend?, metadata?}`.
- * @param passed metadata of the rules whose descriptors passed, in order; of one field's values the first counts
+ * Builds `{domain, descriptors: [{entries: ["k=v"], limit?, hitsAddend?}], hitsAddend?, metadata?}`.
+ * @param passed metadata of the rules whose descriptors were allowed, in order; the first value of a field wins
  */
 export function dynamicMetadata(request: RateLimitRequest, passed: readonly JsonObject[]): JsonObject {
   const metadata = passed.reduce<JsonObject>(mergeMetadata, {});
@@ -23,14 +26,14 @@ function descriptorMetadata({ entries, limit, hitsAddend }: Descriptor): JsonObj
   };
 }
 
-/** The override in protobuf's text form: `requests_per_unit:2 unit:HOUR`. */
+/** Renders the override in protobuf's text form: `requests_per_unit:2 unit:HOUR`. */
 function overrideText({ requestsPerUnit, unit, unitMultiplier }: LimitOverride): string {
   const count = requestsPerUnit === 0 ? "" : `requests_per_unit:${requestsPerUnit} `;
   const multiplier = unitMultiplier === undefined ? "" : ` unit_multiplier:{value:${unitMultiplier}}`;
   return `${count}unit:${unit}${multiplier}`;
 }
 
-/** Fields of `base` win; where both are objects they are merged in turn. */
+/** Merges objects recursively; fields of `base` win. */
 function mergeMetadata(base: JsonObject, more: JsonObject): JsonObject {
   const merged: Record<string, JsonValue> = { ...base };
   for (const [key, value] of Object.entries(more)) {

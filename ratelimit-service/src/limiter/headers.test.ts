@@ -39,7 +39,7 @@ describe("headers in Envoy's form", () => {
     expect(rendered("envoy", [subject(perMinute, 3, 58), subject(perHour, 3, 1_000)])[2]).toBe("x-ratelimit-reset: 58");
   });
 
-  test("show on a refusal the refusing limit that takes longest, not one that merely has nothing left", () => {
+  test("show on a rejection the refusing limit that takes longest, not one that merely has nothing left", () => {
     const subjects = [subject(perMinute, 0, 58), subject(perMinute, 0, 30, true), subject(perHour, 0, 40, true)];
     expect(rendered("envoy", subjects, true)).toEqual([
       "x-envoy-ratelimited: true",
@@ -72,7 +72,7 @@ describe("the reference's headers", () => {
     expect(rendered("ratelimit", subjects, true)).toEqual(["L: 500", "R: 0", "S: 40"]);
   });
 
-  test("do not let a quota stand in for a limit", () => {
+  test("do not use a quota in place of a limit", () => {
     const subjects = [subject(perMinute, 0, 58, true), subject(perHour, 0, 40, true, true)];
     expect(rendered("ratelimit", subjects, true)).toEqual(["L: 10", "R: 0", "S: 58"]);
   });

@@ -1,6 +1,6 @@
 /**
- * Response headers that tell a client where it stands. `envoy` is the form that Envoy's own filter writes, so a proxy
- * that adds none shows the same; `ratelimit` is the reference's three plain numbers under configurable names.
+ * Response headers with the limits and what is left of them. `envoy` is the form of Envoy's own filter, so a proxy that
+ * adds none shows the same; `ratelimit` is the reference's three plain numbers under configurable names.
  */
 import type { CurrentLimit, DescriptorStatus, HeaderValue } from "./rate-limit.ts";
 
@@ -15,19 +15,19 @@ export type HeaderStyle =
       readonly reset: string;
     };
 
-/** A descriptor's status with what the headers need beside it. */
+/** A descriptor's status, with the data that the headers need. */
 export interface HeaderSubject {
   readonly status: DescriptorStatus;
-  /** `, 10;w=60`; empty where there is no limit. */
+  /** For example `, 10;w=60`; empty where there is no limit. */
   readonly headerPolicy: string;
-  /** A quota alone refuses no call. */
+  /** A quota alone denies no call. */
   readonly isQuota: boolean;
 }
 
 const limitedHeader: HeaderValue = { key: "x-envoy-ratelimited", value: "true" };
 const none: readonly HeaderValue[] = [];
 
-/** The headers of an answer. `subjects` are those descriptors that have a limit, in order. */
+/** Returns the headers of a response. `subjects` are the descriptors that have a limit, in order. */
 export function responseHeaders(
   style: HeaderStyle,
   subjects: readonly HeaderSubject[],
@@ -55,19 +55,22 @@ export function responseHeaders(
   return isOverLimit ? [limitedHeader, ...headers] : headers;
 }
 
-/** `10, 10;w=60, 500;w=3600;name="per-team"`: the limit in question, then every limit of the call. */
+/** Renders `10, 10;w=60, 500;w=3600;name="per-team"`: the selected limit, then every limit of the call. */
 function envoyLimit(limit: CurrentLimit, subjects: readonly HeaderSubject[]): string {
   let text = String(limit.requestsPerUnit);
   for (const { headerPolicy } of subjects) text += headerPolicy;
   return text;
 }
 
-/** The limit nearest to its end; for a refusal the one that refuses, and of several the one that takes longest. */
+/**
+ * Selects the limit with the least remaining. For a denied call it is the one that denies; of several, the one that
+ * resets last.
+ */
 function pickForEnvoy(subjects: readonly HeaderSubject[], isOverLimit: boolean): HeaderSubject | undefined {
   let shown: HeaderSubject | undefined;
   for (const subject of subjects) {
-    const refuses = subject.status.code === "OVER_LIMIT";
-    if (isOverLimit && !refuses) continue;
+    const denies = subject.status.code === "OVER_LIMIT";
+    if (isOverLimit && !denies) continue;
     if (shown === undefined || isNearer(subject.status, shown.status)) shown = subject;
   }
   return shown;
@@ -79,15 +82,17 @@ function isNearer(a: DescriptorStatus, b: DescriptorStatus): boolean {
   return (a.durationUntilResetSeconds ?? 0) > (b.durationUntilResetSeconds ?? 0);
 }
 
-/** The first with the least remaining; but the last that is over its limit, if any is, quotas aside. */
+/**
+ * Selects the first limit with the least remaining; but the last one over its limit, if there is any, without quotas.
+ */
 function pickForReference(subjects: readonly HeaderSubject[]): HeaderSubject | undefined {
   let shown: HeaderSubject | undefined;
   let isDecided = false;
   for (const subject of subjects) {
-    const refuses = subject.status.code === "OVER_LIMIT" && !subject.isQuota;
+    const denies = subject.status.code === "OVER_LIMIT" && !subject.isQuota;
     const isNearest = shown === undefined || subject.status.limitRemaining < shown.status.limitRemaining;
-    if (refuses || (!isDecided && isNearest)) shown = subject;
-    isDecided ||= refuses;
+    if (denies || (!isDecided && isNearest)) shown = subject;
+    isDecided ||= denies;
   }
   return shown;
 }

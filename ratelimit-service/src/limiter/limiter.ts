@@ -1,7 +1,7 @@
 /**
- * Decides calls: plans the descriptors, lets the store count, compares, and composes the answer. The rules of counting are
- * the reference's: windows are aligned to the epoch; hits are counted first and compared after, so a refused call counts
- * too; over means above the limit; every descriptor is counted even if another is over.
+ * Decides calls: plans the descriptors, counts them in the store, compares, and builds the response. Counting follows
+ * the reference: windows are aligned to the epoch; hits are counted first and compared after, so a denied call counts
+ * too; "over" means above the limit; every descriptor is counted even if another is over.
  */
 import type { RateLimitConfig } from "../config/rule.ts";
 import { type CountOptions, countDescriptors, settleDescriptor } from "./count.ts";
@@ -11,10 +11,10 @@ import { type CountedDescriptor, type PlannedDescriptor, type PlanOptions, planD
 import type { JsonObject, RateLimitRequest, RateLimitResponse } from "./rate-limit.ts";
 
 export interface LimiterOptions extends CountOptions, PlanOptions {
-  /** No call is refused; statuses tell who would have been (SHADOW_MODE). */
+  /** Whether no call is denied, and statuses report which would have been (SHADOW_MODE). */
   readonly shadowMode: boolean;
   readonly headers: HeaderStyle;
-  /** Answers carry dynamic metadata (RESPONSE_DYNAMIC_METADATA). */
+  /** Whether responses carry dynamic metadata (RESPONSE_DYNAMIC_METADATA). */
   readonly dynamicMetadata: boolean;
 }
 
@@ -26,7 +26,7 @@ export class Limiter {
   }
 
   /**
-   * Decides a call at a given time; synchronously when the store answers so. Rejects with `StoreError`.
+   * Decides a call at a given time. Returns synchronously when the store does; a promise rejects with `StoreError`.
    * @param nowSeconds whole seconds since the epoch
    * @throws InvalidDescriptorError before anything is counted
    */
@@ -38,11 +38,11 @@ export class Limiter {
     const planned = planDescriptors(config, request, nowSeconds, this.#options);
     const counted = planned.filter((descriptor) => descriptor.kind === "counted");
     const counting = counted.length === 0 ? undefined : countDescriptors(counted, this.#options);
-    if (counting === undefined) return this.#answer(request, planned, counted, nowSeconds);
-    return counting.then(() => this.#answer(request, planned, counted, nowSeconds));
+    if (counting === undefined) return this.#respond(request, planned, counted, nowSeconds);
+    return counting.then(() => this.#respond(request, planned, counted, nowSeconds));
   }
 
-  #answer(
+  #respond(
     request: RateLimitRequest,
     planned: readonly PlannedDescriptor[],
     counted: readonly CountedDescriptor[],
@@ -64,7 +64,10 @@ export class Limiter {
     return { ...response, dynamicMetadata: dynamicMetadata(request, metadataOfPassed(counted)) };
   }
 
-  /** Some limit refuses; quotas refuse only all together, and with QUOTA_MODE what has no limit is a quota that passes. */
+  /**
+   * Whether some limit denies the call. Quotas deny only all together; with QUOTA_MODE a descriptor without a limit is
+   * a quota that allows.
+   */
   #isOverLimit(planned: readonly PlannedDescriptor[]): boolean {
     let quotas = 0;
     let quotasOver = 0;

@@ -1,12 +1,12 @@
 /**
- * Which rule a descriptor hits. The entries are walked from left to right; at each level the exact `key_value` wins, then
- * the first wildcard of the configuration that fits, then the bare `key`. There is no way back: a level that was entered
- * is kept, even if nothing below it fits. A rule counts only at the depth of the last entry.
+ * Finds the rule of a descriptor. The entries are matched from left to right. At each level the exact `key_value` wins,
+ * then the first wildcard of the configuration that matches, then the bare `key`. There is no backtracking: once a
+ * level is entered it is kept, even if nothing below it matches. A rule applies only at the depth of the last entry.
  */
 import type { DescriptorLevel, DescriptorNode, Rule } from "../config/rule.ts";
 import type { DescriptorEntry } from "./rate-limit.ts";
 
-/** The rule at the end of the entries' way; `undefined` where there is none. Allocates one string per entry. */
+/** Returns the rule that the entries lead to, or `undefined`. Allocates one string per entry. */
 export function findRule(domain: DescriptorLevel, entries: readonly DescriptorEntry[]): Rule | undefined {
   let level = domain;
   let node: DescriptorNode | undefined;
@@ -18,7 +18,7 @@ export function findRule(domain: DescriptorLevel, entries: readonly DescriptorEn
   return node?.rule;
 }
 
-/** The node of a level that an entry enters. */
+/** Returns the node of a level that matches an entry. */
 export function findNode(level: DescriptorLevel, entry: DescriptorEntry): DescriptorNode | undefined {
   const composite = `${entry.key}_${entry.value}`;
   const exact = level.byComposite.get(composite);
@@ -30,8 +30,9 @@ export function findNode(level: DescriptorLevel, entry: DescriptorEntry): Descri
 }
 
 /**
- * Whether `text` is made of the parts with anything, or nothing, between them. `["a_bar", "b"]`, written `bar*b`, fits
- * `a_barb` and `a_bar/x/b`. Takes the first place for each part, which is enough: the last is tied to the end.
+ * Whether `text` consists of the parts in order, with any text or none in between. `["a_bar", "b"]`, written `bar*b`,
+ * matches `a_barb` and `a_bar/x/b`. Taking the first occurrence of each part is sufficient, because the last part is
+ * anchored to the end.
  */
 export function matchesWildcard(parts: readonly string[], text: string): boolean {
   const first = parts[0] ?? "";

@@ -18,7 +18,7 @@ test("knows nothing any more from before a refund, whichever thread gave it back
   mine.remember("k", over(10), 50);
   other.refunded();
   expect(mine.isOver("k", 10)).toBe(false);
-  // Asked before the refund, answered after it.
+  // The query began before the refund and ended after it.
   mine.remember("k", over(10), 50);
   expect(mine.isOver("k", 10)).toBe(false);
   mine.remember("k", over(10, 100, mine.refunds), 50);

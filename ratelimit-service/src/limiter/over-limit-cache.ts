@@ -1,31 +1,31 @@
 /**
- * Counters known to be over their limit, so that a client that hammers an exhausted limit costs the store nothing
- * (LOCAL_CACHE_SIZE_IN_BYTES). An entry says over which limit the counter was: a raised limit asks the store again. A
- * refund through any thread of the process ends what was known before it, of all counters, since refunds are rare.
- * Refunds through another replica are seen when the window ends, as in the reference.
+ * Counters that are known to be over their limit, so that a client which keeps sending costs the store nothing
+ * (LOCAL_CACHE_SIZE_IN_BYTES). An entry records the limit that was exceeded: after the limit is raised, the store is
+ * used again. A refund by any thread of the process invalidates all older entries, since refunds are rare. Refunds by
+ * another replica have an effect in the next window, as in the reference.
  */
 
 /** A counter that was over its limit. */
 export interface KnownOver {
   readonly requestsPerUnit: number;
   readonly windowEndSeconds: number;
-  /** As it stood when the store was asked. */
+  /** Number of refunds when the store was queried. */
   readonly refunds: number;
 }
 
-/** What was asked of the cache, and what became of its entries, since the start; `entries` is now. */
+/** Lookups in the cache and changes of its entries since the start; `entries` is the current number. */
 export interface OverLimitCacheCounts {
   readonly entries: number;
   readonly hits: number;
   readonly misses: number;
   readonly overwritten: number;
-  /** Forgotten for want of room, while their window ran. */
+  /** Entries that were evicted for lack of space before their window ended. */
   readonly evicted: number;
-  /** Forgotten after the end of their window. */
+  /** Entries that were evicted after the end of their window. */
   readonly expired: number;
 }
 
-/** What one entry costs beside the text of its key: three numbers, the object and its place in the map. */
+/** Memory of one entry beside the text of its key, in bytes: three numbers, the object and its slot in the map. */
 const entryBytes = 120;
 
 export class OverLimitCache {
@@ -40,20 +40,20 @@ export class OverLimitCache {
   #expired = 0;
 
   /**
-   * @param maxBytes bound on the estimated size; past it the oldest entries go
-   * @param refunds one number that all threads count refunds in
+   * @param maxBytes bound on the estimated size; beyond it the oldest entries are evicted
+   * @param refunds one number in which all threads count refunds
    */
   constructor(maxBytes: number, refunds: Int32Array = new Int32Array(1)) {
     this.#maxBytes = maxBytes;
     this.#refunds = refunds;
   }
 
-  /** Refunds so far; what the store says is worth remembering only with the number from before it was asked. */
+  /** Number of refunds so far. A result of the store may be remembered only with the number from before the query. */
   get refunds(): number {
     return Atomics.load(this.#refunds, 0);
   }
 
-  /** To be told before the store is asked for a refund, and when it has done it. */
+  /** Counts a refund. Called before the store is asked for a refund, and again after it. */
   refunded(): void {
     Atomics.add(this.#refunds, 0, 1);
   }
@@ -71,7 +71,7 @@ export class OverLimitCache {
     if (this.#forget(key)) this.#overwritten++;
     this.#known.set(key, over);
     this.#bytes += sizeOf(key);
-    // The key names its window, so an entry of a past window is never asked for: it only has to make room.
+    // The key names its window, so an entry of a past window is never looked up: it only takes space.
     for (const [oldest, { windowEndSeconds: end }] of this.#known) {
       if (end > nowSeconds && this.#bytes <= this.#maxBytes) break;
       if (end > nowSeconds) this.#evicted++;

@@ -1,6 +1,6 @@
 /**
- * A limit that the call brings along in place of the configured one (`RateLimitDescriptor.limit`), as a rule without
- * name and modes. It is checked, unlike in the reference, where an unknown unit ends the process.
+ * The limit override of a call (`RateLimitDescriptor.limit`), as a rule without name and modes. It is validated, unlike
+ * in the reference, where an unknown unit ends the process.
  */
 import { headerPolicy } from "../config/header-policy.ts";
 import type { Rule } from "../config/rule.ts";
@@ -9,7 +9,7 @@ import type { LimitOverride } from "./rate-limit.ts";
 
 const maxUint32 = 4_294_967_295;
 
-/** The rule of an override in a domain; a string says what is wrong with it. */
+/** Returns the rule of an override in a domain, or the problem as a string. */
 export function readOverride(domain: string, override: LimitOverride): Rule | string {
   const { requestsPerUnit, unit, unitMultiplier = 1 } = override;
   if (!isUnit(unit)) return `limit unit '${unit}' must be one of ${Object.keys(unitSeconds).join(", ")}`;
@@ -22,7 +22,7 @@ export function readOverride(domain: string, override: LimitOverride): Rule | st
   const limit = { requestsPerUnit, unit, ...(unitMultiplier === 1 ? {} : { unitMultiplier }) };
   return {
     domain,
-    // Where too many values have a series of their own already, all overrides count in this one.
+    // When too many values have a series of their own, all overrides count in this one.
     path: `${domain}.override`,
     segments: ["override"],
     limit,
@@ -35,7 +35,7 @@ export function readOverride(domain: string, override: LimitOverride): Rule | st
     detailedMetric: false,
     levels: [],
     sharesThreshold: false,
-    // No level of the configuration stands behind it: its series is named after the entries that came.
+    // An override has no level in the configuration: its series is named after the entries of the call.
     hasRuntimeMetric: true,
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What a call is about to count: each descriptor's rule or override, its counter and its price. Nothing is counted here,
- * so a call with a descriptor that makes no sense is refused as a whole and leaves no trace.
+ * Plans what a call will count: the rule or override, the counter and the hits of each descriptor. Nothing is counted
+ * here, so a call with an invalid descriptor is rejected as a whole and has no effect.
  */
 import type { RateLimitConfig, Rule } from "../config/rule.ts";
 import type { RateLimitStats, RuleSeries } from "../stats.ts";
@@ -17,51 +17,51 @@ import {
   unlimitedRemaining,
 } from "./rate-limit.ts";
 
-/** A descriptor with a counter, from its plan to its status; also the step that the store takes for it. */
+/** A descriptor with a counter, from its plan to its status. It is also the step that is passed to the store. */
 export interface CountedDescriptor extends CounterStep {
   readonly kind: "counted";
   readonly rule: Rule;
-  /** The rule's; it has one, or nothing would be counted. */
+  /** The limit of the rule, which always has one here. */
   readonly limit: CurrentLimit;
-  /** As the rule's, for the headers. */
+  /** As in the rule, for the headers. */
   readonly headerPolicy: string;
-  /** By the rule, or because all limits are quotas. */
+  /** Whether the rule, or the setting for all limits, says that it is a quota. */
   readonly isQuota: boolean;
   readonly series: RuleSeries;
-  /** What the descriptor costs; below 0 for a refund. */
-  readonly askedHits: number;
-  /** What the store is to count: `askedHits`, or 0 when the call is known to be refused elsewhere. */
+  /** Hits of the descriptor; below 0 for a refund. */
+  readonly requestedHits: number;
+  /** Hits for the store: `requestedHits`, or 0 when another counter of the call denies it. */
   hits: number;
   /** The counter's value after its step. */
   after: number;
-  /** Known to be over its limit without asking the store. */
+  /** Whether the cache knows it to be over its limit. */
   isKnownOver: boolean;
-  /** As `OverLimitCache.refunds` before the store is asked. */
+  /** `OverLimitCache.refunds` before the store is queried. */
   refundsBefore: number;
   status: DescriptorStatus;
 }
 
-/** A descriptor that nothing limits: no rule, an unlimited one, or one that another replaces. */
+/** A descriptor without a limit: it has no rule, an unlimited one, or one that another replaces. */
 export interface FreeDescriptor {
   readonly kind: "free";
   readonly status: DescriptorStatus;
-  /** A rule says that there is no limit, so it is no quota either, even if all limits are quotas. */
+  /** Whether a rule says "unlimited". Such a descriptor is not a quota, even if all limits are quotas. */
   readonly isUnlimited: boolean;
 }
 
 export type PlannedDescriptor = CountedDescriptor | FreeDescriptor;
 
-/** Thrown for a descriptor that makes no sense; the message says which and why. */
+/** Thrown for an invalid descriptor. The message says which one and why. */
 export class InvalidDescriptorError extends Error {
-  constructor(descriptor: number, fault: string) {
-    super(`descriptor ${descriptor}: ${fault}`);
+  constructor(descriptor: number, problem: string) {
+    super(`descriptor ${descriptor}: ${problem}`);
     this.name = "InvalidDescriptorError";
   }
 }
 
 export interface PlanOptions extends KeyOptions {
   readonly stats: RateLimitStats;
-  /** Every limit is a quota (QUOTA_MODE). */
+  /** Whether every limit is a quota (QUOTA_MODE). */
   readonly quotaMode: boolean;
 }
 
@@ -71,7 +71,7 @@ const unlimited: FreeDescriptor = {
   status: { code: "OK", limitRemaining: unlimitedRemaining },
   isUnlimited: true,
 };
-const undecided: DescriptorStatus = { code: "UNKNOWN", limitRemaining: 0 };
+const notCountedYet: DescriptorStatus = { code: "UNKNOWN", limitRemaining: 0 };
 
 /**
  * Plans every descriptor of a call, in order.
@@ -85,13 +85,13 @@ export function planDescriptors(
   options: PlanOptions,
 ): readonly PlannedDescriptor[] {
   const { domain, descriptors } = request;
-  const asked = descriptors.map((descriptor, i) => askedOf(config, request, descriptor, i));
+  const requested = descriptors.map((descriptor, i) => resolveDescriptor(config, request, descriptor, i));
   if (!config.domains.has(domain)) {
-    for (let i = 0; i < asked.length; i++) options.stats.countDomainNotFound(domain);
-    return asked.map(() => noLimit);
+    for (let i = 0; i < requested.length; i++) options.stats.countDomainNotFound(domain);
+    return requested.map(() => noLimit);
   }
-  const replaced = namesReplaced(asked);
-  return asked.map((one) => {
+  const replaced = namesReplaced(requested);
+  return requested.map((one) => {
     const { rule } = one;
     if (rule === undefined) return noLimit;
     if (rule.limit === undefined) return unlimited;
@@ -100,42 +100,44 @@ export function planDescriptors(
   });
 }
 
-/** A descriptor that makes sense, with its rule and its price. */
-interface AskedDescriptor {
+/** A valid descriptor, with its rule and its hits. */
+interface RequestedDescriptor {
   readonly entries: readonly DescriptorEntry[];
-  /** Configured or brought along; absent where the domain or the rule is. */
+  /** The configured rule, or the override of the call; absent where the domain or the rule is unknown. */
   readonly rule: Rule | undefined;
-  /** Its own hits, else the request's, and at least 1 where neither says; below 0 for a refund. */
+  /** The descriptor's hits, or else the request's, which are at least 1; below 0 for a refund. */
   readonly hits: number;
 }
 
-function askedOf(
+function resolveDescriptor(
   config: RateLimitConfig,
   request: RateLimitRequest,
   { entries, limit, hitsAddend, isNegativeHits }: Descriptor,
   index: number,
-): AskedDescriptor {
+): RequestedDescriptor {
   for (let at = 0; at < entries.length; at++) {
     if (entries[at]?.key === "") throw new InvalidDescriptorError(index, `entry ${at} has an empty key`);
   }
-  const asked = hitsAddend ?? Math.max(1, request.hitsAddend);
-  if (!Number.isInteger(asked) || asked < 0) {
-    throw new InvalidDescriptorError(index, `hits_addend ${asked} must be a whole number from 0`);
+  const requested = hitsAddend ?? Math.max(1, request.hitsAddend);
+  if (!Number.isInteger(requested) || requested < 0) {
+    throw new InvalidDescriptorError(index, `hits_addend ${requested} must be a whole number from 0`);
   }
-  // Refused, a call would fail, and pass where the caller's proxy passes what fails.
-  const hits = Math.min(asked, maxCount);
+  // A rejected call would fail, and be allowed where the caller's proxy fails open. The cap prevents that.
+  const hits = Math.min(requested, maxCount);
   const level = config.domains.get(request.domain);
-  // An override is checked even where the domain is not known, so that a faulty client learns of it early.
+  // An override is validated even for an unknown domain, so that a faulty client gets the error early.
   const override = limit === undefined ? undefined : readOverride(request.domain, limit);
   if (typeof override === "string") throw new InvalidDescriptorError(index, override);
   const rule = override ?? (level === undefined ? undefined : findRule(level, entries));
   return { entries, rule, hits: isNegativeHits === true && hits !== 0 ? -hits : hits };
 }
 
-/** Names of limits that step back; `undefined`, the common case, when none does. */
-function namesReplaced(asked: readonly AskedDescriptor[]): ReadonlySet<string> | undefined {
+/**
+ * Returns the names of limits that do not apply, because another replaces them; `undefined`, the common case, for none.
+ */
+function namesReplaced(requested: readonly RequestedDescriptor[]): ReadonlySet<string> | undefined {
   let names: Set<string> | undefined;
-  for (const { rule } of asked) {
+  for (const { rule } of requested) {
     if (rule === undefined) continue;
     for (const name of rule.replaces) names = (names ?? new Set()).add(name);
   }
@@ -143,7 +145,7 @@ function namesReplaced(asked: readonly AskedDescriptor[]): ReadonlySet<string> |
 }
 
 function counted(
-  { entries, hits }: AskedDescriptor,
+  { entries, hits }: RequestedDescriptor,
   rule: Rule,
   limit: CurrentLimit,
   nowSeconds: number,
@@ -163,11 +165,11 @@ function counted(
     headerPolicy: rule.headerPolicy,
     isQuota: quotaMode || rule.quotaMode,
     series: seriesOf(rule, entries, stats),
-    askedHits: hits,
+    requestedHits: hits,
     after: 0,
     isKnownOver: false,
     refundsBefore: 0,
-    status: undecided,
+    status: notCountedYet,
   };
 }
 

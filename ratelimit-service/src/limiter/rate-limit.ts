@@ -1,10 +1,10 @@
 /**
- * What a rate limit call asks and answers, free of any wire. Both doors (gRPC and JSON) turn their bytes into a
- * `RateLimitRequest` and a `RateLimitResponse` into bytes; names and meanings are those of
- * envoy.service.ratelimit.v3 and envoy.extensions.common.ratelimit.v3, enum values their names in proto3 JSON.
+ * The request and response of a rate limit call, independent of the transport. gRPC and JSON convert their bytes to a
+ * `RateLimitRequest`, and a `RateLimitResponse` to bytes. Names and meanings are those of envoy.service.ratelimit.v3
+ * and envoy.extensions.common.ratelimit.v3; enum values have their names in proto3 JSON.
  */
 
-/** `RateLimitResponse.Code`. The service itself never answers UNKNOWN; it exists on the wire. */
+/** `RateLimitResponse.Code`. The service itself never returns UNKNOWN; the protocol has it. */
 export type Code = "UNKNOWN" | "OK" | "OVER_LIMIT";
 
 /** `RateLimitResponse.RateLimit.Unit` without UNKNOWN: a limit always has a window. */
@@ -17,12 +17,12 @@ export interface DescriptorEntry {
   readonly value: string;
 }
 
-/** A limit that the caller brings along (`RateLimitDescriptor.limit`); the door passes on what came, unchecked. */
+/** The limit override of a call (`RateLimitDescriptor.limit`), as received and not yet validated. */
 export interface LimitOverride {
   readonly requestsPerUnit: number;
-  /** The enum's name; a number that the enum does not have arrives as its decimal text. */
+  /** The enum's name; a number without a name arrives as decimal text. */
   readonly unit: string;
-  /** Absent: 1. */
+  /** The default is 1. */
   readonly unitMultiplier?: number;
 }
 
@@ -30,27 +30,27 @@ export interface Descriptor {
   readonly entries: readonly DescriptorEntry[];
   readonly limit?: LimitOverride;
   /**
-   * Units that this descriptor costs; absent is the request's `hitsAddend`, 0 asks without counting. A uint64 on the
-   * wire: the door passes its value as the nearest number, and what exceeds `maxCount` of a counter costs that much.
+   * Hits of this descriptor; without it, the request's `hitsAddend`. 0 checks without counting. A uint64 in the
+   * protocol: it is converted to the nearest number, and capped at a counter's `maxCount`.
    */
   readonly hitsAddend?: number;
-  /** Gives `hitsAddend` back instead of taking it. */
+  /** Whether `hitsAddend` is refunded instead of added. */
   readonly isNegativeHits?: boolean;
 }
 
 export interface RateLimitRequest {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
-  /** For every descriptor without its own; 0 counts as 1 (proto3 cannot tell it from absent). */
+  /** Hits of every descriptor without its own; 0 counts as 1 (proto3 cannot distinguish it from absent). */
   readonly hitsAddend: number;
 }
 
-/** `DescriptorStatus.current_limit`. One rule always answers with one and the same object, so a door may cache bytes. */
+/** `DescriptorStatus.current_limit`. A rule always returns the same object, so a transport may cache its bytes. */
 export interface CurrentLimit {
   readonly requestsPerUnit: number;
   readonly unit: Unit;
   readonly name?: string;
-  /** Only where it is not 1. */
+  /** Present only if it is not 1. */
   readonly unitMultiplier?: number;
 }
 
@@ -58,13 +58,13 @@ export interface DescriptorStatus {
   readonly code: Code;
   /** Absent where no limit applies, and for an unlimited rule. */
   readonly currentLimit?: CurrentLimit;
-  /** 0 to 4294967295; the latter says unlimited. */
+  /** 0 to 4294967295; the latter means unlimited. */
   readonly limitRemaining: number;
-  /** Whole seconds until the window ends, at least 1; absent where no counter is kept. */
+  /** Whole seconds until the window ends, at least 1; absent without a counter. */
   readonly durationUntilResetSeconds?: number;
 }
 
-/** A response header; names keep the case of the setting they come from. */
+/** A response header. Names keep the case of the setting that they come from. */
 export interface HeaderValue {
   readonly key: string;
   readonly value: string;
@@ -79,10 +79,10 @@ export interface JsonObject {
 
 export interface RateLimitResponse {
   readonly overallCode: Code;
-  /** One per descriptor of the request, in its order. */
+  /** One status per descriptor of the request, in its order. */
   readonly statuses: readonly DescriptorStatus[];
   readonly responseHeaders: readonly HeaderValue[];
-  /** Body of the 429 that the proxy sends; absent leaves it to the proxy. */
+  /** Body of the 429 that the proxy sends; without it the proxy chooses. */
   readonly rawBody?: Uint8Array;
   readonly dynamicMetadata?: JsonObject;
 }

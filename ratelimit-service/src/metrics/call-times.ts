@@ -1,4 +1,4 @@
-/** How many calls the gRPC door has answered, and how long that took. One set per thread. */
+/** The number of calls that the gRPC server has decided, and their durations. One set per thread. */
 import { HistogramCell } from "@gatewayproxy/runtime/metrics";
 
 /** Upper bounds in seconds: the reference's, and finer ones below them, where nearly all calls are. */
@@ -6,15 +6,17 @@ export const callTimeBounds: readonly number[] = [
   0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];
 
-/** Single times that statsd is told between two flushes; it is sent their share of all. */
+/**
+ * Maximum number of single times that are sent to statsd between two flushes, with their share of all as sample rate.
+ */
 const maxSamples = 100;
 
-/** What one thread has measured: plain data, fit to be posted. */
+/** The measurements of one thread: plain data that can be posted. */
 export interface CallTimesSnapshot {
   readonly calls: number;
-  /** Calls by bucket, those above all bounds last, and then the sum of all times in seconds. */
+  /** Calls by bucket, with those above all bounds last, then the sum of all times in seconds. */
   readonly histogram: readonly number[];
-  /** Some of the times since the last snapshot, in milliseconds, and how many there were. */
+  /** Some of the times since the last snapshot, in milliseconds, and the number of all of them. */
   readonly samplesMs: readonly number[];
   readonly sampledOf: number;
 }
@@ -33,12 +35,12 @@ export class CallTimes {
   observe(milliseconds: number): void {
     this.#calls++;
     this.#histogram.observe(milliseconds / 1_000);
-    // The newest of every so many, without a draw: place by place, over and over.
+    // Keeps the newest times in a ring, without random numbers.
     this.#samplesMs[this.#sampledOf % maxSamples] = milliseconds;
     this.#sampledOf++;
   }
 
-  /** What has been measured so far; the samples begin anew. */
+  /** Returns the measurements so far, and starts new samples. */
   take(): CallTimesSnapshot {
     const snapshot = {
       calls: this.#calls,

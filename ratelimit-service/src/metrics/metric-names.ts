@@ -1,9 +1,9 @@
-/** The metrics of the service, each declared once; Prometheus and statsd know them by the reference's names. */
+/** The metrics of the service, each declared once. Prometheus and statsd use the reference's names. */
 import type { RuleCounts, ServiceCounts } from "../stats.ts";
 import type { CacheCounts } from "./stats-snapshot.ts";
 
 export interface MetricName {
-  /** Last part of the name in statsd, below `ratelimit.service.rate_limit.<domain>.<keys>` or `ratelimit.service`. */
+  /** Last part of the statsd name, below `ratelimit.service.rate_limit.<domain>.<keys>` or `ratelimit.service`. */
   readonly statsd: string;
   readonly prometheus: string;
   /** One sentence with a full stop. */
@@ -35,17 +35,17 @@ export const ruleMetrics: { readonly [K in keyof RuleCounts]: MetricName } = {
   overLimitWithLocalCache: {
     statsd: "over_limit_with_local_cache",
     prometheus: "ratelimit_service_rate_limit_over_limit_with_local_cache",
-    help: "Hits beyond a limit that were refused without asking the store.",
+    help: "Hits beyond a limit that were denied without a query to the store.",
   },
   shadowMode: {
     statsd: "shadow_mode",
     prometheus: "ratelimit_service_rate_limit_shadow_mode",
-    help: "Hits beyond a limit that its shadow mode let pass.",
+    help: "Hits beyond a limit that its shadow mode allowed.",
   },
   totalNegativeHits: {
     statsd: "total_negative_hits",
     prometheus: "ratelimit_service_rate_limit_total_negative_hits",
-    help: "Hits given back to a limit.",
+    help: "Hits refunded to a limit.",
   },
 };
 
@@ -54,7 +54,7 @@ export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, Error
   degraded: {
     statsd: "degraded",
     prometheus: "ratelimit_service_degraded",
-    help: "Calls answered without the shared counters while the store was away.",
+    help: "Calls decided without the shared counters while the store was unavailable.",
   },
   configLoadSuccess: {
     statsd: "config_load_success",
@@ -64,42 +64,44 @@ export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, Error
   configLoadError: {
     statsd: "config_load_error",
     prometheus: "ratelimit_service_config_load_error",
-    help: "Configurations loaded with problems, of which the last good version stays in force.",
+    help: "Configurations loaded with problems; the last valid version stays in use.",
   },
   globalShadowMode: {
     statsd: "global_shadow_mode",
     prometheus: "ratelimit_service_global_shadow_mode",
-    help: "Calls over a limit that SHADOW_MODE let pass.",
+    help: "Calls over a limit that SHADOW_MODE allowed.",
   },
 };
 
-/** Gauges of the over-limit cache, below `ratelimit.localcache`; counts since the start but for the entries. */
+/**
+ * Returns the gauges of the over-limit cache, below `ratelimit.localcache`; counts since the start, except the entries.
+ */
 export function cacheGauges(cache: CacheCounts): readonly { name: string; value: number; help: string }[] {
   const { entries, hits, misses, overwritten, evicted, expired } = cache;
   return [
     { name: "entryCount", value: entries, help: "Counters known to be over their limit." },
     { name: "hitCount", value: hits, help: "Counters found in the local cache." },
     { name: "missCount", value: misses, help: "Counters not found in the local cache." },
-    { name: "lookupCount", value: hits + misses, help: "Counters looked for in the local cache." },
-    { name: "overwriteCount", value: overwritten, help: "Entries of the local cache written over." },
-    { name: "evacuateCount", value: evicted, help: "Entries of the local cache that made room for others." },
+    { name: "lookupCount", value: hits + misses, help: "Lookups in the local cache." },
+    { name: "overwriteCount", value: overwritten, help: "Entries of the local cache that were overwritten." },
+    { name: "evacuateCount", value: evicted, help: "Entries of the local cache that were evicted for others." },
     { name: "expiredCount", value: expired, help: "Entries of the local cache removed after their window." },
   ];
 }
 
-/** Times of calls, in statsd. */
+/** Name of the response times in statsd. */
 export const responseTimeName = "ratelimit_server.ShouldRateLimit.response_time";
 
 /** Kinds of failed calls. */
 export type ErrorCount = "storeError" | "serviceError";
 
-/** Their names, in statsd and as `err_type`; the reference's, whatever the store is. */
+/** Their names, in statsd and as `err_type`: the reference's, whatever the store is. */
 export const errorTypes: { readonly [K in ErrorCount]: string } = {
   storeError: "redis_error",
   serviceError: "service_error",
 };
 
-/** The keys of one of these tables, typed as such. */
+/** Returns the keys of one of these tables, with their type. */
 export function keysOf<T extends object>(table: T): readonly (keyof T)[] {
   // A table has no keys but its own.
   return Object.keys(table) as (keyof T)[];

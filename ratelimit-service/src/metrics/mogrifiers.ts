@@ -1,10 +1,10 @@
 /**
- * Names of metrics rewritten for DogStatsD, where parts of a name become tags (USE_DOG_STATSD_MOGRIFIERS). Patterns are
- * RE2's; the first that is found in a name rewrites it.
+ * Rewrites metric names for DogStatsD, where parts of a name become tags (USE_DOG_STATSD_MOGRIFIERS). Patterns have RE2
+ * syntax; the first that matches a name rewrites it.
  */
 import { RE2JS } from "re2js";
 
-/** One rule; `$0`, `$1` … in `name` and in the values of tags stand for what the pattern found. */
+/** One rule. `$0`, `$1` … in `name` and in the values of tags refer to the groups of the match. */
 export interface Mogrifier {
   readonly pattern: string;
   readonly name: string;
@@ -17,8 +17,8 @@ export interface TaggedName {
   readonly tags: readonly string[];
 }
 
-/** What is wrong with a regular expression of RE2's syntax; undefined where nothing is. */
-export function patternFault(pattern: string): string | undefined {
+/** Returns the problem of a regular expression in RE2 syntax, or `undefined`. */
+export function patternProblem(pattern: string): string | undefined {
   try {
     RE2JS.compile(pattern);
     return undefined;
@@ -27,7 +27,10 @@ export function patternFault(pattern: string): string | undefined {
   }
 }
 
-/** Rewrites names by the first rule that fits; a name that none fits is as it was, without tags. Patterns must be sound. */
+/**
+ * Returns a function that rewrites a name by the first rule that matches; a name without a match stays, without tags.
+ * Patterns must be valid.
+ */
 export function mogrify(rules: readonly Mogrifier[]): (name: string) => TaggedName {
   const compiled = rules.map((rule) => ({ ...rule, regex: RE2JS.compile(rule.pattern) }));
   return (text) => {
@@ -43,7 +46,7 @@ export function mogrify(rules: readonly Mogrifier[]): (name: string) => TaggedNa
   };
 }
 
-/** A name in which tags are written as the reference's, `.__tag=value`, without them; and the tags. */
+/** Separates the tags from a name in which they are written as in the reference, `.__tag=value`. */
 export function separateTags(name: string): TaggedName {
   const [first = "", ...rest] = name.split(".__");
   const tags = rest.flatMap((tag) => {

@@ -47,17 +47,17 @@ mappings: [{match: "^t", name: t}, {match: "^s", name: s, timer_type: summary, s
     ["mappings: {}", "mappings is not a list"],
     ["maps: []", "the file.maps is not supported; accepted are defaults, mappings"],
     ["mappings: [{name: x}]", "mappings[0].match is not a text"],
-    ["mappings: [{match: a*.b, name: x}]", 'mappings[0].match: "a*.b" is no glob'],
+    ["mappings: [{match: a*.b, name: x}]", 'mappings[0].match: "a*.b" is not a glob'],
     ['mappings: [{match: "(", match_type: regex, name: x}]', "mappings[0].match: "],
     ["mappings: [{match: a.b}]", "mappings[0].name is not a text"],
-    ["mappings: [{match: a.b, name: 'a b'}]", 'mappings[0].name: "a b" is no name of a metric'],
-    ["mappings: [{match: a.b, name: x, labels: {a-b: c}}]", 'mappings[0].labels: "a-b" is no name of a label'],
+    ["mappings: [{match: a.b, name: 'a b'}]", 'mappings[0].name: "a b" is not the name of a metric'],
+    ["mappings: [{match: a.b, name: x, labels: {a-b: c}}]", 'mappings[0].labels: "a-b" is not the name of a label'],
     ["mappings: [{match: a.b, name: x, match_metric_type: set}]", 'mappings[0].match_metric_type: "set" is none of'],
     ["mappings: [{match: a.b, name: x, ttl: 5s}]", "mappings[0].ttl is not supported"],
     ["mappings: [{match: a.b, name: x, summary_options: {}}]", "mappings[0].summary_options is not supported"],
     ["mappings: [{match: a.b, name: x, histogram_options: {buckets: [a]}}]", "buckets is not a list of numbers"],
     ["mappings: [", "Flow sequence"],
-  ])("%s is refused: %s", (text, fault) => {
-    expect(() => parsePrometheusMapping(text)).toThrow(fault);
+  ])("%s is rejected: %s", (text, problem) => {
+    expect(() => parsePrometheusMapping(text)).toThrow(problem);
   });
 });

@@ -1,39 +1,40 @@
 /**
- * Names and labels of Prometheus metrics by the rules of statsd_exporter (PROMETHEUS_MAPPER_YAML): each rule takes
- * metrics by their name in statsd. Rules with globs are tried first, in the order of the file, then those with regular
- * expressions (RE2). A metric that no rule takes has its name in statsd, with `_` for what Prometheus does not take.
+ * Names and labels of Prometheus metrics by the rules of statsd_exporter (PROMETHEUS_MAPPER_YAML). A rule matches
+ * metrics by their statsd name. Rules with globs are tried first, in the order of the file, then those with regular
+ * expressions (RE2). A metric without a match keeps its statsd name, with `_` for characters that Prometheus does not
+ * allow.
  */
 import { RE2JS } from "re2js";
 import { parse } from "yaml";
 
 export type StatsdType = "counter" | "gauge" | "observer";
 
-/** Plain data, fit to be posted to threads. */
+/** Plain data that can be posted to threads. */
 export interface MappingRule {
   readonly matchType: "glob" | "regex";
   readonly match: string;
-  /** Absent: metrics of every type. */
+  /** Without it, metrics of every type match. */
   readonly metricType?: StatsdType;
   readonly drops: boolean;
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly help?: string;
-  /** Of times: what milliseconds are multiplied with, 1 unless given. */
+  /** Factor for times in milliseconds; the default is 1. */
   readonly scale: number;
-  /** Of times. */
+  /** Type of times. */
   readonly observer: "histogram" | "summary";
-  /** Upper bounds of a histogram, in what `scale` makes; absent: the service's own. */
+  /** Upper bounds of a histogram, in the unit after scaling; the default is the service's own. */
   readonly buckets?: readonly number[];
 }
 
 export interface PrometheusMapping {
   readonly rules: readonly MappingRule[];
-  /** Of times that no rule takes. */
+  /** Type of times that no rule matches. */
   readonly observer: "histogram" | "summary";
   readonly buckets?: readonly number[];
 }
 
-/** A metric under the name that it has in Prometheus. */
+/** A metric with its Prometheus name. */
 export interface MappedMetric {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -48,7 +49,7 @@ const keysOfDefaults = ["observer_type", "timer_type", "match_type", "histogram_
 const keysOfRule = ["match", "match_type", "match_metric_type", "action", "name", "labels", "help", "scale"];
 const keysOfObserver = ["observer_type", "timer_type", "histogram_options", "honor_labels"];
 
-/** Reads a file; throws an error that says where it is wrong, and what is accepted. */
+/** Parses a file. Throws an error with the location, the problem and the accepted values. */
 export function parsePrometheusMapping(text: string): PrometheusMapping {
   const file = record(parse(text) ?? {}, "the file", keysOfFile);
   const defaults = record(file["defaults"] ?? {}, "defaults", keysOfDefaults);
@@ -72,7 +73,9 @@ function readRule(value: unknown, path: string, defaults: RuleDefaults): Mapping
   const match = textOf(rule["match"], `${path}.match`);
   const matchType = oneOf(rule["match_type"] ?? defaults.matchType, ["glob", "regex"], `${path}.match_type`);
   if (matchType === "glob" && !match.split(".").every((part) => part === "*" || /^[^*\s]+$/.test(part))) {
-    throw new Error(`${path}.match: ${JSON.stringify(match)} is no glob: each part between dots is * or has none`);
+    throw new Error(
+      `${path}.match: ${JSON.stringify(match)} is not a glob: each part between dots is * or contains none`,
+    );
   }
   if (matchType === "regex") {
     try {
@@ -84,12 +87,12 @@ function readRule(value: unknown, path: string, defaults: RuleDefaults): Mapping
   const drops = oneOf(rule["action"] ?? "map", ["map", "drop"], `${path}.action`) === "drop";
   const name = rule["name"] === undefined && drops ? "" : textOf(rule["name"], `${path}.name`);
   if (!drops && !/^[a-zA-Z_:$][\w:${}]*$/.test(name)) {
-    throw new Error(`${path}.name: ${JSON.stringify(name)} is no name of a metric`);
+    throw new Error(`${path}.name: ${JSON.stringify(name)} is not the name of a metric`);
   }
   const labels = Object.entries(record(rule["labels"] ?? {}, `${path}.labels`));
   for (const [label] of labels) {
     if (!/^[a-zA-Z_]\w*$/.test(label))
-      throw new Error(`${path}.labels: ${JSON.stringify(label)} is no name of a label`);
+      throw new Error(`${path}.labels: ${JSON.stringify(label)} is not the name of a label`);
   }
   const type = rule["match_metric_type"];
   const types = ["counter", "gauge", "observer", "timer"] as const;
@@ -126,7 +129,7 @@ function bucketsOf(value: Readonly<Record<string, unknown>>, path: string): read
   return [...new Set(buckets as readonly number[])].sort((a, b) => a - b);
 }
 
-/** @param accepted keys; without them any */
+/** @param accepted the accepted keys; without it, any */
 function record(value: unknown, path: string, accepted?: readonly string[]): Readonly<Record<string, unknown>> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(`${path} is not a mapping`);
   const entries = Object.entries(value);
@@ -150,10 +153,10 @@ function oneOf<const T extends string>(value: unknown, accepted: readonly T[], p
   return found;
 }
 
-/** The metric of a name in statsd, `undefined` where a rule drops it. */
+/** Returns the Prometheus metric for a statsd name; `undefined` when a rule drops it. */
 export type MetricMapper = (name: string, type: StatsdType) => MappedMetric | undefined;
 
-/** What a name becomes is kept, since series are the same from one scrape to the next. */
+/** Maximum number of cached results: series are the same from one scrape to the next. */
 const maxKept = 50_000;
 
 export function metricMapper({ rules, observer, buckets }: PrometheusMapping): MetricMapper {
@@ -209,7 +212,7 @@ function mapped(rule: MappingRule, groups: readonly string[]): MappedMetric {
   };
 }
 
-/** What a matcher found: the whole and its groups. */
+/** Returns the whole match and its groups. */
 type Match = (name: string) => readonly string[] | undefined;
 
 function glob(pattern: string): Match {

@@ -34,7 +34,7 @@ describe("renderPrometheus", () => {
     );
   });
 
-  test("tells the service's own counters, the reference's names first", () => {
+  test("renders the service's own counters, the reference's names first", () => {
     const lines = rendered((stats) => {
       stats.service.storeError = 1;
       stats.service.serviceError = 2;
@@ -56,7 +56,7 @@ describe("renderPrometheus", () => {
     );
   });
 
-  test("tells times as a cumulative histogram, in seconds or milliseconds", () => {
+  test("renders times as a cumulative histogram, in seconds or milliseconds", () => {
     const observe = (_: RateLimitStats, times: CallTimes) => {
       for (const ms of [0.07, 0.3, 7, 60_000]) times.observe(ms);
     };

@@ -1,6 +1,6 @@
 /**
- * What the service has counted, in the Prometheus text format under the reference's names. A rule's place in the
- * configuration is its labels: `domain`, `key1`, `key2` and so on, one per level, however many there are.
+ * Renders the counts of the service in the Prometheus text format with the reference's names. A rule's position in the
+ * configuration is in its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
  */
 import type { RuleCounts } from "../stats.ts";
 import type { CallTimesSnapshot } from "./call-times.ts";
@@ -12,17 +12,17 @@ import { statsdCounters, statsdGauges } from "./statsd-lines.ts";
 export interface PrometheusOptions {
   /** Labels of every metric (EXTRA_TAGS). */
   readonly extraTags: ReadonlyMap<string, string>;
-  /** The values of the response times, under the same name (PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS). */
+  /** Whether response times are in milliseconds, under the same name (PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS). */
   readonly timesInMilliseconds: boolean;
-  /** As the threads measure response times, in seconds. */
+  /** Upper bounds of the response times that the threads measure, in seconds. */
   readonly callTimeBounds: readonly number[];
   /** Names and labels, in place of the built-in ones (PROMETHEUS_MAPPER_YAML). */
   readonly mapper?: MetricMapper;
 }
 
 /**
- * The text of all metrics, ending in a line break. `evictedCounters` are counters in memory that were forgotten while
- * their window ran; they are shared by the threads, so no part of what each has counted.
+ * Renders all metrics; the text ends in a line break. `evictedCounters` is the number of counters in memory that were
+ * evicted before their window ended. Threads share them, so they are not part of `stats`.
  */
 export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, options: PrometheusOptions): string {
   const text = new ExpositionText(options.extraTags);
@@ -32,7 +32,7 @@ export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, 
   text.family(
     evicted,
     "counter",
-    "Counters in memory forgotten while their window ran; above 0 the memory is too small.",
+    "Counters in memory that were evicted before their window ended; above 0 the memory is too small.",
   );
   text.sample(evicted, {}, evictedCounters);
   return text.toString();
@@ -69,13 +69,13 @@ function writeBuiltIn(text: ExpositionText, stats: StatsSnapshot, options: Prome
     text.sample(`ratelimit_localcache_${name}`, {}, value);
   }
   for (const [name, group] of Map.groupBy(stats.commands, (command) => command.name)) {
-    text.family(`ratelimit_memcache_${name}`, "counter", "What memcached was asked, by the outcome.");
+    text.family(`ratelimit_memcache_${name}`, "counter", "Commands to memcached, by outcome.");
     for (const { code, count } of group)
       text.sample(`ratelimit_memcache_${name}`, code === undefined ? {} : { code }, count);
   }
 }
 
-/** Counters, gauges and times by their names in statsd; series of one name and equal labels are added up. */
+/** Writes counters, gauges and times by their statsd names. Series with the same name and labels are added up. */
 function writeMapped(
   text: ExpositionText,
   stats: StatsSnapshot,
@@ -91,7 +91,7 @@ function writeMapped(
     if (metric === undefined) return;
     let family = families.get(metric.name);
     if (family === undefined) families.set(metric.name, (family = { type, help: metric.help, series: new Map() }));
-    // A name has one type, that of the metric that came first.
+    // A name has one type: that of the first metric.
     if (family.type !== type) return;
     const labels = JSON.stringify(metric.labels);
     const before = type === "counter" ? (family.series.get(labels) ?? 0) : 0;
@@ -101,7 +101,7 @@ function writeMapped(
   for (const [name, value] of statsdGauges(stats)) add(name, "gauge", value);
   for (const [name, { type, help, series }] of families) {
     text.family(name, type, help);
-    // Written above.
+    // The keys were written above.
     for (const [labels, value] of series) text.sample(name, JSON.parse(labels) as Record<string, string>, value);
   }
   const times = mapper(responseTimeName, "observer");
@@ -126,10 +126,10 @@ function writeCalls(
   times: CallTimesSnapshot,
   { timesInMilliseconds, callTimeBounds }: PrometheusOptions,
 ): void {
-  text.family("ratelimit_service_total_requests", "counter", "Calls answered by gRPC.");
+  text.family("ratelimit_service_total_requests", "counter", "Calls over gRPC.");
   text.sample("ratelimit_service_total_requests", grpcMethod, times.calls);
   const name = "ratelimit_service_response_time_seconds";
-  const help = "Time from a call's arrival to its answer, by gRPC.";
+  const help = "Time from the arrival of a call to its response, over gRPC.";
   const perSecond = timesInMilliseconds ? 1_000 : 1;
   const metric = { name, labels: grpcMethod, help, observer: "histogram", perSecond, bounds: callTimeBounds } as const;
   writeTimes(text, metric, times.histogram);
@@ -141,7 +141,7 @@ interface TimesMetric {
   readonly help: string;
   /** A summary has a sum and a count only. */
   readonly observer: "histogram" | "summary";
-  /** What a second is written as. */
+  /** Value of one second in the unit of the output. */
   readonly perSecond: number;
   readonly bounds: readonly number[];
 }
@@ -160,7 +160,7 @@ function writeTimes(text: ExpositionText, metric: TimesMetric, histogram: readon
   text.sample(`${name}_count`, labels, count);
 }
 
-/** Writes the format's lines. */
+/** Writes the lines of the format. */
 class ExpositionText {
   readonly #extraTags: Readonly<Record<string, string>>;
   #text = "";

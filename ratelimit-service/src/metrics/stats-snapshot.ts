@@ -1,4 +1,4 @@
-/** What the service has counted, as plain data: taken in each thread, posted, added up and told by the sinks. */
+/** The counts of the service as plain data: taken in each thread, posted, added up and exported by the sinks. */
 import type { RateLimitStats, RuleCounts, ServiceCounts } from "../stats.ts";
 import type { CallTimes, CallTimesSnapshot } from "./call-times.ts";
 
@@ -17,10 +17,10 @@ export interface StatsSnapshot {
   readonly callTimes: CallTimesSnapshot;
   /** Open gRPC connections. */
   readonly connections: number;
-  /** Of the over-limit cache; absent where there is none. */
+  /** Counts of the over-limit cache, if there is one. */
   readonly cache?: CacheCounts;
   readonly pools: readonly PoolCounts[];
-  /** What the store was asked. */
+  /** Commands to the store. */
   readonly commands: readonly CommandCounts[];
 }
 
@@ -49,14 +49,14 @@ export interface CommandCounts {
   readonly count: number;
 }
 
-/** Of a thread, beside what it counts itself. */
+/** Figures of a thread's store. */
 interface StoreFigures {
   readonly cache?: CacheCounts | undefined;
   readonly pools?: readonly PoolCounts[];
   readonly commands?: readonly CommandCounts[];
 }
 
-/** What one thread has counted so far. */
+/** Takes the counts of one thread. */
 export function takeStats(
   stats: RateLimitStats,
   callTimes: CallTimes,
@@ -75,7 +75,7 @@ export function takeStats(
   };
 }
 
-/** Adds up what the threads have counted. There is at least one. */
+/** Adds up the counts of the threads, at least one. */
 export function mergeStats(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
   const [first, ...rest] = snapshots;
   if (first === undefined) throw new Error("there is no thread to take stats from");
@@ -92,7 +92,7 @@ export function mergeStats(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
   };
 }
 
-/** The same of threads that have ended: no connection of theirs is open, and their times are of long ago. */
+/** Adds up the counts of threads that have ended: without open connections and without samples of times. */
 export function mergeStatsOfEnded(snapshots: readonly StatsSnapshot[]): StatsSnapshot {
   const merged = mergeStats(snapshots);
   const { cache } = merged;
@@ -107,7 +107,7 @@ export function mergeStatsOfEnded(snapshots: readonly StatsSnapshot[]): StatsSna
 function addUp<T extends object>(counted: readonly Readonly<T>[]): T {
   const keys = Object.keys(counted[0] ?? {});
   const value = (each: Readonly<T>, key: string): number => Number(each[key as keyof T]);
-  // The same keys as each of them, each with a number.
+  // The result has the same keys as each of them, each with a number.
   return Object.fromEntries(keys.map((key) => [key, counted.reduce((sum, each) => sum + value(each, key), 0)])) as T;
 }
 

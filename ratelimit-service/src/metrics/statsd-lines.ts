@@ -1,6 +1,6 @@
 /**
- * What the service has counted, as lines of the statsd protocol under the reference's names: counters as what was added
- * since the last time, gauges as they are, and a sample of the response times.
+ * Renders the counts of the service as lines of the statsd protocol with the reference's names: the growth of counters
+ * since the last time, the value of gauges, and a sample of the response times.
  */
 import { type Mogrifier, mogrify, separateTags } from "./mogrifiers.ts";
 import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
@@ -9,7 +9,7 @@ import type { StatsSnapshot } from "./stats-snapshot.ts";
 /** Values of counters by their full name. */
 export type CounterValues = ReadonlyMap<string, number>;
 
-/** Every counter by its name in statsd, tags included. */
+/** Returns every counter by its statsd name, with tags. */
 export function statsdCounters(stats: StatsSnapshot, extraTags: ReadonlyMap<string, string>): CounterValues {
   const counters = new Map<string, number>();
   const suffix = tagSuffix(extraTags);
@@ -42,17 +42,17 @@ export function statsdCounters(stats: StatsSnapshot, extraTags: ReadonlyMap<stri
 /** A line to send, without its line break. */
 export interface StatsdLine {
   readonly text: string;
-  /** The counter whose growth it reports, with the value up to which it does; absent for gauges and times. */
+  /** The counter whose growth the line reports, with the value that it reports up to; absent for gauges and times. */
   readonly counter?: readonly [name: string, value: number];
 }
 
-/** A line of a name, with its tags in it as the reference writes them, and of what follows: `5|c`. */
+/** Renders a line from a name, with tags in the reference's form, and the rest: `5|c`. */
 export type WriteLine = (name: string, value: string) => string;
 
 /** Tags stay in the name. */
 const plainLine: WriteLine = (name, value) => `${name}:${value}`;
 
-/** As DogStatsD has it: tags behind the value, those of the name and those that the rules make. */
+/** Renders lines for DogStatsD: the tags of the name and those of the rules follow the value. */
 export function dogStatsdLine(rules: readonly Mogrifier[]): WriteLine {
   const rewrite = mogrify(rules);
   return (fullName, value) => {
@@ -63,7 +63,7 @@ export function dogStatsdLine(rules: readonly Mogrifier[]): WriteLine {
   };
 }
 
-/** Each counter that grew since `before`, then response times and gauges. */
+/** Returns a line for each counter that grew since `before`, then response times and gauges. */
 export function statsdLines(
   stats: StatsSnapshot,
   before: CounterValues,
@@ -86,7 +86,7 @@ export function statsdLines(
   return lines;
 }
 
-/** Every gauge by its name in statsd, without tags. */
+/** Returns every gauge by its statsd name, without tags. */
 export function statsdGauges({ connections, cache, pools }: StatsSnapshot): readonly (readonly [string, number])[] {
   const gauges: (readonly [string, number])[] = [["ratelimit.service.grpc_connections", connections]];
   for (const { pool, active } of pools) gauges.push([`ratelimit.${pool}.cx_active`, active]);
@@ -96,7 +96,9 @@ export function statsdGauges({ connections, cache, pools }: StatsSnapshot): read
   return gauges;
 }
 
-/** What the protocol gives a meaning becomes `_`, and so do the dots of an IPv4 address, which would be levels. */
+/**
+ * Replaces characters with a meaning in the protocol by `_`; so too the dots of an IPv4 address, which would be levels.
+ */
 function sanitize(part: string): string {
   return part
     .replace(/(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)/g, (address) => address.replaceAll(".", "_"))

@@ -38,7 +38,7 @@ async function server(protocol: "tcp" | "udp"): Promise<{ port: number; lines: s
 function sink(port: number, protocol: "tcp" | "udp", extraTags = new Map<string, string>()) {
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
   const times = new CallTimes();
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const clock = new FakeClock();
   const made = new StatsdSink({
     host: "127.0.0.1",
@@ -48,9 +48,9 @@ function sink(port: number, protocol: "tcp" | "udp", extraTags = new Map<string,
     extraTags,
     clock,
     collect: () => Promise.resolve(takeStats(stats, times, 2)),
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
   });
-  return { stats, times, faults, clock, sink: made };
+  return { stats, times, errors, clock, sink: made };
 }
 
 describe.each(["tcp", "udp"] as const)("StatsdSink over %s", (protocol) => {
@@ -127,10 +127,10 @@ test("keeps datagrams within what crosses a network in one piece", async () => {
 test("loses no count while the server is away", async () => {
   const { port, lines } = await server("tcp");
   await Promise.all(closers.splice(0).map((close) => close()));
-  const { stats, sink: made, faults } = sink(port, "tcp");
+  const { stats, sink: made, errors } = sink(port, "tcp");
   stats.ofRule("rl.a", "rl", ["a"]).counts.totalHits = 4;
   await made.flush();
-  expect(String(faults[0])).toContain("ECONNREFUSED");
+  expect(String(errors[0])).toContain("ECONNREFUSED");
 
   const back = createServer((socket) => socket.on("data", (bytes) => lines.push(bytes.toString())));
   closers.push(() => back.close());
@@ -170,7 +170,7 @@ describe("sends no hit twice", () => {
     ],
     ["never closes its side", (socket, take) => socket.on("data", take)],
     [
-      "answers, which nobody reads",
+      "sends bytes that are not read",
       (socket, take) => {
         socket.write("hello");
         socket.on("data", take);

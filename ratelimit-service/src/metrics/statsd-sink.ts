@@ -1,8 +1,7 @@
 /**
- * Sends what the service has counted to a statsd server at an interval. A counter's growth is handed to a connection at
- * most once, because nothing says which bytes a server read before the connection ended: what was handed over counts as
- * sent, whatever becomes of the connection. What was not, since the server could not be reached or took no more, goes
- * out at a later interval.
+ * Sends the counts of the service to a statsd server at an interval. The growth of a counter is handed to a connection
+ * at most once, because it is unknown which bytes a server read before the connection ended: what was handed over
+ * counts as sent. What was not, because the server could not be reached or did not read, is sent at a later interval.
  */
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
@@ -18,28 +17,28 @@ export interface StatsdSinkOptions {
   readonly flushIntervalMs: number;
   /** EXTRA_TAGS */
   readonly extraTags: ReadonlyMap<string, string>;
-  /** Form of lines; statsd's own unless given. */
+  /** Renders lines; the default is plain statsd. */
   readonly write?: WriteLine;
   readonly clock: Clock;
   readonly collect: () => Promise<StatsSnapshot>;
-  /** A server that could not be reached, or took no lines; the next attempt is an interval away. */
-  readonly onFault: (error: unknown) => void;
-  /** Told of the lines of each lot that was sent whole. */
+  /** Called when the server cannot be reached or does not read. The next attempt is one interval later. */
+  readonly onError: (error: unknown) => void;
+  /** Called with the lines of each batch that was sent completely. */
   readonly onSent?: (lines: readonly string[]) => void;
 }
 
-/** Largest datagram that crosses an Ethernet in one piece. */
+/** Largest datagram that fits into an Ethernet frame. */
 const maxDatagramBytes = 1_432;
-/** Bytes handed to a TCP connection at once; when the connection breaks, no more than these can be lost. */
+/** Bytes per write to a TCP connection; when the connection breaks, at most these are lost. */
 const maxChunkBytes = 16_384;
-/** Longest wait for a connection, for a chunk to be taken, and for the server to close its side. */
+/** Longest wait for a connection, for a write to complete, and for the server to close its side, in ms. */
 const sendTimeoutMs = 5_000;
 
 export class StatsdSink {
   readonly #options: StatsdSinkOptions;
-  /** By name: the value up to which a counter's growth was handed over. */
+  /** By name: the value up to which a counter's growth was sent. */
   readonly #sent = new Map<string, number>();
-  /** The lot that is being sent; two at once would both send the same growth. */
+  /** The batch that is being sent; two at once would send the same growth. */
   #sending: Promise<void> = Promise.resolve();
   #timer: Timer | undefined;
   #isClosed = false;
@@ -49,13 +48,13 @@ export class StatsdSink {
     this.#schedule();
   }
 
-  /** Sends what has been counted since the last time, after a lot that is under way. Never rejects. */
+  /** Sends the growth since the last time, after the batch in progress. Never rejects. */
   flush(): Promise<void> {
     this.#sending = this.#sending.then(() => this.#sendLot());
     return this.#sending;
   }
 
-  /** Sends the rest and ends. */
+  /** Sends the rest and closes. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
@@ -72,26 +71,26 @@ export class StatsdSink {
   }
 
   async #sendLot(): Promise<void> {
-    const { collect, extraTags, write, protocol, onFault, onSent } = this.#options;
+    const { collect, extraTags, write, protocol, onError, onSent } = this.#options;
     try {
       const lines = statsdLines(await collect(), this.#sent, extraTags, write);
       await (protocol === "tcp" ? this.#sendStream(lines) : this.#sendDatagrams(lines));
       onSent?.(lines.map(({ text }) => text));
     } catch (error) {
-      onFault(error);
+      onError(error);
     }
   }
 
-  /** A connection for each lot: statsd servers come and go, and a lot is seconds apart. */
+  /** Opens a connection for each batch: statsd servers restart, and batches are seconds apart. */
   async #sendStream(lines: readonly StatsdLine[]): Promise<void> {
     const { host, port } = this.#options;
     const socket = connect({ host, port });
-    socket.setTimeout(sendTimeoutMs, () => socket.destroy(new Error(`statsd at ${host}:${port} takes no lines`)));
+    socket.setTimeout(sendTimeoutMs, () => socket.destroy(new Error(`statsd at ${host}:${port} does not read`)));
     const broken = new Promise<never>((_, reject) => {
       socket.on("error", reject);
       socket.on("close", () => reject(new Error(`statsd at ${host}:${port} closed the connection`)));
     });
-    // Nobody waits for it once everything was handed over.
+    // Errors after everything was sent are of no interest.
     broken.catch(() => undefined);
     await Promise.race([new Promise((resolve) => socket.once("connect", resolve)), broken]);
     socket.resume();
@@ -113,7 +112,7 @@ export class StatsdSink {
           if (error === null) resolve(undefined);
           else reject(error);
         });
-        // A datagram that the system refuses has not left the machine.
+        // A datagram that the system rejects has not left the machine.
         await promise;
         this.#handOver(datagram);
       }
@@ -127,7 +126,7 @@ export class StatsdSink {
   }
 }
 
-/** Resolves when the system has taken the bytes. */
+/** Resolves when the system has accepted the bytes. */
 function written(socket: Socket, lines: readonly StatsdLine[]): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.write(lines.map(({ text }) => `${text}\n`).join(""), (error) => {
@@ -137,7 +136,10 @@ function written(socket: Socket, lines: readonly StatsdLine[]): Promise<void> {
   });
 }
 
-/** Lines in order in as few pieces as possible, each of `maxBytes` with its line breaks at most; a longer line is alone. */
+/**
+ * Packs lines in order into as few pieces as possible, each of at most `maxBytes` with its line breaks; a longer line
+ * is alone.
+ */
 function packed(lines: readonly StatsdLine[], maxBytes: number): StatsdLine[][] {
   const pieces: StatsdLine[][] = [];
   let piece: StatsdLine[] = [];

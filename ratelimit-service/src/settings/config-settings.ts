@@ -1,9 +1,7 @@
-/** Where the limits come from. */
+/** Settings of the configuration sources. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
-import { decimal, duration, flag, integer, pairs, word } from "./kinds.ts";
-
-const file = optional(text("FILE", "the path of a PEM file"));
+import { decimal, duration, flag, integer, pairs, pemFile, word } from "./kinds.ts";
 
 export const configSettings = {
   configDir: {
@@ -29,7 +27,7 @@ export const configSettings = {
     kind: flag,
     env: "FORCE_START_WITHOUT_INITIAL_CONFIG",
     default: "false",
-    help: "Begins to serve before the first configuration has come.",
+    help: "Starts to serve before the first configuration is loaded.",
   },
   healthyWithAtLeastOneConfigLoaded: {
     kind: flag,
@@ -70,13 +68,13 @@ export const configSettings = {
     kind: duration,
     env: "RUNTIME_POLL_INTERVAL",
     default: "250ms",
-    help: "Between two looks at the files; a change is served after at most two.",
+    help: "Interval between two reads of the folder; a change is served after at most two.",
   },
   xdsNodeId: {
     kind: text("ID", "a node id"),
     env: "CONFIG_GRPC_XDS_NODE_ID",
     default: "default",
-    help: "Node id that the xDS server knows this service by.",
+    help: "Node id of this service for the xDS server.",
   },
   xdsNodeMetadata: {
     kind: optional(pairs("=", ":")),
@@ -104,16 +102,16 @@ export const configSettings = {
     kind: flag,
     env: "CONFIG_GRPC_XDS_SERVER_USE_TLS",
     default: "false",
-    help: "Speaks TLS with the xDS server.",
+    help: "Uses TLS with the xDS server.",
   },
   xdsClientTlsCert: {
-    kind: file,
+    kind: pemFile,
     env: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT",
-    help: "Certificate shown to the xDS server.",
+    help: "Client certificate for the xDS server.",
   },
-  xdsClientTlsKey: { kind: file, env: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", help: "Key of that certificate." },
+  xdsClientTlsKey: { kind: pemFile, env: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", help: "Key of that certificate." },
   xdsServerTlsCaCert: {
-    kind: file,
+    kind: pemFile,
     env: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT",
     help: "Authorities for the xDS server's certificate, in place of the system's.",
   },
@@ -138,24 +136,24 @@ export const configSettings = {
     kind: decimal(0, 1),
     env: "XDS_CLIENT_BACKOFF_RANDOM_FACTOR",
     default: "0.5",
-    help: "Share of the pause that chance adds to it or takes from it.",
+    help: "Share of the pause by which it varies at random.",
   },
   xdsBackoffJitter: {
     kind: flag,
     env: "XDS_CLIENT_BACKOFF_JITTER",
     default: "true",
-    help: "Whether chance does so.",
+    help: "Whether the pause varies.",
   },
   xdsMaxMessageBytes: {
     kind: integer(0, 2 ** 31 - 1),
     env: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES",
     default: "4194304",
-    help: "Largest message taken from the xDS server, in bytes; 0 is the default.",
+    help: "Largest message accepted from the xDS server, in bytes; 0 is the default.",
   },
   xdsMaxDescriptors: {
     kind: integer(1, 10_000_000),
     env: "XDS_CLIENT_MAX_DESCRIPTORS",
     default: "100000",
-    help: "Descriptors of all resources of the xDS server; a configuration with more is refused, and the last one stays. Each takes about 1 KB. The reference has no bound.",
+    help: "Descriptors of all resources of the xDS server; a configuration with more is rejected, and the last one stays. Each takes about 1 KB. The reference has no bound.",
   },
 } as const satisfies Settings;

@@ -1,19 +1,19 @@
 /**
- * The two sets of defaults: ours, and the reference's, which the service has when it is started as `/bin/ratelimit`, by the
- * name that manifests for the reference's image give. Only variables whose defaults differ are here; an explicit value
- * means the same in both.
+ * The two sets of defaults: ours, and the reference's. The service uses the reference's when it is started as
+ * `/bin/ratelimit`, the command in manifests for the reference's image. Only variables with different defaults are
+ * listed; an explicit value means the same in both.
  */
 
 export type DefaultSet = "ours" | "reference";
 
-/** By environment variable. `ours` is for people: where a default depends on other variables it says on which. */
+/** By environment variable. The text of `ours` also names the variables on which a default depends. */
 export const differingDefaults: Readonly<
   Record<string, { readonly ours: string; readonly reference: string; readonly effect: string }>
 > = {
   LIMIT_RESPONSE_HEADERS_ENABLED: {
     ours: "unset, which is RESPONSE_HEADERS=envoy",
     reference: "false",
-    effect: "answers add headers only where they are asked for",
+    effect: "responses have headers only if they are enabled",
   },
   REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: {
     ours: "true",
@@ -41,14 +41,14 @@ export const differingDefaults: Readonly<
     effect: "metrics go to a statsd server at localhost:8125",
   },
   DEBUG_HOST: { ours: "127.0.0.1", reference: "0.0.0.0", effect: "the debug port is open to other machines" },
-  LOG_LEVEL: { ours: "info", reference: "warn", effect: "the log has faults only" },
-  LOG_FORMAT: { ours: "json", reference: "text", effect: "lines are for people" },
+  LOG_LEVEL: { ours: "info", reference: "warn", effect: "the log has only warnings and errors" },
+  LOG_FORMAT: { ours: "json", reference: "text", effect: "log lines are text" },
 };
 
-/** Status with which the process ends when a setting, or the folder of limits, cannot be read. */
+/** Exit status of the process when a setting, or the folder of limits, cannot be read. */
 export const settingsExitCode: Readonly<Record<DefaultSet, number>> = { ours: 64, reference: 2 };
 
-/** An environment in which every variable that is not set, or is empty, has the default of the set. */
+/** Returns an environment in which every variable that is unset or empty has the default of the set. */
 export function withDefaults(
   env: Readonly<Record<string, string | undefined>>,
   set: DefaultSet,

@@ -1,8 +1,11 @@
-/** Kinds of settings that only the rate limit service has: those of Go, in which the reference reads its own. */
+/** Kinds of settings that only the rate limit service has: the syntax of Go, which the reference uses. */
 import type { LogFilter } from "@gatewayproxy/runtime/log-filter";
-import { logFilter, type SettingKind } from "@gatewayproxy/runtime/setting-kinds";
+import { logFilter, optional, type SettingKind, text } from "@gatewayproxy/runtime/setting-kinds";
 
-/** True and false as Go's strconv.ParseBool takes them. */
+/** A file of certificates or keys. */
+export const pemFile = optional(text("FILE", "the path of a PEM file"));
+
+/** True and false as Go's strconv.ParseBool accepts them. */
 export const flag: SettingKind<boolean> = {
   placeholder: "",
   accepted: "true or false",
@@ -15,7 +18,7 @@ export const flag: SettingKind<boolean> = {
 const msOfUnit: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
-  // The sign for micro, and the Greek letter.
+  // The micro sign, and the Greek letter.
   µs: 1e-3,
   μs: 1e-3,
   ms: 1,
@@ -24,16 +27,16 @@ const msOfUnit: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Levels that only the reference has, and ours that log as much. */
+/** Levels that only the reference has, with the equivalent level here. */
 const foreignLevels: Readonly<Record<string, string>> = { warning: "warn", fatal: "error", panic: "error" };
 
-/** What is logged; the reference's names of levels are understood too. */
+/** A log filter that also accepts the reference's names of levels. */
 export function referenceLogFilter(modules: readonly string[]): SettingKind<LogFilter> {
   const ours = logFilter(modules);
   return { ...ours, parse: (value) => ours.parse(foreignLevels[value.toLowerCase()] ?? value) };
 }
 
-/** A length of time as Go writes it (`24h`, `1h30m`, `150us`, `0`), read to milliseconds. */
+/** A duration in Go's syntax (`24h`, `1h30m`, `150us`, `0`), converted to milliseconds. */
 export const duration: SettingKind<number> = {
   placeholder: "DURATION",
   accepted: "a duration such as 150us, 500ms, 10s or 1h30m",
@@ -49,7 +52,7 @@ export const duration: SettingKind<number> = {
   },
 };
 
-/** A whole number as Go's strconv.ParseInt reads it (`0x400`, `1_000`, `010` is eight), both bounds included. */
+/** A whole number as Go's strconv.ParseInt reads it (`0x400`, `1_000`, `010` is eight), within both bounds. */
 export function integer(min: number, max: number): SettingKind<number> {
   return {
     placeholder: "N",
@@ -61,19 +64,19 @@ export function integer(min: number, max: number): SettingKind<number> {
   };
 }
 
-/** `undefined` for what is no such number. */
+/** Returns `undefined` for anything else. */
 function goInteger(text: string): number | undefined {
   const [, sign = "", prefix, digits] = /^([-+]?)(0[xX]_?|0[bB]_?|0[oO]?_?)?(\w+)$/.exec(text) ?? [];
   if (digits === undefined || !/^[0-9a-fA-F]+(?:_[0-9a-fA-F]+)*$/.test(digits)) return undefined;
   const base = prefix === undefined ? "" : /x/i.test(prefix) ? "0x" : /b/i.test(prefix) ? "0b" : "0o";
-  // Not every text of hexadecimal digits is a number of the base.
+  // Some texts of hexadecimal digits are not numbers of the base.
   if (base === "" && !/^[\d_]+$/.test(digits)) return undefined;
   const number = Number(base + digits.replaceAll("_", ""));
   if (Number.isNaN(number)) return undefined;
   return sign === "-" ? -number : number;
 }
 
-/** A number as Go's strconv.ParseFloat reads a decimal one, both bounds included. */
+/** A decimal number as Go's strconv.ParseFloat reads it, within both bounds. */
 export function decimal(min: number, max: number): SettingKind<number> {
   return {
     placeholder: "X",
@@ -87,7 +90,7 @@ export function decimal(min: number, max: number): SettingKind<number> {
   };
 }
 
-/** `name<separator>value,…`, each separator one of those given. */
+/** A list of `name<separator>value,…`, with any of the given separators. */
 export function pairs(...separators: readonly string[]): SettingKind<ReadonlyMap<string, string>> {
   const shape = separators.map((separator) => `NAME${separator}VALUE,…`).join(" or ");
   return {

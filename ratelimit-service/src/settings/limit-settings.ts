@@ -1,4 +1,4 @@
-/** How calls are counted and answered, and where the counters are. */
+/** Settings of counting, of responses, and of the counter store. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
 import { defaultCallBounds, defaultMaxCallBytes } from "../limiter/call-bounds.ts";
@@ -17,67 +17,67 @@ export const limitSettings = {
     kind: optional(word("error", "open", "local")),
     env: "FAILURE_MODE",
     defaultText: "as the reference: `error`, and `open` with BACKEND_TYPE=memcache",
-    help: "While Redis or memcached is away calls fail, or pass, or are counted by this process alone.",
+    help: "While Redis or memcached is unavailable, calls fail, are allowed, or are counted by this process alone.",
   },
   memoryStoreMaxCounters: {
     kind: integer(16, 2 ** 24),
     env: "MEMORY_STORE_MAX_COUNTERS",
     default: "262144",
-    help: "Room for counters in memory, 128 bytes each; past about half of it counters begin to be forgotten.",
+    help: "Maximum number of counters in memory, 128 bytes each; beyond about half of it some may be evicted.",
   },
   expirationJitterMaxSeconds: {
     kind: integer(0, 2 ** 31 - 1),
     env: "EXPIRATION_JITTER_MAX_SECONDS",
     default: "300",
-    help: "Keys in Redis and memcached outlive their window by up to so many seconds.",
+    help: "Keys in Redis and memcached outlive their window by up to this many seconds.",
   },
   localCacheSizeInBytes: {
     kind: integer(0, 2 ** 31 - 1),
     env: "LOCAL_CACHE_SIZE_IN_BYTES",
     default: "0",
-    help: "Memory for counters known to be over their limit, which are refused without asking Redis; 0 for none.",
+    help: "Memory for counters that are known to be over their limit, for which calls are denied without a query to Redis; 0 for none.",
   },
   nearLimitRatio: {
     kind: decimal(0, 1),
     env: "NEAR_LIMIT_RATIO",
     default: "0.8",
-    help: "Share of a limit from which on hits count as near_limit.",
+    help: "Share of a limit from which hits count as near_limit.",
   },
   redisKeyForm: {
     kind: word("reference", "escaped"),
     env: "REDIS_KEY_FORM",
     default: "reference",
-    help: "Names of counters in Redis and memcached: the reference's, by which `a=b_c_d` and `a=b, c=d` share a counter, or with `_` and `%` of keys and values escaped, as always in memory. To change it begins every counter anew.",
+    help: "Names of counters in Redis and memcached: the reference's, by which `a=b_c_d` and `a=b, c=d` share a counter, or with `_` and `%` of keys and values escaped, as always in memory. A change resets every counter.",
   },
   cacheKeyPrefix: {
     kind: optional(text("TEXT", "any text")),
     env: "CACHE_KEY_PREFIX",
-    help: "Stands before every key in Redis and memcached.",
+    help: "Prefix of every key in Redis and memcached.",
   },
   stopAtOverLimit: {
     kind: flag,
     env: "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
     default: "false",
-    help: "A call that one limit refuses is not counted by its other limits.",
+    help: "A call that one limit denies does not count for its other limits.",
   },
   strictZeroHit: {
     kind: flag,
     env: "STRICT_ZERO_HIT",
     default: "false",
-    help: "A check with 0 hits of an exactly used-up limit is over it; the reference lets it pass.",
+    help: "A check with 0 hits of an exactly used-up limit is over it; the reference allows it.",
   },
   shadowMode: {
     kind: flag,
     env: "SHADOW_MODE",
     default: "false",
-    help: "No call is refused; statuses and metrics tell which would have been.",
+    help: "No call is denied; statuses and metrics report which would have been.",
   },
   quotaMode: { kind: flag, env: "QUOTA_MODE", default: "false", help: "Every limit is a quota." },
   responseDynamicMetadata: {
     kind: flag,
     env: "RESPONSE_DYNAMIC_METADATA",
     default: "false",
-    help: "Answers carry the call, and the metadata of the limits that passed, as dynamic metadata.",
+    help: "Responses have the call, and the metadata of the limits that allowed it, as dynamic metadata.",
   },
   responseHeaders: {
     kind: optional(word("envoy", "ratelimit", "off")),
@@ -112,13 +112,13 @@ export const limitSettings = {
     kind: integer(1_024, 67_108_864),
     env: "MAX_CALL_BYTES",
     default: String(defaultMaxCallBytes),
-    help: "Longest call: bytes of a gRPC message, compressed and not (beyond: RESOURCE_EXHAUSTED), and of a body of /json (413). The reference takes 4 MiB.",
+    help: "Longest call: bytes of a gRPC message, compressed and not (beyond: RESOURCE_EXHAUSTED), and of a body of /json (413). The reference accepts 4 MiB.",
   },
   maxCallDescriptors: {
     kind: integer(1, 65_536),
     env: "MAX_CALL_DESCRIPTORS",
     default: String(defaultCallBounds.maxDescriptors),
-    help: "Descriptors in a call; more are INVALID_ARGUMENT, at /json 400. A call is decided without a pause, so this bounds how long others wait. The reference has no bound.",
+    help: "Descriptors in a call; more are INVALID_ARGUMENT, at /json 400. A call is decided without interruption, so this bounds how long others wait. The reference has no bound.",
   },
   maxDescriptorEntries: {
     kind: integer(1, 65_536),

@@ -1,9 +1,12 @@
-/** The modules of the service that log, by name, with what their lines are about. `docs/ratelimit-service.md` names them. */
+/**
+ * The modules of the service that log, by name, with the subject of their lines. `docs/ratelimit-service.md` names
+ * them.
+ */
 export const serviceLogModules = {
   "ratelimit::lifecycle": "start, readiness, shutdown",
-  "ratelimit::config": "limits that were loaded or refused",
+  "ratelimit::config": "limits that were loaded or rejected",
   "ratelimit::store": "Redis, as it becomes unavailable and returns",
-  "ratelimit::grpc": "calls and connections that were refused",
+  "ratelimit::grpc": "calls and connections that were rejected",
   "ratelimit::http": "the HTTP and debug ports",
   "ratelimit::statsd": "the export of statistics",
   "ratelimit::workers": "worker threads that end",

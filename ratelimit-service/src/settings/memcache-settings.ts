@@ -1,9 +1,7 @@
-/** How to reach memcached. */
+/** Settings of memcached. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
-import { duration, flag } from "./kinds.ts";
-
-const file = optional(text("FILE", "the path of a PEM file"));
+import { duration, flag, pemFile } from "./kinds.ts";
 
 export const memcacheSettings = {
   memcacheHostPort: {
@@ -20,13 +18,13 @@ export const memcacheSettings = {
     kind: duration,
     env: "MEMCACHE_SRV_REFRESH",
     default: "0",
-    help: "Between two looks at that record; 0 for one at the start.",
+    help: "Interval between two reads of that record; 0 to read it only at the start.",
   },
-  memcacheTls: { kind: flag, env: "MEMCACHE_TLS", default: "false", help: "Speaks TLS with memcached." },
-  memcacheTlsClientCert: { kind: file, env: "MEMCACHE_TLS_CLIENT_CERT", help: "Certificate shown to memcached." },
-  memcacheTlsClientKey: { kind: file, env: "MEMCACHE_TLS_CLIENT_KEY", help: "Key of that certificate." },
+  memcacheTls: { kind: flag, env: "MEMCACHE_TLS", default: "false", help: "Uses TLS with memcached." },
+  memcacheTlsClientCert: { kind: pemFile, env: "MEMCACHE_TLS_CLIENT_CERT", help: "Client certificate for memcached." },
+  memcacheTlsClientKey: { kind: pemFile, env: "MEMCACHE_TLS_CLIENT_KEY", help: "Key of that certificate." },
   memcacheTlsCaCert: {
-    kind: file,
+    kind: pemFile,
     env: "MEMCACHE_TLS_CACERT",
     help: "Authorities for memcached's certificate, in place of the system's.",
   },

@@ -1,20 +1,20 @@
 /**
- * Environment variables of the reference that mean something else here: nothing, which the log tells at the start, or
- * something that this service cannot do, which ends it. Neither is passed over in silence.
+ * Environment variables of the reference with another meaning here: they have no effect, which the log reports at the
+ * start, or they ask for something that this service cannot do, which is an error. None is ignored silently.
  */
 
-/** Accepted and without effect, with the reason. */
+/** Variables without effect, with the reason. */
 export const settingsWithoutEffect: Readonly<Record<string, string>> = {
   REDIS_POOL_SIZE: "one connection carries all commands",
   REDIS_POOL_ON_EMPTY_BEHAVIOR: "there is no pool of connections",
   REDIS_PIPELINE_WINDOW: "commands that come together are always written together",
   REDIS_PIPELINE_LIMIT: "the reference does not use it either",
-  REDIS_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are asked at once",
+  REDIS_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are called at the same time",
   REDIS_PERSECOND_POOL_SIZE: "one connection carries all commands",
   REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: "there is no pool of connections",
   REDIS_PERSECOND_PIPELINE_WINDOW: "commands that come together are always written together",
   REDIS_PERSECOND_PIPELINE_LIMIT: "the reference does not use it either",
-  REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are asked at once",
+  REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are called at the same time",
   MEMCACHE_MAX_IDLE_CONNS: "one connection to each memcached carries all commands",
   TRACING_ENABLED: "no spans are sent",
   TRACING_SERVICE_NAME: "no spans are sent",
@@ -24,19 +24,19 @@ export const settingsWithoutEffect: Readonly<Record<string, string>> = {
   TRACING_SAMPLING_RATE: "no spans are sent",
 };
 
-/** Refused with certain values. */
-export const refusedSettings: Readonly<Record<string, { readonly values: RegExp; readonly instead: string }>> = {
+/** Variables with values that are rejected. */
+export const rejectedSettings: Readonly<Record<string, { readonly values: RegExp; readonly instead: string }>> = {
   REDIS_POOL_ON_EMPTY_BEHAVIOR: {
     values: /^(?:create|error)$/i,
-    instead: "there is no pool of connections that could be empty; accepted is WAIT, as with the reference",
+    instead: "there is no pool of connections that could be empty; only WAIT is accepted, as in the reference",
   },
   REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: {
     values: /^(?:create|error)$/i,
-    instead: "there is no pool of connections that could be empty; accepted is WAIT, as with the reference",
+    instead: "there is no pool of connections that could be empty; only WAIT is accepted, as in the reference",
   },
 };
 
-/** One sentence for each variable of `env` that has no effect, in the order of the names. */
+/** Returns one sentence for each variable of `env` that has no effect, in the order of the names. */
 export function noticesOf(env: Readonly<Record<string, string | undefined>>): readonly string[] {
   return Object.keys(env)
     .sort()

@@ -1,20 +1,20 @@
-/** How metrics are named and sent, from the settings of statistics and the files and variables that they name. */
+/** Names and destinations of metrics, from the settings of statistics and the files and variables that they name. */
 import { readFileSync } from "node:fs";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { callTimeBounds } from "../metrics/call-times.ts";
-import { type Mogrifier, patternFault } from "../metrics/mogrifiers.ts";
+import { type Mogrifier, patternProblem } from "../metrics/mogrifiers.ts";
 import { metricMapper, parsePrometheusMapping, type PrometheusMapping } from "../metrics/prometheus-mapping.ts";
 import { responseTimeName } from "../metrics/metric-names.ts";
 import { pairs } from "./kinds.ts";
 import type { statsSettings } from "./stats-settings.ts";
 
 export interface StatsSettings {
-  /** Where metrics are sent to; absent: nowhere. */
+  /** Destination of the metrics, if there is one. */
   readonly sink?: "statsd" | "dogstatsd";
-  /** Of DogStatsD. */
+  /** Rules for DogStatsD. */
   readonly mogrifiers: readonly Mogrifier[];
-  /** In place of the built-in names. */
+  /** Replaces the built-in names. */
   readonly prometheusMapping?: PrometheusMapping;
   /** Upper bounds of the histogram of response times, in seconds. */
   readonly callTimeBounds: readonly number[];
@@ -72,8 +72,8 @@ function readMogrifier(key: string, env: Env, problems: Problem[]): Mogrifier[] 
     return value;
   };
   const [pattern, name] = [read("PATTERN"), read("NAME")];
-  const fault = pattern === "" ? undefined : patternFault(pattern);
-  if (fault !== undefined) problems.push({ path: `${prefix}_PATTERN`, message: fault });
+  const problem = pattern === "" ? undefined : patternProblem(pattern);
+  if (problem !== undefined) problems.push({ path: `${prefix}_PATTERN`, message: problem });
   const text = env[`${prefix}_TAGS`] ?? "";
   const tags = text === "" ? new Map<string, string>() : pairs(":").parse(text);
   if (tags === undefined || tags.values().some((value) => value === "")) {
@@ -87,14 +87,14 @@ function readMapping(file: string, problems: Problem[]): PrometheusMapping | und
     return parsePrometheusMapping(readFileSync(file, "utf8"));
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);
-    // A fault of the syntax is shown over several lines.
-    const [fault = ""] = text.split("\n");
-    problems.push({ path: "PROMETHEUS_MAPPER_YAML", message: `${file} cannot be used: ${fault.replace(/:$/, "")}` });
+    // The parser's message shows a syntax error over several lines.
+    const [problem = ""] = text.split("\n");
+    problems.push({ path: "PROMETHEUS_MAPPER_YAML", message: `${file} cannot be used: ${problem.replace(/:$/, "")}` });
     return undefined;
   }
 }
 
-/** Those that the mapping gives the response times, in seconds. */
+/** Returns the bounds that the mapping gives to the response times, in seconds. */
 function boundsOf(mapping: PrometheusMapping): readonly number[] {
   const metric = metricMapper(mapping)(responseTimeName, "observer");
   if (metric?.buckets === undefined || metric.scale === 0) return callTimeBounds;

@@ -1,4 +1,4 @@
-/** Where the counters are, from the settings of Redis and of the backend. */
+/** The store of the counters, from the settings of Redis and of the backend. */
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import {
@@ -25,11 +25,11 @@ export type StoreSettings =
   | {
       readonly kind: "redis";
       readonly redis: RedisOptions;
-      /** For counters of one-second windows; absent: they are with the others. */
+      /** Redis for counters of one-second windows; without it they are in the main one. */
       readonly perSecond?: RedisOptions;
       readonly jitterMaxSeconds: number;
       readonly failureMode: FailureMode;
-      /** For `local`. */
+      /** Maximum number of counters, for `local`. */
       readonly maxCounters: number;
     }
   | {
@@ -48,7 +48,7 @@ export type ReadStoreSettings =
 
 type Values = SettingValues<typeof limitSettings & typeof redisSettings & typeof memcacheSettings>;
 
-/** The settings of one of the two Redis. */
+/** The settings of one of the two Redis connections. */
 interface RedisValues {
   /** `REDIS` or `REDIS_PERSECOND`, for messages. */
   readonly prefix: string;
@@ -61,7 +61,7 @@ interface RedisValues {
   readonly timeoutMs: number;
 }
 
-/** Redis where it is named, memcached where it is asked for, else memory. */
+/** Selects Redis where it is named, memcached where it is asked for, else memory. */
 export function readStoreSettings(values: Values): ReadStoreSettings {
   const backend = values.backendType ?? (values.redisUrl === undefined ? "memory" : "redis");
   const maxCounters = values.memoryStoreMaxCounters;
@@ -125,12 +125,12 @@ function readRedis(values: Values, redis: RedisValues, problems: Problem[]): Red
   const masterName = type === "SENTINEL" ? parts.shift() : undefined;
   const addresses = parts.flatMap((part) => readAddress(part, redis, problems));
   if (addresses.length === 0) {
-    const accepted = "names no address; accepted is master,host:port,… for sentinels";
+    const accepted = "contains no address; for sentinels the form is master,host:port,…";
     if (problems.length === 0) problems.push({ path: `${prefix}_URL`, message: accepted });
     return undefined;
   }
   const urls = parts.flatMap((part) => parseRedisUrl(part) ?? []);
-  // What a URL says is for the server that it names: of a sentinel, the sentinel.
+  // Credentials in a URL are for the server that it names: for a sentinel, the sentinel.
   const authInUrl = urls.find((each) => each.auth !== undefined)?.auth;
   const auth = parseRedisAuth(redis.auth ?? "") ?? (type === "SENTINEL" ? undefined : authInUrl);
   const sentinelAuth = parseRedisAuth(redis.sentinelAuth ?? "") ?? (type === "SENTINEL" ? authInUrl : undefined);
@@ -161,12 +161,12 @@ function readAddress(text: string, { prefix, type, socketType }: RedisValues, pr
   if (address?.kind === "tcp") return [family === undefined ? address : { ...address, family }];
   if (address !== undefined && !isTcpOnly) return [address];
   const accepted = isTcpOnly ? "host:port" : "host:port, a socket's path or redis://user:password@host:port/database";
-  // What was found may hold a password.
-  problems.push({ path: `${prefix}_URL`, message: `holds an address that is not ${accepted}` });
+  // The value is not quoted, because it may contain a password.
+  problems.push({ path: `${prefix}_URL`, message: `contains an address that is not ${accepted}` });
   return [];
 }
 
-/** The number of the database that a URL names, if it names one. Only a single server has more than one. */
+/** Returns the number of the database that a URL names, if any. Only a single server has more than one. */
 function readDatabase(written: string, { prefix, type }: RedisValues, problems: Problem[]): number | undefined {
   if (written === "") return undefined;
   const number = Number(written);

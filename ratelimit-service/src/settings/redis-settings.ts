@@ -1,9 +1,8 @@
-/** How to reach Redis. */
+/** Settings of Redis. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
-import { duration, flag, word } from "./kinds.ts";
+import { duration, flag, pemFile, word } from "./kinds.ts";
 
-const file = optional(text("FILE", "the path of a PEM file"));
 const topology = word("SINGLE", "SENTINEL", "CLUSTER");
 const auth = optional(text("AUTH", "PASSWORD or USER:PASSWORD"));
 const url = optional(
@@ -23,15 +22,15 @@ export const redisSettings = {
     kind: socketType,
     env: "REDIS_SOCKET_TYPE",
     defaultText: "`unix` for a path, else `tcp`",
-    help: "What kind of address REDIS_URL is; tcp4 and tcp6 take only addresses of that version for its host.",
+    help: "Type of the address in REDIS_URL; tcp4 and tcp6 take only addresses of that version for its host.",
   },
   redisAuth: { kind: auth, env: "REDIS_AUTH", help: "Password, or user and password." },
-  redisSentinelAuth: { kind: auth, env: "REDIS_SENTINEL_AUTH", help: "The same towards the sentinels." },
-  redisTls: { kind: flag, env: "REDIS_TLS", default: "false", help: "Speaks TLS with Redis." },
-  redisTlsClientCert: { kind: file, env: "REDIS_TLS_CLIENT_CERT", help: "Certificate shown to Redis." },
-  redisTlsClientKey: { kind: file, env: "REDIS_TLS_CLIENT_KEY", help: "Key of that certificate." },
+  redisSentinelAuth: { kind: auth, env: "REDIS_SENTINEL_AUTH", help: "The same for the sentinels." },
+  redisTls: { kind: flag, env: "REDIS_TLS", default: "false", help: "Uses TLS with Redis." },
+  redisTlsClientCert: { kind: pemFile, env: "REDIS_TLS_CLIENT_CERT", help: "Client certificate for Redis." },
+  redisTlsClientKey: { kind: pemFile, env: "REDIS_TLS_CLIENT_KEY", help: "Key of that certificate." },
   redisTlsCaCert: {
-    kind: file,
+    kind: pemFile,
     env: "REDIS_TLS_CACERT",
     help: "Authorities for Redis's certificate, in place of the system's.",
   },
@@ -45,13 +44,13 @@ export const redisSettings = {
     kind: duration,
     env: "REDIS_TIMEOUT",
     default: "10s",
-    help: "Longest wait for a connection and for an answer.",
+    help: "Timeout for a connection and for a reply.",
   },
   redisHealthCheckActiveConnection: {
     kind: flag,
     env: "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
     default: "true",
-    help: "While Redis does not answer the service is not healthy, unless FAILURE_MODE has calls answered without it.",
+    help: "While Redis does not respond the service is not healthy, unless FAILURE_MODE decides calls without it.",
   },
   redisStartupInitialInterval: {
     kind: duration,

@@ -1,4 +1,4 @@
-/** Each environment variable of the reference is a setting of ours with its default, or has no effect for a reason. */
+/** Each environment variable of the reference is a setting of this service with its default, or has no effect for a reason. */
 import { readFileSync } from "node:fs";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
@@ -58,6 +58,71 @@ describe("a value that the reference cannot read ends the start", () => {
     const found = valueOf({ [name]: unreadable[type] ?? "" }, name);
 
     expect(found).toEqual([expect.stringContaining(`${name}: "${unreadable[type] ?? ""}" is not `)]);
+  });
+});
+
+/** Where each variable's effect is asserted, by the file below the repository. */
+const proofs: Readonly<Record<string, readonly string[]>> = {
+  "ratelimit-service/src/settings.test.ts": ["MEMCACHE_SRV", "MEMCACHE_SRV_REFRESH"],
+  "test/ratelimit-service/environment.test.ts": [
+    ...["HOST", "PORT", "DEBUG_HOST", "DEBUG_PORT", "GRPC_HOST", "GRPC_PORT"],
+    ...["GRPC_MAX_CONNECTION_AGE", "GRPC_MAX_CONNECTION_AGE_GRACE", "LOG_LEVEL", "LOG_FORMAT"],
+    ...["CONFIG_GRPC_XDS_NODE_ID", "CONFIG_GRPC_XDS_NODE_METADATA", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"],
+    ...["CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "CONFIG_GRPC_XDS_SERVER_USE_TLS"],
+    ...["CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "CONFIG_GRPC_XDS_SERVER_TLS_CACERT"],
+    ...["CONFIG_GRPC_XDS_SERVER_TLS_SAN", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "XDS_CLIENT_BACKOFF_MAX_INTERVAL"],
+    ...["XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "XDS_CLIENT_BACKOFF_JITTER", "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"],
+    ...["USE_STATSD", "STATSD_HOST", "STATSD_PORT", "STATS_FLUSH_INTERVAL"],
+    ...["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT"],
+    ...["EXPIRATION_JITTER_MAX_SECONDS", "NEAR_LIMIT_RATIO", "LIMIT_RESPONSE_HEADERS_ENABLED", "LIMIT_LIMIT_HEADER"],
+    ...["LIMIT_REMAINING_HEADER", "LIMIT_RESET_HEADER", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"],
+    ...["REDIS_SOCKET_TYPE", "REDIS_PERSECOND_SOCKET_TYPE", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "REDIS_TIMEOUT"],
+    ...["REDIS_PERSECOND_TIMEOUT", "REDIS_SENTINEL_AUTH", "REDIS_PERSECOND_SENTINEL_AUTH"],
+    ...["SHADOW_MODE", "QUOTA_MODE", "RESPONSE_DYNAMIC_METADATA", "MERGE_DOMAIN_CONFIG"],
+  ],
+  "test/ratelimit-service/reference-integration.test.ts": [
+    ...["GRPC_SERVER_USE_TLS", "GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY", "GRPC_CLIENT_TLS_CACERT"],
+    ...["GRPC_CLIENT_TLS_SAN", "CONFIG_TYPE", "CONFIG_GRPC_XDS_SERVER_URL", "EXTRA_TAGS", "BACKEND_TYPE"],
+    ...["LOCAL_CACHE_SIZE_IN_BYTES", "CACHE_KEY_PREFIX", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"],
+    ...["REDIS_TYPE", "REDIS_URL", "REDIS_AUTH", "REDIS_TLS", "REDIS_TLS_CACERT", "REDIS_TLS_CLIENT_CERT"],
+    ...["REDIS_TLS_CLIENT_KEY", "REDIS_PERSECOND", "REDIS_PERSECOND_TYPE", "REDIS_PERSECOND_URL"],
+    ...["REDIS_PERSECOND_AUTH", "REDIS_PERSECOND_TLS", "MEMCACHE_HOST_PORT"],
+  ],
+  "test/ratelimit-service/reference-newest.test.ts": [
+    ...["PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL"],
+    ...["REDIS_STARTUP_MAX_ELAPSED_TIME", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"],
+  ],
+  "test/ratelimit-service/process.test.ts": ["GRPC_UDS", "FORCE_START_WITHOUT_INITIAL_CONFIG", "DISABLE_STATS"],
+  "test/ratelimit-service/metric-sinks.test.ts": [
+    ...["USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS", "USE_PROMETHEUS", "PROMETHEUS_ADDR", "PROMETHEUS_PATH"],
+    "PROMETHEUS_MAPPER_YAML",
+  ],
+  "test/ratelimit-service/memcached.test.ts": [
+    ...["MEMCACHE_TLS", "MEMCACHE_TLS_CLIENT_CERT", "MEMCACHE_TLS_CLIENT_KEY", "MEMCACHE_TLS_CACERT"],
+    "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION",
+  ],
+};
+
+describe("the effect of each variable is asserted", () => {
+  test("in one file each", () => {
+    expect(Object.values(proofs).flat().sort()).toEqual(settings.map(([name]) => name).sort());
+  });
+
+  test.each(Object.entries(proofs))("%s names those that it asserts", (file, names) => {
+    const text = readFileSync(new URL(`../../../${file}`, import.meta.url), "utf8");
+
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(text))).toEqual([]);
+  });
+
+  test.each(others)("%s changes nothing, and the log says so", (name, _, byDefault) => {
+    const read = (env: Readonly<Record<string, string>>) => {
+      const found = readServiceSettings({ argv: [], env }, "reference");
+      return found.kind === "settings" ? found.settings : undefined;
+    };
+    const [without, withIt] = [read({}), read({ [name]: byDefault === "" ? "text" : byDefault })];
+
+    expect({ ...withIt, notices: [] }).toEqual({ ...without, notices: [] });
+    expect(withIt?.notices).toEqual([`${name} has no effect: ${settingsWithoutEffect[name] ?? ""}`]);
   });
 });
 

@@ -1,14 +1,12 @@
-/** Where the service listens, how it ends, and what it logs. */
+/** Settings of the servers, the shutdown and the log. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
 import { defaultMaxConnectionMemory, defaultMaxConnections } from "../transport/connection-bounds.ts";
-import { duration, flag, integer, referenceLogFilter, word } from "./kinds.ts";
+import { duration, flag, integer, pemFile, referenceLogFilter, word } from "./kinds.ts";
 import { serviceLogModules } from "./log-modules.ts";
 
 const host = text("ADDRESS", "an address or a host name");
 const port = integer(0, 65_535);
-const file = optional(text("FILE", "the path of a PEM file"));
-
 export const serverSettings = {
   checkConfig: {
     kind: optional(text("DIR", "a folder")),
@@ -21,7 +19,7 @@ export const serverSettings = {
     flag: "workers",
     env: "WORKERS",
     default: "1",
-    help: "Threads that answer calls; counters in memory are shared by all of them.",
+    help: "Threads that decide calls; they share the counters in memory.",
   },
   host: { kind: host, env: "HOST", default: "0.0.0.0", help: "Address of the HTTP server (/json, /healthcheck)." },
   port: { kind: port, env: "PORT", default: "8080", help: "Port of the HTTP server." },
@@ -36,26 +34,26 @@ export const serverSettings = {
     kind: host,
     env: "DEBUG_HOST",
     default: "127.0.0.1",
-    help: "Address of the debug server. The reference listens on every address; profiles and counters are not for all.",
+    help: "Address of the debug server. The reference listens on every address; profiles and counters are sensitive.",
   },
   debugAllowedHosts: {
     kind: optional(text("HOST,…", "host names, separated by commas")),
     env: "DEBUG_ALLOWED_HOSTS",
     defaultText: "localhost and every IP address",
-    help: "Further host names by which the debug server may be asked, so that no web page's name can be turned against it.",
+    help: "Additional host names for requests to the debug server. Others are rejected, which prevents DNS rebinding by web pages.",
   },
   debugPort: { kind: port, env: "DEBUG_PORT", default: "6070", help: "Port of the debug server." },
   maxConnections: {
     kind: integer(1, 1_000_000),
     env: "MAX_CONNECTIONS",
     default: String(defaultMaxConnections),
-    help: "Connections to the gRPC server, and as many to each HTTP server. Beyond it the address (in IPv6 the /64) with the most gives one up or gets no other. The reference has no bound.",
+    help: "Connections to the gRPC server, and as many to each HTTP server. Beyond it the address (in IPv6 the /64) with the most loses one or gets no other. The reference has no bound.",
   },
   maxConnectionMemory: {
     kind: integer(1_048_576, 2 ** 40),
     env: "MAX_CONNECTION_MEMORY",
     default: String(defaultMaxConnectionMemory),
-    help: "Bytes that gRPC clients may make the service hold, all together: answers that they do not read, and 1 KiB for each open call. Beyond it the connection that holds most is closed. The reference has no bound.",
+    help: "Bytes of memory for all gRPC clients together: responses that they do not read, and 1 KiB for each open call. Beyond it the connection that holds most is closed. The reference has no bound.",
   },
   grpcMaxConnectionAge: {
     kind: duration,
@@ -67,13 +65,13 @@ export const serverSettings = {
     kind: duration,
     env: "GRPC_MAX_CONNECTION_AGE_GRACE",
     default: "1h",
-    help: "Time after that until the connection is cut.",
+    help: "Time after that until the connection is closed.",
   },
   grpcServerUseTls: { kind: flag, env: "GRPC_SERVER_USE_TLS", default: "false", help: "Serves gRPC over TLS." },
-  grpcServerTlsCert: { kind: file, env: "GRPC_SERVER_TLS_CERT", help: "Certificate chain of the gRPC server." },
-  grpcServerTlsKey: { kind: file, env: "GRPC_SERVER_TLS_KEY", help: "Key of the gRPC server's certificate." },
+  grpcServerTlsCert: { kind: pemFile, env: "GRPC_SERVER_TLS_CERT", help: "Certificate chain of the gRPC server." },
+  grpcServerTlsKey: { kind: pemFile, env: "GRPC_SERVER_TLS_KEY", help: "Key of the gRPC server's certificate." },
   grpcClientTlsCaCert: {
-    kind: file,
+    kind: pemFile,
     env: "GRPC_CLIENT_TLS_CACERT",
     help: "Authorities for client certificates; with it every client must have one.",
   },
@@ -86,18 +84,18 @@ export const serverSettings = {
     kind: duration,
     env: "SHUTDOWN_DRAIN_DELAY",
     default: "3s",
-    help: "Time between the health turning to not serving and the servers closing.",
+    help: 'Time from the health status "not serving" to the closing of the servers.',
   },
   logLevel: {
     kind: referenceLogFilter(Object.keys(serviceLogModules)),
     env: "LOG_LEVEL",
     default: "info",
-    help: "What is logged. The reference's default is WARN; ours tells what is served and where.",
+    help: "Levels of the log. The reference's default is WARN; ours also logs what is served and where.",
   },
   logFormat: {
     kind: word("text", "json"),
     env: "LOG_FORMAT",
     default: "json",
-    help: "Form of log lines: JSON as of the proxy, or text for people.",
+    help: "Form of log lines: JSON, as in the proxy, or readable text.",
   },
 } as const satisfies Settings;

@@ -1,10 +1,10 @@
-/** What the service tells about itself, and to whom. */
+/** Settings of the metrics. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
 import { duration, flag, integer, pairs, word } from "./kinds.ts";
 
 export const statsSettings = {
-  disableStats: { kind: flag, env: "DISABLE_STATS", default: "false", help: "Counts and tells nothing." },
+  disableStats: { kind: flag, env: "DISABLE_STATS", default: "false", help: "Disables all metrics." },
   maxMetricSeries: {
     kind: integer(1, 10_000_000),
     env: "MAX_METRIC_SERIES",
@@ -33,7 +33,7 @@ export const statsSettings = {
     kind: flag,
     env: "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS",
     default: "false",
-    help: "Tells response times in milliseconds in place of seconds.",
+    help: "Reports response times in milliseconds instead of seconds.",
   },
   useStatsd: {
     kind: optional(flag),
@@ -52,7 +52,7 @@ export const statsSettings = {
     kind: word("tcp", "udp"),
     env: "STATSD_PROTOCOL",
     default: "tcp",
-    help: "How to reach it; the reference knows TCP only.",
+    help: "Its protocol; the reference supports only TCP.",
   },
   useDogStatsd: {
     kind: flag,
@@ -69,7 +69,7 @@ export const statsSettings = {
     kind: duration,
     env: "STATS_FLUSH_INTERVAL",
     default: "10s",
-    help: "Between two sendings to statsd.",
+    help: "Interval between two flushes to statsd.",
   },
   extraTags: { kind: optional(pairs(":")), env: "EXTRA_TAGS", help: "Tags of every metric." },
 } as const satisfies Settings;

@@ -1,12 +1,12 @@
 /**
  * The counters of a process in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout), so that its
- * worker threads count together.
+ * worker threads share them.
  *
- *     slot   0  count             f64     16  fingerprint  4 × i32     36  text of the key, 92 bytes of UTF-8
- *            8  windowEndSeconds  f64     32  length of the text, i32
+ * slot   0  count             f64     16  fingerprint  4 × i32     36  text of the key, 92 bytes of UTF-8
+ * 8  windowEndSeconds  f64     32  length of the text, i32
  *
- * A slot whose window has ended is free to be taken; until then its counter is there for calls that came in its window
- * and are counted after its end. One of zeros has ended long ago, so fresh memory needs no preparation.
+ * A slot whose window has ended is free; until it is reused, its counter serves calls that arrived in the window and
+ * are counted after its end. A slot of zeros ended long ago, so fresh memory needs no initialization.
  */
 import { hash } from "node:crypto";
 import {
@@ -20,7 +20,7 @@ import {
 } from "@gatewayproxy/runtime/counter-memory";
 import { type LiveCounter, maxCount } from "./counter-store.ts";
 
-/** Places in a slot, in units of its array. */
+/** Offsets in a slot, in elements of its array. */
 const at = {
   number: { count: 0, windowEnd: 1 },
   word: { fingerprint: 4, textLength: 8 },
@@ -30,8 +30,8 @@ const at = {
 const maxTextBytes = slotBytes - at.byte.text;
 
 /**
- * One thread's door to the counters. In a full bucket the counter whose window ends first is forgotten, and begins anew
- * if it is asked for again; `evictions` counts them, and above 0 says that the table is too small.
+ * One thread's access to the counters. When a bucket is full, the counter whose window ends first is evicted, and
+ * starts again at 0 if it is used again. `evictions` counts them; a value above 0 means that the table is too small.
  */
 export class CounterTable {
   readonly #memory: CounterMemory;
@@ -39,7 +39,10 @@ export class CounterTable {
   readonly #words: Int32Array;
   readonly #text: Buffer;
 
-  /** `memory` is of `createCounterMemory`, the same for all threads; `owner` is 1 to 2^31-1 and this thread's alone. */
+  /**
+   * `memory` comes from `createCounterMemory` and is the same for all threads; `owner` is 1 to 2^31-1 and unique to
+   * this thread.
+   */
   constructor(memory: SharedArrayBuffer, owner: number) {
     this.#memory = new CounterMemory(memory, owner);
     this.#numbers = this.#memory.numbers;
@@ -47,17 +50,17 @@ export class CounterTable {
     this.#text = this.#memory.text;
   }
 
-  /** Counters that fit. */
+  /** Maximum number of counters. */
   get capacity(): number {
     return this.#memory.capacity;
   }
 
-  /** Counters forgotten while their window ran, by all threads since the memory was made. */
+  /** Counters that all threads evicted before their window ended, since the memory was created. */
   get evictions(): number {
     return this.#memory.evictions;
   }
 
-  /** Takes one step (see `CounterStep`) and returns the counter's value after it. Other threads wait their turn. */
+  /** Applies one step (see `CounterStep`) and returns the counter's value after it. Other threads wait for the lock. */
   apply(key: string, hits: number, windowEndSeconds: number, nowSeconds: number): number {
     const digest = hash("sha256", this.#memory.seed + key, "latin1");
     const bucket = bucketOf(digest, this.#memory.buckets);
@@ -70,12 +73,12 @@ export class CounterTable {
     return after;
   }
 
-  /** Frees the locks of a thread that has ended while it held some. Only for a thread that runs no more. */
+  /** Releases the locks of a thread that ended while it held some. The thread must not run any more. */
   releaseLocksOf(owner: number): number {
     return this.#memory.locks.releaseAll(owner);
   }
 
-  /** The counters of running windows, in no order. Takes no lock, so a look never holds up calls. */
+  /** Returns the counters of running windows, in no order. Takes no lock, so it never delays calls. */
   *entries(nowSeconds: number): Generator<LiveCounter> {
     for (let slot = 0; slot < this.capacity; slot++) {
       const windowEndSeconds = this.#numbers[slot * slotNumbers + at.number.windowEnd] ?? 0;
@@ -92,7 +95,7 @@ export class CounterTable {
     const windowEnd = slot * slotNumbers + at.number.windowEnd;
     const after = Math.min(maxCount, Math.max(0, (this.#numbers[count] ?? 0) + hits));
     this.#numbers[count] = after;
-    // A limit whose unit was edited may go on with a counter that began under a shorter one.
+    // After a change of a limit's unit, it may continue a counter that began under a shorter one.
     this.#numbers[windowEnd] = Math.max(this.#numbers[windowEnd] ?? 0, windowEndSeconds);
     return after;
   }
@@ -128,7 +131,7 @@ export class CounterTable {
     const slot = this.#victim(first, nowSeconds);
     const number = slot * slotNumbers;
     const word = slot * slotWords;
-    // Free while it is being written: a thread that dies in here leaves no mixture of two counters.
+    // The slot is free while it is being written: a thread that dies here leaves no mixture of two counters.
     this.#numbers[number + at.number.windowEnd] = 0;
     this.#numbers[number + at.number.count] = counter.count;
     for (let i = 0; i < 4; i++) this.#words[word + at.word.fingerprint + i] = wordOf(counter.digest, i * 4);
@@ -140,7 +143,7 @@ export class CounterTable {
     this.#numbers[number + at.number.windowEnd] = counter.windowEndSeconds;
   }
 
-  /** A free slot, else the one whose window ends first. */
+  /** Returns a free slot, else the one whose window ends first. */
   #victim(first: number, nowSeconds: number): number {
     let soonest = first;
     let soonestEnd = Infinity;

@@ -1,6 +1,6 @@
 /**
- * Counts in this process while the shared store is away (FAILURE_MODE=local): limits then hold per replica, from where
- * the fallback's own counters stand. A call that the shared store failed is counted here instead.
+ * Counts in this process while the shared store is unavailable (FAILURE_MODE=local). Limits then hold per replica,
+ * starting from the fallback's own counters. A call for which the shared store failed is counted here instead.
  */
 import {
   type CounterStep,
@@ -16,7 +16,7 @@ export class FallbackStore implements CounterStore {
   readonly #local: CounterStore;
   readonly #onDegraded: () => void;
 
-  /** @param onDegraded told of each call that is counted locally */
+  /** @param onDegraded called for each call that is counted locally */
   constructor(shared: CounterStore, local: CounterStore, onDegraded: () => void) {
     this.#shared = shared;
     this.#local = local;
@@ -33,7 +33,7 @@ export class FallbackStore implements CounterStore {
     });
   }
 
-  /** Calls are answered, one way or the other; that it is the other is told by the log and the metrics. */
+  /** Always healthy, because calls are decided either way. The log and the metrics report the fallback. */
   isHealthy(): boolean {
     return this.#shared.isHealthy() || this.#local.isHealthy();
   }

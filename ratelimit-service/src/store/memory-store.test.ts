@@ -100,7 +100,7 @@ describe("the memory store", () => {
     expect(table.evictions).toBe(0);
   });
 
-  test("refuses a size that makes no sense", () => {
+  test("rejects a size that makes no sense", () => {
     expect(() => createCounterMemory(0)).toThrow(/0 counters must have 1 to 16777216/);
   });
 });

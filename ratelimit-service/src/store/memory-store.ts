@@ -1,4 +1,4 @@
-/** Counters in this process: no Redis needed, nothing shared with other replicas, nothing kept over a restart. */
+/** Counters in this process: without Redis, not shared with other replicas, and lost on a restart. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { CounterStep, CounterStore, LiveCounter } from "./counter-store.ts";
 import type { CounterTable } from "./counter-table.ts";
@@ -7,7 +7,7 @@ export class MemoryStore implements CounterStore {
   readonly #table: CounterTable;
   readonly #clock: Clock;
 
-  /** @param clock wall time, which tells the windows that have ended */
+  /** @param clock wall time, for the end of windows */
   constructor(table: CounterTable, clock: Clock) {
     this.#table = table;
     this.#clock = clock;

@@ -1,4 +1,7 @@
-/** Two stores as one: counters of one-second windows in a store of their own (REDIS_PERSECOND), the rest in the other. */
+/**
+ * Combines two stores: counters of one-second windows in a store of their own (REDIS_PERSECOND), all others in the main
+ * one.
+ */
 import type { CounterStep, CounterStore, StoreConnections } from "./counter-store.ts";
 
 export class PerSecondStore implements CounterStore {

@@ -22,7 +22,7 @@ test("never holds a long text", () => {
   expect([recent.get("123456"), recent.get("12345")]).toEqual([undefined, 1]);
 });
 
-test("forgets what it is told to, and all at once", () => {
+test("deletes one key, and clears all", () => {
   const recent = new RecentKeys(4, 5);
   for (const key of ["a", "b", "c"]) recent.set(key, 1);
   recent.delete("a");

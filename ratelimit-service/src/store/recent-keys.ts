@@ -1,4 +1,4 @@
-/** A map from texts to numbers that forgets the oldest half when it is full, in one step and without a list. */
+/** A map from strings to numbers that drops the older half when it is full, in one step. */
 export class RecentKeys {
   readonly #half: number;
   readonly #maxLength: number;
@@ -6,15 +6,15 @@ export class RecentKeys {
   #older = new Map<string, number>();
 
   /**
-   * @param capacity holds at least half as many at any time, and never more
-   * @param maxLength a longer text is never held
+   * @param capacity maximum number of entries; at least half as many are kept
+   * @param maxLength longer strings are never stored
    */
   constructor(capacity: number, maxLength: number) {
     this.#maxLength = maxLength;
     this.#half = Math.max(1, Math.floor(capacity / 2));
   }
 
-  /** The number of a text that is held. */
+  /** Returns the number of a stored string. */
   get(key: string): number | undefined {
     return this.#recent.get(key) ?? this.#older.get(key);
   }

@@ -1,6 +1,6 @@
 /**
- * The environment variables of the reference: envoyproxy/ratelimit, src/settings/settings.go at f2fb157 (July 2026). Name,
- * type and default, an empty text for none.
+ * The environment variables of the reference: envoyproxy/ratelimit, src/settings/settings.go at f2fb157 (July 2026).
+ * Name, type and default; an empty text for none.
  */
 export type ReferenceType = "text" | "integer" | "flag" | "duration" | "decimal" | "pairs" | "list";
 

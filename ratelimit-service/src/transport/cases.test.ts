@@ -30,7 +30,7 @@ function memoryCore(settings: CaseSettings) {
 }
 
 /** Neither client nor server is to fail in these cases. */
-function onFault(error: unknown): never {
+function onError(error: unknown): never {
   throw error;
 }
 
@@ -40,17 +40,17 @@ describeCases("the gRPC door", async (settings) => {
     methods: new Map([rateLimitMethod(service)]),
     clock: systemClock,
     random: () => 0,
-    onFault,
-    onClientFault: onFault,
+    onError,
+    onClientError: onError,
   });
   const port = Number(await server.listen({ kind: "tcp", host: "127.0.0.1", port: 0 }));
   const client = new RateLimitClient(`127.0.0.1:${port}`, credentials.createInsecure());
   return {
     ask: (request) =>
       new Promise((resolve, reject) => {
-        client.shouldRateLimit(wireRequest(request), (error, answer) => {
-          if (answer === undefined) reject(error ?? new Error("no answer"));
-          else resolve(fromWire(answer));
+        client.shouldRateLimit(wireRequest(request), (error, response) => {
+          if (response === undefined) reject(error ?? new Error("no response"));
+          else resolve(fromWire(response));
         });
       }),
     advance: (seconds) => clock.advance(seconds * 1_000),
@@ -64,12 +64,12 @@ describeCases("the gRPC door", async (settings) => {
 describeCases("the JSON door", async (settings) => {
   const { service, clock } = memoryCore(settings);
   const routes = new Map(serviceRoutes(service, new ServingStatus(true)));
-  const server = new HttpServer({ routes, clock: systemClock, onFault });
+  const server = new HttpServer({ routes, clock: systemClock, onError });
   const port = await server.listen("127.0.0.1", 0);
   return {
     ask: async (request) => {
       const response = await fetch(`http://127.0.0.1:${port}/json`, { method: "POST", body: JSON.stringify(request) });
-      return fromJson((await response.json()) as JsonAnswer);
+      return fromJson((await response.json()) as JsonResponse);
     },
     advance: (seconds) => clock.advance(seconds * 1_000),
     close: () => server.close(0),
@@ -89,17 +89,17 @@ function wireRequest({ domain, descriptors, hitsAddend }: RateLimitRequest) {
   };
 }
 
-function fromWire(answer: RateLimitResponse__Output): RateLimitResponse {
+function fromWire(response: RateLimitResponse__Output): RateLimitResponse {
   return {
-    overallCode: answer.overallCode,
-    statuses: answer.statuses.map(({ code, currentLimit: limit, limitRemaining, durationUntilReset: reset }) => ({
+    overallCode: response.overallCode,
+    statuses: response.statuses.map(({ code, currentLimit: limit, limitRemaining, durationUntilReset: reset }) => ({
       code,
       limitRemaining,
       ...(limit === null ? {} : { currentLimit: currentLimit(limit.requestsPerUnit, limit.unit, limit.name) }),
       ...(reset === null ? {} : { durationUntilResetSeconds: Number(reset.seconds) }),
     })),
-    responseHeaders: answer.responseHeadersToAdd.map(({ key, value }) => ({ key, value })),
-    ...(answer.dynamicMetadata === null ? {} : { dynamicMetadata: structOf(answer.dynamicMetadata) }),
+    responseHeaders: response.responseHeadersToAdd.map(({ key, value }) => ({ key, value })),
+    ...(response.dynamicMetadata === null ? {} : { dynamicMetadata: structOf(response.dynamicMetadata) }),
   };
 }
 
@@ -134,7 +134,7 @@ function valueOf(value: Value__Output): JsonValue {
 }
 
 /** proto3 JSON, where what is at its default is left out. */
-interface JsonAnswer extends Pick<RateLimitResponse, "dynamicMetadata"> {
+interface JsonResponse extends Pick<RateLimitResponse, "dynamicMetadata"> {
   readonly overallCode?: RateLimitResponse["overallCode"];
   readonly statuses?: readonly {
     readonly code?: DescriptorStatus["code"];
@@ -145,7 +145,7 @@ interface JsonAnswer extends Pick<RateLimitResponse, "dynamicMetadata"> {
   readonly responseHeadersToAdd?: RateLimitResponse["responseHeaders"];
 }
 
-function fromJson({ overallCode = "UNKNOWN", statuses = [], responseHeadersToAdd = [], ...rest }: JsonAnswer) {
+function fromJson({ overallCode = "UNKNOWN", statuses = [], responseHeadersToAdd = [], ...rest }: JsonResponse) {
   return {
     ...rest,
     overallCode,

@@ -1,7 +1,7 @@
-/** What the clients of a server may use together, unless a setting says otherwise. */
+/** Defaults for what the clients of a server may use together. */
 
-/** Connections to a port. Envoy has one a worker thread: room for some hundred of them. */
+/** Connections to a port. Envoy has one per worker thread, so this is enough for some hundred Envoys. */
 export const defaultMaxConnections = 4_096;
 
-/** Bytes of unread answers and open calls. Eight connections may hold what one may at most. */
+/** Bytes of unread responses and open calls. This is eight times the maximum of one connection. */
 export const defaultMaxConnectionMemory = 67_108_864;

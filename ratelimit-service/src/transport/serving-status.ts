@@ -1,4 +1,4 @@
-/** Whether the service may be sent calls, told to whoever asks: gRPC health and HTTP `/healthcheck` read the same. */
+/** Whether the service can take calls. gRPC health and HTTP `/healthcheck` report the same. */
 
 export class ServingStatus {
   #isServing: boolean;
@@ -12,7 +12,7 @@ export class ServingStatus {
     return this.#isServing;
   }
 
-  /** Listeners hear of changes only. */
+  /** Listeners are called for changes only. */
   set(isServing: boolean): void {
     if (isServing === this.#isServing) return;
     this.#isServing = isServing;

@@ -1,4 +1,4 @@
-/** One aggregated stream to an xDS server, on grpc-js; from the attempt to connect to its end. */
+/** One aggregated stream to an xDS server, on grpc-js, from the attempt to connect to its end. */
 import { readFileSync } from "node:fs";
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
@@ -18,30 +18,30 @@ import { type DiscoveryResponse, readDiscoveryResponse } from "./xds-resource.ts
 export interface XdsServer {
   /** `host:port`. */
   readonly address: string;
-  /** Absent: plain text. */
+  /** Without it, plain text. */
   readonly tls?: XdsTls;
-  /** Sent with the stream. */
+  /** Metadata of the stream. */
   readonly headers: ReadonlyMap<string, string>;
-  /** Largest response that is taken; absent: 4 MiB. */
+  /** Maximum size of a response; the default is 4 MiB. */
   readonly maxMessageBytes?: number;
 }
 
-/** Paths of PEM files, read with every connection, so that renewed ones are used. */
+/** Paths of PEM files. They are read for every connection, so that renewed ones are used. */
 export interface XdsTls {
   readonly certificateFile?: string;
   readonly keyFile?: string;
-  /** Trusted in place of the system's authorities. */
+  /** Certificate authorities in place of the system's. */
   readonly authoritiesFile?: string;
   /** The name that the server's certificate must carry, in place of its host. */
   readonly serverName?: string;
 }
 
-/** Called in this order, none within `openAdsConnection` and none after `close`. */
+/** Events of a stream. They are called in this order, never within `openAdsConnection` and never after `close`. */
 export interface AdsEvents {
-  /** `send` may be called from here on; what is sent waits until the server is reached. */
+  /** `send` may be called from now on; messages wait until the server is reached. */
   readonly onOpen: () => void;
   readonly onResponse: (response: DiscoveryResponse) => void;
-  /** Once; the connection is closed. `wasReached` tells a server that ended the stream from one that is not there. */
+  /** Called once, when the connection is closed. `wasReached` is false when no connection could be made. */
   readonly onEnd: (reason: string, wasReached: boolean) => void;
 }
 
@@ -52,7 +52,7 @@ export interface AdsConnection {
 
 type AdsStream = ClientDuplexStream<DiscoveryRequest, DiscoveryResponse>;
 
-/** Begins to connect. Certificates that cannot be read end the connection with the reason. */
+/** Starts to connect. Certificates that cannot be read end the connection with that reason. */
 export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConnection {
   let isOver = false;
   let stream: AdsStream | undefined;
@@ -76,7 +76,7 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
       const { client, service } = newClient(server);
       closeClient = () => client.close();
       const { path, requestSerialize } = service.StreamAggregatedResources;
-      // The response is read by hand: it may be large.
+      // The response is parsed by hand, because it may be large.
       stream = client.makeBidiStreamRequest(path, requestSerialize, readDiscoveryResponse, streamMetadata(server));
     } catch (error) {
       end(error instanceof Error ? error.message : String(error), false);
@@ -105,7 +105,7 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
 const sizeHint = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the largest message that is accepted";
 
 function newClient(server: XdsServer) {
-  // The generated types say what the loader makes of exactly this file.
+  // The loader builds the types that are generated from exactly this file.
   const { envoy } = loadPackageDefinition(
     loadProtos("envoy/service/discovery/v3/discovery.proto"),
   ) as unknown as ProtoGrpcType;

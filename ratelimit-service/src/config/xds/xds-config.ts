@@ -1,4 +1,4 @@
-/** The resources of one response → a configuration, or everything that is wrong with them, in pieces. */
+/** Parses the resources of one response into a configuration, or into the list of all its problems, in pieces. */
 import type { ConfigProblem } from "../config-problem.ts";
 import type { ConfigPart, XdsResources } from "../config-source.ts";
 import { assembleDomains, buildDomainInPieces } from "../descriptor-tree.ts";
@@ -13,10 +13,10 @@ export interface XdsConfig {
   readonly problems: readonly ConfigProblem[];
 }
 
-/** With so many problems the other resources are not read. */
+/** Number of problems after which the other resources are not read. */
 const enoughProblems = 100;
 
-/** Reads and checks all resources. Never throws. */
+/** Reads and validates all resources. Never throws. */
 export function* readXdsConfig(from: XdsResources): Generator<undefined, XdsConfig> {
   const problems: ConfigProblem[] = [];
   const parts: ConfigPart[] = [];
@@ -28,7 +28,7 @@ export function* readXdsConfig(from: XdsResources): Generator<undefined, XdsConf
     try {
       const spec = yield* readXdsResource(resource, count);
       const built = yield* buildDomainInPieces(spec);
-      // Names are the server's business, and two resources may have the same.
+      // The server chooses the names, and two resources may have the same.
       const owner = `${spec.key}\n${i}`;
       const conflicts = book.take(owner, claimsOf(spec, from.mergesDomains));
       problems.push(...built.problems, ...conflicts.map((conflict) => ({ ...conflict, resource: spec.key })));

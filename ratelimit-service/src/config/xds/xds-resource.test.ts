@@ -1,7 +1,7 @@
 /** The reader of resources against a general codec. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { atOnce } from "../in-turns.ts";
+import { runAtOnce } from "../run-in-slices.ts";
 import { configMessage } from "./testing/xds-server.ts";
 import { DescriptorCount, rateLimitConfigType, readXdsResource } from "./xds-resource.ts";
 
@@ -50,7 +50,7 @@ test("reads what a general codec writes", () => {
   fc.assert(
     fc.property(config, (given) => {
       const bytes = configMessage.serialize({ ...given, descriptors: given.descriptors.map(messageOf) });
-      const spec = atOnce(readXdsResource(anyOf(bytes), new DescriptorCount(1_000)));
+      const spec = runAtOnce(readXdsResource(anyOf(bytes), new DescriptorCount(1_000)));
       expect(spec).toEqual({
         key: given.name,
         domain: given.domain,
@@ -61,11 +61,11 @@ test("reads what a general codec writes", () => {
   );
 });
 
-test("whatever the bytes are, they are read or refused with a reason", () => {
+test("whatever the bytes are, they are read or rejected with a reason", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
       try {
-        atOnce(readXdsResource(anyOf(Buffer.from(bytes)), new DescriptorCount(1_000)));
+        runAtOnce(readXdsResource(anyOf(Buffer.from(bytes)), new DescriptorCount(1_000)));
       } catch (error) {
         expect(String(error)).toMatch(/^WireError: ./);
       }

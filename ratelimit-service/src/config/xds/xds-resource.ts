@@ -1,18 +1,21 @@
 /**
- * What an xDS server sends, from its bytes: a DiscoveryResponse, and its `RateLimitConfig` resources as `DomainSpec`s. Read
- * by hand and piece by piece, because one response may hold a hundred thousand descriptors, and calls are answered
- * meanwhile. Field numbers and types: protos/proto/ratelimit and protos/proto/envoy/service/discovery.
+ * Parses an xDS response from its bytes: a DiscoveryResponse, and its `RateLimitConfig` resources as `DomainSpec`s. The
+ * parser works in pieces, because one response may contain a hundred thousand descriptors, and calls are decided in
+ * between. Field numbers and types: protos/proto/ratelimit and protos/proto/envoy/service/discovery.
  */
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import type { JsonObject, JsonValue } from "../../limiter/rate-limit.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec, ReplacesSpec } from "../descriptor-spec.ts";
 
-/** The type that the service subscribes to. */
+/** The resource type that the service subscribes to. */
 export const rateLimitConfigType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-/** Resources of a response. */
+/** Maximum number of resources of a response. */
 export const maxResources = 10_000;
-/** Levels of descriptors, and of values in metadata. A call has 32 entries at most, unless a setting says otherwise. */
+/**
+ * Maximum depth of descriptors, and of values in metadata. A call has 32 entries at most, unless a setting says
+ * otherwise.
+ */
 const maxDepth = 64;
 
 export interface DiscoveryResponse {
@@ -20,7 +23,7 @@ export interface DiscoveryResponse {
   readonly nonce: string;
   /** Each is a google.protobuf.Any; at most `maxResources` of them. */
   readonly resources: readonly Buffer[];
-  /** How many there are. */
+  /** Number of resources. */
   readonly resourceCount: number;
 }
 
@@ -57,7 +60,7 @@ export class DescriptorCount {
     this.#max = max;
   }
 
-  /** @throws WireError beyond the bound */
+  /** @throws WireError beyond the maximum */
   add(): void {
     if (++this.#count > this.#max) {
       throw new WireError(`more than ${this.#max} descriptors, which XDS_CLIENT_MAX_DESCRIPTORS accepts`);
@@ -67,10 +70,10 @@ export class DescriptorCount {
 
 /**
  * Reads a resource, a google.protobuf.Any, in pieces.
- * @throws WireError with the reason when its bytes are not of the type, or exceed a bound
+ * @throws WireError with the reason when its bytes do not match the type, or exceed a bound
  */
 export function* readXdsResource(bytes: Uint8Array, count: DescriptorCount): Generator<undefined, DomainSpec> {
-  // Bytes from another thread are no Buffer.
+  // Bytes from another thread arrive as a Uint8Array, not a Buffer.
   const resource = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const reader = new WireReader(resource);
   let type = "";
@@ -163,7 +166,7 @@ class ResourceReader {
     return policy;
   }
 
-  /** A message whose field 1 is a text: the last one. */
+  /** Reads a message whose field 1 is a string; the last one counts. */
   #text(end: number): string {
     const reader = this.#reader;
     let text = "";
@@ -175,7 +178,7 @@ class ResourceReader {
     return text;
   }
 
-  /** google.protobuf.Struct: entries of a map, of which the last of a name counts. */
+  /** Reads a google.protobuf.Struct. Of map entries with the same key, the last counts. */
   *#struct(end: number, depth: number): Generator<undefined, JsonObject> {
     const reader = this.#reader;
     const fields = new Map<string, JsonValue>();
@@ -199,7 +202,7 @@ class ResourceReader {
     return Object.fromEntries(fields);
   }
 
-  /** google.protobuf.Value: the last member of its oneof. */
+  /** Reads a google.protobuf.Value: the last member of its oneof. */
   *#value(end: number, depth: number): Generator<undefined, JsonValue> {
     if (depth > maxDepth) throw new WireError(`metadata is nested deeper than ${maxDepth} levels`);
     yield;
@@ -231,7 +234,7 @@ class ResourceReader {
     return values;
   }
 
-  /** A known field under a wire type that it does not have is a broken message. */
+  /** Skips an unknown field. A known field with a wrong wire type is an error. */
   #skipUnknown(tag: number, end: number, knownFields: number): void {
     if (tag >>> 3 <= knownFields) throw new WireError(`field ${tag >>> 3} has wire type ${tag & 7}`);
     this.#reader.skip(tag, end);

@@ -29,7 +29,7 @@ async function startServer(...given: Parameters<typeof startXdsServer>) {
 
 function startSource(server: Partial<XdsServer> & { readonly address: string }, more: Partial<XdsSourceOptions> = {}) {
   const updates = new Inbox<ConfigUpdate>();
-  const faults = new Inbox<string>();
+  const errors = new Inbox<string>();
   const source = new XdsSource({
     server: { headers: new Map(), ...server },
     node: { id: "node-1", metadata: new Map([["zone", "a"]]) },
@@ -37,12 +37,12 @@ function startSource(server: Partial<XdsServer> & { readonly address: string }, 
     backoff: { connectIntervalMs: 10, initialMs: 10, maxMs: 40, randomFactor: 0 },
     clock: systemClock,
     random: Math.random,
-    onFault: (fault) => faults.put(fault),
+    onError: (problem) => errors.put(problem),
     ...more,
   });
   source.start((update) => updates.put(update));
   closing.push(() => source.close());
-  return { source, updates, faults };
+  return { source, updates, errors };
 }
 
 const perMinute: RateLimitConfig = {
@@ -157,7 +157,7 @@ describe("configuration by xDS", () => {
       },
       /^resource 0 cannot be read: resource of type type\.googleapis\.com\/x\.Y/,
     ],
-  ])("is refused for %s, and the last good one stays", async (_, bad, reason) => {
+  ])("is rejected for %s, and the last good one stays", async (_, bad, reason) => {
     const server = await startServer();
     const { updates } = startSource({ address: `127.0.0.1:${server.port}` });
     const stream = await server.streams.next();
@@ -184,7 +184,7 @@ describe("configuration by xDS", () => {
     ["more descriptors than are accepted", [{ ...perMinute, name: "many", domain: "e" }], /more than 3 descriptors/],
     ["more resources than are accepted", Array<RateLimitConfig>(10_001).fill(perMinute), /^10001 resources, at most/],
     ["descriptors nested deeper than a call can be", [nested(65)], /^resource 0 cannot be read: .* deeper than 64/],
-  ])("is refused for %s, and the last good one stays", async (_, configs, reason) => {
+  ])("is rejected for %s, and the last good one stays", async (_, configs, reason) => {
     const server = await startServer();
     const maxDescriptors = configs.length === 1 && configs[0]?.name === "many" ? 3 : 1_000;
     const { updates } = startSource({ address: `127.0.0.1:${server.port}` }, { maxDescriptors });
@@ -200,9 +200,9 @@ describe("configuration by xDS", () => {
 
   test("of a message beyond the bound is not taken, and the setting is named", async () => {
     const server = await startServer();
-    const { faults } = startSource({ address: `127.0.0.1:${server.port}`, maxMessageBytes: 20 });
+    const { errors } = startSource({ address: `127.0.0.1:${server.port}`, maxMessageBytes: 20 });
     (await server.streams.next()).write(response("1", perMinute));
-    expect(await faults.next()).toMatch(/larger than max.*XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES/);
+    expect(await errors.next()).toMatch(/larger than max.*XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES/);
   });
 
   test("is read in turns of the event loop, however large", async () => {
@@ -253,9 +253,9 @@ describe("configuration by xDS", () => {
     expect(pathsOf(await updates.next())).toBeUndefined();
   });
 
-  test("is subscribed to anew with the version in force when the stream ends, after pauses that double", async () => {
+  test("is subscribed to again with the version in force when the stream ends, after pauses that double", async () => {
     const server = await startServer();
-    const { updates, faults } = startSource({ address: `127.0.0.1:${server.port}` });
+    const { updates, errors } = startSource({ address: `127.0.0.1:${server.port}` });
     const stream = await server.streams.next();
     await server.requests.next();
     stream.write(response("7", perMinute));
@@ -263,7 +263,7 @@ describe("configuration by xDS", () => {
     await server.requests.next();
     stream.end();
     for (const pause of [10, 20, 40, 40]) {
-      expect(await faults.next()).toMatch(new RegExp(`the stream ended; trying again in ${pause} ms$`));
+      expect(await errors.next()).toMatch(new RegExp(`the stream ended; trying again in ${pause} ms$`));
       expect(await server.requests.next()).toMatchObject({
         versionInfo: "7",
         responseNonce: "",
@@ -277,8 +277,8 @@ describe("configuration by xDS", () => {
     const gone = await startServer();
     gone.close();
     const address = `127.0.0.1:${gone.port}`;
-    const { updates, faults } = startSource({ address });
-    for (let i = 0; i < 3; i++) expect(await faults.next()).toMatch(/ECONNREFUSED.*; trying again in 10 ms$/);
+    const { updates, errors } = startSource({ address });
+    for (let i = 0; i < 3; i++) expect(await errors.next()).toMatch(/ECONNREFUSED.*; trying again in 10 ms$/);
     const server = await startServer(ServerCredentials.createInsecure(), gone.port);
     (await server.streams.next()).write(response("1", perMinute));
     expect(pathsOf(await updates.next())).toEqual(["d.k_v", "d.k_v.sub"]);
@@ -316,14 +316,14 @@ describeWith(["openssl"], "configuration by xDS over TLS", (program) => {
     const { updates } = startSource({ address, tls: { ...files, serverName: "control-plane.test" } });
     (await server.streams.next()).write(response("1", perMinute));
     expect(pathsOf(await updates.next())).toEqual(["d.k_v", "d.k_v.sub"]);
-    const { faults } = startSource({ address, tls: { ...files, serverName: "somewhere-else.test" } });
-    expect(await faults.next()).toMatch(/altnames|trying again/);
+    const { errors } = startSource({ address, tls: { ...files, serverName: "somewhere-else.test" } });
+    expect(await errors.next()).toMatch(/altnames|trying again/);
   });
 
-  test("tells which certificate cannot be read, and tries again", async () => {
+  test("reports which certificate cannot be read, and tries again", async () => {
     const { folder } = await authority();
-    const { faults } = startSource({ address: "127.0.0.1:1", tls: { authoritiesFile: join(folder, "missing.crt") } });
-    expect(await faults.next()).toMatch(/no such file.*missing\.crt.*trying again/);
-    expect(await faults.next()).toMatch(/missing\.crt/);
+    const { errors } = startSource({ address: "127.0.0.1:1", tls: { authoritiesFile: join(folder, "missing.crt") } });
+    expect(await errors.next()).toMatch(/no such file.*missing\.crt.*trying again/);
+    expect(await errors.next()).toMatch(/missing\.crt/);
   });
 });

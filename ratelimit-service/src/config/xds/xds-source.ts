@@ -1,6 +1,6 @@
 /**
  * Configuration from an xDS server over one aggregated stream, state of the world (Envoy's xDS protocol, "ADS"): every
- * response is the whole configuration. A good one is acknowledged and served, one with a fault is refused with the
+ * response is the whole configuration. A valid one is acknowledged and served; one with problems is rejected with the
  * reasons and changes nothing. A stream that ends is opened again after a pause that doubles.
  */
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
@@ -8,7 +8,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { status } from "@grpc/grpc-js";
 import { renderConfigProblem } from "../config-problem.ts";
 import type { ConfigSource, ConfigUpdate } from "../config-source.ts";
-import { inTurns } from "../in-turns.ts";
+import { runInSlices } from "../run-in-slices.ts";
 import { type AdsConnection, openAdsConnection, type XdsServer } from "./ads-connection.ts";
 import { readXdsConfig, type XdsConfig } from "./xds-config.ts";
 import { type DiscoveryResponse, maxResources, rateLimitConfigType } from "./xds-resource.ts";
@@ -17,21 +17,24 @@ export interface XdsSourceOptions {
   readonly server: XdsServer;
   readonly node: XdsNode;
   readonly mergesDomains: boolean;
-  /** Descriptors of a response; absent: `defaultMaxDescriptors`. A response with more is refused. */
+  /**
+   * Maximum number of descriptors of a response; the default is `defaultMaxDescriptors`. A response with more is
+   * rejected.
+   */
   readonly maxDescriptors?: number;
   readonly backoff: XdsBackoff;
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** Told when the server cannot be reached and when a stream ends, with the pause until the next attempt. */
-  readonly onFault: (fault: string) => void;
-  /** Told when a stream opens, and of each response and what it was answered with. */
+  /** Called when the server cannot be reached and when a stream ends, with the pause until the next attempt. */
+  readonly onError: (problem: string) => void;
+  /** Called when a stream opens, and for each response and its acknowledgement or rejection. */
   readonly onEvent?: (event: XdsEvent, version: string) => void;
 }
 
-export type XdsEvent = "stream opened" | "response received" | "response acknowledged" | "response refused";
+export type XdsEvent = "stream opened" | "response received" | "response acknowledged" | "response rejected";
 
-/** Who this service is to the server. */
+/** The identity of this service towards the server. */
 export interface XdsNode {
   readonly id: string;
   readonly metadata: ReadonlyMap<string, string>;
@@ -39,19 +42,19 @@ export interface XdsNode {
 
 /** Pauses between streams, in ms. */
 export interface XdsBackoff {
-  /** While the server cannot be reached. */
+  /** Interval while the server cannot be reached. */
   readonly connectIntervalMs: number;
-  /** After a stream that the server ended; doubles with each further one, up to `maxMs`. */
+  /** Pause after a stream that the server ended; doubles with each further one, up to `maxMs`. */
   readonly initialMs: number;
   readonly maxMs: number;
-  /** Share of a pause, 0 to 1, that chance adds or takes. */
+  /** Share of a pause, 0 to 1, by which it varies at random. */
   readonly randomFactor: number;
 }
 
-/** About 100 MB of memory. */
+/** Takes about 100 MB of memory. */
 export const defaultMaxDescriptors = 100_000;
 
-/** A refusal may have a reason for every descriptor; the server's log need not. */
+/** Maximum number of reasons in a rejection. There may be one for every descriptor, and the server logs them. */
 const maxReasons = 10;
 
 export class XdsSource implements ConfigSource {
@@ -61,9 +64,9 @@ export class XdsSource implements ConfigSource {
   #timer: Timer | undefined;
   #failures = 0;
   #isReading = false;
-  /** The newest response that is not read yet; older ones need no answer, because each is the whole configuration. */
+  /** The newest response that is not read yet. Older ones need no reply, because each is the whole configuration. */
   #next: { readonly connection: AdsConnection; readonly response: DiscoveryResponse } | undefined;
-  /** Of the last good response; what the server is told in every request. */
+  /** Version of the last valid response; sent in every request. */
   #version = "";
   #last: ConfigUpdate = { parts: [], problems: [], warnings: [] };
 
@@ -97,13 +100,16 @@ export class XdsSource implements ConfigSource {
 
   #retry(reason: string, wasReached: boolean): void {
     if (this.#onUpdate === undefined) return;
-    const { clock, onFault } = this.#options;
+    const { clock, onError } = this.#options;
     const delayMs = this.#pauseMs(wasReached);
-    onFault(`xDS server ${this.#options.server.address}: ${reason}; trying again in ${Math.round(delayMs)} ms`);
+    onError(`xDS server ${this.#options.server.address}: ${reason}; trying again in ${Math.round(delayMs)} ms`);
     this.#timer = clock.setTimer(delayMs, () => this.#connect());
   }
 
-  /** A server that is not there is looked for in even intervals: it may be back at any time, and costs nothing till then. */
+  /**
+   * Returns the pause before the next attempt. A server that cannot be reached is tried at a fixed interval: it may
+   * return at any time, and an attempt is cheap.
+   */
   #pauseMs(wasReached: boolean): number {
     const { backoff, random } = this.#options;
     const even = 1 + backoff.randomFactor * (2 * random() - 1);
@@ -129,16 +135,16 @@ export class XdsSource implements ConfigSource {
     this.#isReading = false;
   }
 
-  /** Serves a response, or not, and resolves with what to tell the server. */
+  /** Serves or rejects a response, and resolves with the request that reports the result. */
   async #take(response: DiscoveryResponse): Promise<DiscoveryRequest> {
     const { mergesDomains, maxDescriptors = defaultMaxDescriptors, clock } = this.#options;
     const { resources, resourceCount } = response;
     this.#options.onEvent?.("response received", response.versionInfo);
     const xds = { resources, mergesDomains, maxDescriptors };
     const isTooMany = resourceCount > maxResources;
-    const read = isTooMany ? tooManyResources(resourceCount) : await inTurns(readXdsConfig(xds), clock);
+    const read = isTooMany ? tooManyResources(resourceCount) : await runInSlices(readXdsConfig(xds), clock);
     const { config, parts, problems } = read;
-    this.#options.onEvent?.(config === undefined ? "response refused" : "response acknowledged", response.versionInfo);
+    this.#options.onEvent?.(config === undefined ? "response rejected" : "response acknowledged", response.versionInfo);
     if (config === undefined) {
       this.#onUpdate?.({ ...this.#last, problems });
       const reasons = problems.slice(0, maxReasons).map(renderConfigProblem).join("\n");

@@ -1,16 +1,18 @@
-/** How to reach memcached, as the reference's settings say it (MEMCACHE_HOST_PORT, MEMCACHE_SRV, MEMCACHE_TLS …). */
+/**
+ * Connection options of memcached, from the reference's settings (MEMCACHE_HOST_PORT, MEMCACHE_SRV, MEMCACHE_TLS …).
+ */
 
 export interface MemcacheOptions {
   /** The servers, or the name of the SRV record that lists them. */
   readonly servers: MemcacheServers;
   readonly tls?: MemcacheTls;
-  /** For a connection and for each answer, in ms. */
+  /** Timeout of connecting and of each response, in ms. */
   readonly timeoutMs: number;
 }
 
 export type MemcacheServers =
   | { readonly kind: "list"; readonly addresses: readonly MemcacheAddress[] }
-  /** `refreshMs` 0: the record is read at the start only. */
+  /** `refreshMs` 0: the record is read only at the start. */
   | { readonly kind: "srv"; readonly name: string; readonly refreshMs: number };
 
 export interface MemcacheAddress {
@@ -22,16 +24,16 @@ export interface MemcacheAddress {
 export interface MemcacheTls {
   readonly certificateFile?: string;
   readonly keyFile?: string;
-  /** Trusted instead of the system's authorities. */
+  /** Certificate authorities in place of the system's. */
   readonly authoritiesFile?: string;
-  /** The certificate must be valid, but may be for another host. */
+  /** Whether a valid certificate for another host is accepted. */
   readonly skipsHostnameVerification: boolean;
 }
 
-/** The reference's client waits as long, for a connection and for an answer. */
+/** The timeout of the reference's client, for a connection and for a response. */
 export const memcacheTimeoutMs = 500;
 
-/** `host:port` or `[v6]:port`; `undefined` for anything else. */
+/** Parses `host:port` or `[v6]:port`; returns `undefined` for anything else. */
 export function parseMemcacheAddress(text: string): MemcacheAddress | undefined {
   const [, v6, name, port] = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:\s/@,[\]]+)):(\d{1,5})$/.exec(text) ?? [];
   const host = v6 ?? name;
@@ -39,7 +41,7 @@ export function parseMemcacheAddress(text: string): MemcacheAddress | undefined 
   return host === undefined || number < 1 || number > 65_535 ? undefined : { host, port: number };
 }
 
-/** Whether a text is `_service._protocol.name`, as an SRV record is called. */
+/** Whether a text has the form of an SRV record's name: `_service._protocol.name`. */
 export function isSrvName(text: string): boolean {
   return /^_[^.]+\._[^.]+\../.test(text);
 }

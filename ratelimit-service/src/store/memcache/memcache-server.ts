@@ -1,4 +1,7 @@
-/** One memcached: a connection that is opened with the first command, carries all of them, and is opened again when it broke. */
+/**
+ * One memcached server. Its connection is opened with the first command, carries all commands, and is opened again
+ * after it broke.
+ */
 import type { ConnectionOptions } from "node:tls";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { MemcacheNode } from "memcache";
@@ -7,18 +10,18 @@ import type { MemcacheAddress } from "./memcache-options.ts";
 export interface MemcacheServerOptions {
   readonly address: MemcacheAddress;
   readonly tls?: ConnectionOptions;
-  /** For a connection and for each answer, in ms. */
+  /** Timeout of connecting and of each response, in ms. */
   readonly timeoutMs: number;
   readonly clock: Clock;
 }
 
-/** After a failed connection commands fail at once for so long. */
+/** After a failed connection, commands fail at once for this time, in ms. */
 const reconnectPauseMs = 250;
 
 export class MemcacheServer {
   readonly #options: MemcacheServerOptions;
   readonly #name: string;
-  /** Of the connection that is open or being opened. */
+  /** The connection that is open or being opened. */
   #node: MemcacheNode | undefined;
   #connection: Promise<MemcacheNode> | undefined;
   #failedMs = -Infinity;
@@ -30,46 +33,49 @@ export class MemcacheServer {
     this.#name = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
   }
 
-  /** The value under a key; undefined where there is none. */
+  /** Returns the value of a key, or `undefined`. */
   async get(key: string): Promise<string | undefined> {
     const values = (await this.#send(`get ${key}`, true)) as readonly string[] | undefined;
     return values?.[0];
   }
 
-  /** The new value; undefined where there is no counter. */
+  /** Returns the new value; `undefined` without a counter. */
   async increment(key: string, by: number): Promise<number | undefined> {
     return counterOf(await this.#send(`incr ${key} ${by}`));
   }
 
-  /** The new value, at least 0; undefined where there is no counter. */
+  /** Returns the new value, at least 0; `undefined` without a counter. */
   async decrement(key: string, by: number): Promise<number | undefined> {
     return counterOf(await this.#send(`decr ${key} ${by}`));
   }
 
-  /** Whether the value was stored, which it is not where the key has one. `expires` as the protocol has it. */
+  /** Stores a value unless the key has one, and returns whether it did. `expires` is in the protocol's form. */
   async add(key: string, value: string, expires: number): Promise<boolean> {
     return (await this.#send(`add ${key} 0 ${expires} ${value.length}\r\n${value}`)) === "STORED";
   }
 
-  /** Replaces the value under a key. */
+  /** Stores a value, replacing any other. */
   async set(key: string, value: string, expires: number): Promise<void> {
     await this.#send(`set ${key} 0 ${expires} ${value.length}\r\n${value}`);
   }
 
-  /** Until a key ends; Infinity where it does not exist or never ends, or where the server is too old to tell. */
+  /**
+   * Returns the seconds until a key expires; Infinity when it does not exist or never expires, or when the server is
+   * too old to tell.
+   */
   async secondsLeft(key: string): Promise<number> {
-    // `HD t59`; a server before 1.6 takes it for no command.
-    const answer = await this.#send(`mg ${key} t`).catch(() => "");
-    const [, seconds] = / t(\d+)$/.exec(String(answer)) ?? [];
+    // `HD t59`; servers before 1.6 do not know the command.
+    const response = await this.#send(`mg ${key} t`).catch(() => "");
+    const [, seconds] = / t(\d+)$/.exec(String(response)) ?? [];
     return seconds === undefined ? Infinity : Number(seconds);
   }
 
-  /** Gives a key another end. */
+  /** Changes the expiry of a key. */
   async touch(key: string, expires: number): Promise<void> {
     await this.#send(`touch ${key} ${expires}`);
   }
 
-  /** Resolves when the server answers. */
+  /** Resolves when the server responds. */
   async probe(): Promise<void> {
     await this.#send("version");
   }
@@ -78,7 +84,7 @@ export class MemcacheServer {
     this.#drop();
   }
 
-  /** Rejects when the server cannot be reached, answers with an error or does not answer in time. */
+  /** Rejects when the server cannot be reached, returns an error or does not respond in time. */
   async #send(command: string, isMultiline = false): Promise<unknown> {
     try {
       return await this.#inTime(this.#sendOn(command, isMultiline));
@@ -104,9 +110,9 @@ export class MemcacheServer {
 
   async #connect(): Promise<MemcacheNode> {
     const { address, tls, clock } = this.#options;
-    // The client's own timeout ends connections that are merely idle.
+    // The client's own timeout ends connections that are only idle.
     const options = { timeout: 0, keepAlive: true, ...(tls === undefined ? {} : { tls }) };
-    // Loaded by who needs it: a service with Redis does without its memory.
+    // Loaded on demand: a service with Redis saves its memory.
     const { MemcacheNode } = await import("memcache");
     const node = new MemcacheNode(address.host, address.port, options);
     node.on("error", () => undefined);
@@ -146,16 +152,16 @@ export class MemcacheServer {
     const { clock, timeoutMs } = this.#options;
     const late = Promise.withResolvers<never>();
     const timer = clock.setTimer(timeoutMs, () => {
-      late.reject(new Error(`memcached did not answer within ${timeoutMs} ms`));
-      // An answer that comes later would be taken for that of another command.
+      late.reject(new Error(`memcached did not respond within ${timeoutMs} ms`));
+      // A late response would be taken for that of another command.
       this.#drop();
     });
     return Promise.race([work, late.promise]).finally(() => timer.cancel());
   }
 }
 
-function counterOf(answer: unknown): number | undefined {
-  if (typeof answer === "number") return answer;
-  if (answer === "NOT_FOUND") return undefined;
-  throw new Error(`unexpected answer ${String(answer)}`);
+function counterOf(response: unknown): number | undefined {
+  if (typeof response === "number") return response;
+  if (response === "NOT_FOUND") return undefined;
+  throw new Error(`unexpected response ${String(response)}`);
 }

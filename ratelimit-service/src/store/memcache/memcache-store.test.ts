@@ -169,7 +169,7 @@ describeWith(["memcached"], "counters in memcached", (program) => {
       expect(store.counts).toMatchObject({ keysRequested: 3, keysFound: 0, incrementError: 2, multigetSuccess: 2 });
     });
 
-    test("a server that does not answer costs a call its timeout, and its late answers are nobody's", async () => {
+    test("a server that does not respond costs a call its timeout, and its late responses are discarded", async () => {
       const server = await startServer();
       const memcache = {
         servers: { kind: "list", addresses: [{ host: "127.0.0.1", port: server.port }] },
@@ -178,7 +178,7 @@ describeWith(["memcached"], "counters in memcached", (program) => {
       const store = await openStore([], { memcache });
       await store.apply([step("k", 5)]);
       server.pause();
-      await expect(store.apply([step("k")])).rejects.toThrow("did not answer within 100 ms");
+      await expect(store.apply([step("k")])).rejects.toThrow("did not respond within 100 ms");
       server.resume();
 
       await expect.poll(async () => store.apply([step("other", 0)])).toEqual([0]);
@@ -191,7 +191,7 @@ describeWith(["memcached"], "counters in memcached", (program) => {
     const memcache = (refreshMs: number) =>
       ({ servers: { kind: "srv", name: "_memcache._tcp.example.org", refreshMs }, timeoutMs: 2_000 }) as const;
 
-    test("names the servers, in one order whatever that of the answer", async () => {
+    test("names the servers, in one order whatever that of the response", async () => {
       const servers = [await startServer(), await startServer()];
       const records = servers.map(({ port }) => ({ name: "127.0.0.1", port }));
       const forward = await openStore([], { memcache: memcache(0), resolveSrv: () => Promise.resolve(records) });

@@ -1,10 +1,10 @@
 /**
- * Counters in memcached, under the reference's keys and on the server that its client chooses, so that both count
- * together. Unlike the reference, which reads a counter, answers and counts afterwards, a call is counted first and
- * compared with what memcached answers: calls that come together do not pass a limit together.
+ * Counters in memcached, with the reference's keys and on the server that its client chooses, so that both share
+ * counters. The reference reads a counter, responds and counts afterwards; here a call is counted first and compared
+ * with the result, so concurrent calls do not pass a limit together.
  *
- * What comes for one counter while a command for it is under way waits and goes out as one command, so each step's value
- * follows from the answer, and a counter of many calls costs one command at a time.
+ * Steps for one counter wait while a command for it is in progress and are then sent as one command. So each step's
+ * value follows from the response, and a busy counter has one command at a time.
  */
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -17,37 +17,37 @@ export interface MemcacheStoreOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** Counters outlive their window by up to so many seconds, so that they do not all end at once. */
+  /** Counters outlive their window by up to this many seconds, at random, so that they do not all expire at once. */
   readonly jitterMaxSeconds: number;
-  /** A counter that cannot be asked is taken for one that does not exist, as the reference does; else the call fails. */
+  /** Whether a counter that cannot be read counts as absent, as in the reference; otherwise the call fails. */
   readonly passesWhileAway: boolean;
-  /** Told of every fault. */
+  /** Called for every error. */
   readonly onError: (error: Error) => void;
-  /** Told of every answer that is no fault. */
-  readonly onAnswer?: () => void;
+  /** Called for every successful response. */
+  readonly onReply?: () => void;
 }
 
-/** Between two probes of servers that failed, in ms. */
+/** Interval between probes of servers that failed, in ms. */
 const probeIntervalMs = 1_000;
-/** A longer time to live is read as a date by memcached. */
+/** memcached reads a longer time to live as a date. */
 const maxRelativeSeconds = 30 * 86_400;
-/** Longest key, in bytes, that memcached takes. */
+/** Longest key that memcached accepts, in bytes. */
 const maxKeyBytes = 250;
 
-/** A process that counts more keys than this in a window asks some of them for their end again. */
+/** A process that counts more keys than this in a window reads the expiry of some of them again. */
 const rememberedKeys = 100_000;
-/** Clients choose how long a key is; a longer one is asked with every count. */
+/** Clients choose the length of keys; the expiry of a longer one is read with every count. */
 const maxRememberedLength = 512;
 
 /** A step that waits for its value. */
-interface WaitingStep {
+interface PendingStep {
   readonly step: CounterStep;
   readonly resolve: (value: number) => void;
   readonly reject: (error: Error) => void;
 }
 
 export class MemcacheStore implements CounterStore {
-  /** As `commands` names them; `multiget` is a call, of however many counters. */
+  /** The counts behind `commands`; `multiget` is one per call, whatever its number of counters. */
   readonly counts = {
     keysRequested: 0,
     keysFound: 0,
@@ -62,26 +62,26 @@ export class MemcacheStore implements CounterStore {
   };
   readonly #options: MemcacheStoreOptions;
   #servers: readonly MemcacheServer[];
-  /** By key, the steps that wait for the command that is under way. */
-  readonly #waiting = new Map<string, WaitingStep[]>();
-  /** Counters with an end, by the longest window in seconds for which this process saw to it. */
+  /** By key, the steps that wait for the command in progress. */
+  readonly #waiting = new Map<string, PendingStep[]>();
+  /** Counters whose expiry this process has ensured, with the longest window in seconds. */
   readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
   readonly #failed = new Set<MemcacheServer>();
   #timer: Timer | undefined;
   #isClosed = false;
 
-  /** @param servers in the order in which keys are dealt to them */
+  /** @param servers in the order that decides which keys they get */
   constructor(servers: readonly MemcacheServer[], options: MemcacheStoreOptions) {
     this.#servers = servers;
     this.#options = options;
   }
 
-  /** Other servers from now on; the former are closed. */
+  /** Uses other servers from now on, and closes the previous ones. */
   replaceServers(servers: readonly MemcacheServer[]): void {
-    const former = this.#servers;
+    const previous = this.#servers;
     this.#servers = servers;
     this.#failed.clear();
-    for (const server of former) server.close();
+    for (const server of previous) server.close();
     if (this.#isClosed) for (const server of servers) server.close();
   }
 
@@ -136,7 +136,7 @@ export class MemcacheStore implements CounterStore {
         return;
       }
       this.#waiting.set(step.key, [{ step, resolve, reject }]);
-      // What the same turn brings goes along.
+      // Steps of the same turn of the event loop are sent together.
       process.nextTick(() => void this.#drain(step.key));
     });
   }
@@ -146,14 +146,14 @@ export class MemcacheStore implements CounterStore {
     const waiting = this.#waiting.get(key) ?? [];
     while (waiting.length > 0) {
       const lot = waiting.splice(0, lengthOfLot(waiting));
-      // A lot in order: an answer settles every step before the next command goes out.
+      // In order: a response settles every step before the next command is sent.
       await this.#take(key, lot);
     }
     this.#waiting.delete(key);
   }
 
-  async #take(key: string, lot: readonly WaitingStep[]): Promise<void> {
-    const { onError, onAnswer, passesWhileAway } = this.#options;
+  async #take(key: string, lot: readonly PendingStep[]): Promise<void> {
+    const { onError, onReply, passesWhileAway } = this.#options;
     const sum = lot.reduce((total, { step }) => total + step.hits, 0);
     const server = this.#serverOf(key);
     let before: number;
@@ -161,13 +161,15 @@ export class MemcacheStore implements CounterStore {
       if (server === undefined) throw new Error("there is no server");
       before = await this.#count(server, key, sum, longestWindow(lot));
       this.#failed.delete(server);
-      onAnswer?.();
+      onReply?.();
     } catch (cause) {
-      const fault = new StoreError(`memcached: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+      const storeError = new StoreError(`memcached: ${cause instanceof Error ? cause.message : String(cause)}`, {
+        cause,
+      });
       if (server !== undefined) this.#watch(server);
-      if (!this.#isClosed) onError(fault);
+      if (!this.#isClosed) onError(storeError);
       if (!passesWhileAway) {
-        for (const { reject } of lot) reject(fault);
+        for (const { reject } of lot) reject(storeError);
         return;
       }
       before = 0;
@@ -179,7 +181,7 @@ export class MemcacheStore implements CounterStore {
     }
   }
 
-  /** Counts and answers what the counter was before. */
+  /** Counts and returns the value of the counter before. */
   async #count(server: MemcacheServer, key: string, sum: number, step: CounterStep): Promise<number> {
     const { counts } = this;
     const name = nameOf(key);
@@ -201,7 +203,7 @@ export class MemcacheStore implements CounterStore {
         this.#expiring.set(key, step.windowSeconds);
         return 0;
       }
-      // Another process was first.
+      // Another process created the counter first.
       value = (await this.#increment(server, name, by)) ?? by;
     }
     counts.keysFound++;
@@ -210,7 +212,7 @@ export class MemcacheStore implements CounterStore {
     return value - by;
   }
 
-  /** Gives a counter the end of its window where it has an earlier one, by a limit of a shorter unit. */
+  /** Extends the expiry of a counter to the end of its window, where a limit of a shorter unit set an earlier one. */
   #prolong(server: MemcacheServer, key: string, step: CounterStep): void {
     const name = nameOf(key);
     this.#expiring.set(key, step.windowSeconds);
@@ -219,8 +221,8 @@ export class MemcacheStore implements CounterStore {
       .then((left) => (left < step.windowSeconds ? server.touch(name, this.#expiryOf(step)) : undefined))
       .catch((error: unknown) => {
         this.#expiring.delete(key);
-        const fault = new StoreError(`memcached: ${error instanceof Error ? error.message : String(error)}`);
-        if (!this.#isClosed) this.#options.onError(fault);
+        const storeError = new StoreError(`memcached: ${error instanceof Error ? error.message : String(error)}`);
+        if (!this.#isClosed) this.#options.onError(storeError);
       });
   }
 
@@ -248,20 +250,20 @@ export class MemcacheStore implements CounterStore {
     }
   }
 
-  /** Seconds, or a date where those would be more than memcached reads as such. */
+  /** Returns seconds, or a date where memcached would read that many seconds as one. */
   #expiryOf({ windowSeconds }: CounterStep): number {
     const { random, jitterMaxSeconds, clock } = this.#options;
     const seconds = windowSeconds + Math.floor(random() * jitterMaxSeconds);
     return seconds <= maxRelativeSeconds ? seconds : Math.floor(clock.nowMs() / 1_000) + seconds;
   }
 
-  /** As the reference's client deals keys: the check sum modulo the number of servers. */
+  /** Selects the server as the reference's client does: the check sum modulo the number of servers. */
   #serverOf(key: string): MemcacheServer | undefined {
     const { length } = this.#servers;
     return this.#servers[length < 2 ? 0 : crc32(nameOf(key)) % length];
   }
 
-  /** Asks a server that failed until it answers, so that health comes back without calls. */
+  /** Probes a server that failed until it responds, so that it becomes healthy without calls. */
   #watch(server: MemcacheServer): void {
     if (this.#servers.includes(server)) this.#failed.add(server);
     if (this.#timer !== undefined || this.#isClosed) return;
@@ -275,7 +277,7 @@ export class MemcacheStore implements CounterStore {
         server.probe().then(
           () => {
             this.#failed.delete(server);
-            this.#options.onAnswer?.();
+            this.#options.onReply?.();
           },
           () => undefined,
         ),
@@ -287,21 +289,21 @@ export class MemcacheStore implements CounterStore {
   }
 }
 
-/** Steps that are one command: as many as give nothing back, or one that does. */
-function lengthOfLot(waiting: readonly WaitingStep[]): number {
+/** Returns the number of steps for one command: all up to a refund, or one refund. */
+function lengthOfLot(waiting: readonly PendingStep[]): number {
   const at = waiting.findIndex(({ step }) => step.hits < 0);
   return at === -1 ? waiting.length : Math.max(1, at);
 }
 
-function longestWindow(lot: readonly WaitingStep[]): CounterStep {
+function longestWindow(lot: readonly PendingStep[]): CounterStep {
   return lot
     .map(({ step }) => step)
     .reduce((longest, step) => (step.windowSeconds > longest.windowSeconds ? step : longest));
 }
 
 /**
- * The key as memcached takes it. One that is too long, or has white space, stands under its hash: the reference asks
- * memcached in vain for such a key, and counts nothing.
+ * Returns the name of a key in memcached. A key that is too long or contains white space is replaced by its hash. The
+ * reference sends such a key, memcached rejects it, and nothing is counted.
  */
 function nameOf(key: string): string {
   const isTaken = /^[!-~\u0080-\uffff]+$/.test(key) && key.isWellFormed() && Buffer.byteLength(key) <= maxKeyBytes;

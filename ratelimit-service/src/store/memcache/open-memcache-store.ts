@@ -1,4 +1,7 @@
-/** Settings → a memcached store, with its servers from a list or from an SRV record that is read again at an interval. */
+/**
+ * Opens a memcached store from the settings, with its servers from a list or from an SRV record that is read again at
+ * an interval.
+ */
 import { resolveSrv as systemResolveSrv } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import type { ConnectionOptions } from "node:tls";
@@ -10,7 +13,7 @@ import { MemcacheStore, type MemcacheStoreOptions } from "./memcache-store.ts";
 
 export interface OpenMemcacheOptions extends MemcacheStoreOptions {
   readonly memcache: MemcacheOptions;
-  /** Records of a name; the system's resolver unless given. */
+  /** Resolves SRV records; the default is the system's resolver. */
   readonly resolveSrv?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
 }
 
@@ -20,7 +23,7 @@ export interface OpeningMemcacheStore {
   readonly connected: Promise<void>;
 }
 
-/** Connections are opened with the first call. Throws when a certificate cannot be read. */
+/** Opens the store; connections are opened with the first call. Throws when a certificate cannot be read. */
 export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSignal): OpeningMemcacheStore {
   const { memcache, clock } = options;
   const { servers, timeoutMs } = memcache;
@@ -39,7 +42,7 @@ export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSig
     const addresses = sorted(await resolveSrv(servers.name));
     if (addresses.length === 0) throw new Error(`MEMCACHE_SRV: ${servers.name} lists no server`);
     const text = JSON.stringify(addresses);
-    // Other servers would lose their connections for nothing.
+    // Unchanged servers keep their connections.
     if (text !== known) store.replaceServers(serversOf(addresses));
     known = text;
   };
@@ -49,7 +52,7 @@ export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSig
   return { store, connected };
 }
 
-/** Before the first call, which would wait for it within its timeout. */
+/** Loads the client before the first call, which would otherwise wait for it within its timeout. */
 async function loadClient(): Promise<void> {
   await import("memcache");
 }
@@ -73,7 +76,10 @@ function repeat(
   signal.addEventListener("abort", () => timer.cancel(), { once: true });
 }
 
-/** In the reference's order, which decides where a counter is: of the texts `host.:port`, with the dot of a full name. */
+/**
+ * Sorts the servers as the reference does, because the order decides where a counter is: by the text `host.:port`, with
+ * the dot of a full name.
+ */
 function sorted(records: readonly { readonly name: string; readonly port: number }[]): readonly MemcacheAddress[] {
   return records
     .map(({ name, port }) => ({ host: name.replace(/\.$/, ""), port }))

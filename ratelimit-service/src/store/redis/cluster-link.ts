@@ -1,4 +1,4 @@
-/** A connection to each master of a Redis Cluster, opened when a key first needs it. */
+/** Connections to the masters of a Redis Cluster, each opened when a key first needs it. */
 import { createCluster } from "@redis/client";
 import calculateSlot from "cluster-key-slot";
 import { ConnectionCounts } from "./connection-counts.ts";
@@ -6,7 +6,7 @@ import {
   clientOptions,
   type LinkOptions,
   type OnLinkError,
-  type RedisLane,
+  type RedisConnection,
   type RedisLink,
   type RedisReply,
   socketOptions,
@@ -37,11 +37,11 @@ export class ClusterLink implements RedisLink {
     return this.#client.sendCommand<RedisReply>(key, false, command);
   }
 
-  laneOf(key: string): string {
+  connectionOf(key: string): string {
     return this.#client.slots[calculateSlot(key)]?.master.address ?? "";
   }
 
-  lanes(): readonly RedisLane[] {
+  activeConnections(): readonly RedisConnection[] {
     const client = this.#client;
     return client.masters.map((master) => ({
       name: master.address,
@@ -68,7 +68,7 @@ export class ClusterLink implements RedisLink {
 function newClient(options: LinkOptions, connections: ConnectionCounts, onError: OnLinkError) {
   const socket = socketOptions(options, () => true);
   const client = createCluster({
-    // Asking a node that hangs for the slots must end, so that the next one is asked.
+    // A query for the slots to a node that hangs must time out, so that the next node is tried.
     rootNodes: tcpAddresses(options).map((address) => ({
       socket: { ...address, socketTimeout: options.timeoutMs },
     })),
@@ -85,7 +85,7 @@ function newClient(options: LinkOptions, connections: ConnectionCounts, onError:
   return client.on("error", onError);
 }
 
-/** What the client tells with its events on a node. */
+/** The node in the client's events. */
 interface ClusterNode {
   readonly host: string;
   readonly port: number;

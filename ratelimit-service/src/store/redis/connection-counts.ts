@@ -1,27 +1,27 @@
-/** Connections to a Redis, as the reference counts those of its pool. */
+/** Counts of connections to a Redis, as the reference counts those of its pool. */
 export class ConnectionCounts {
   readonly #open = new Set<string>();
   #opened = 0;
   #closed = 0;
 
-  /** A connection is ready for commands; `server` tells it from the others. */
+  /** Counts a connection that is ready for commands; `server` identifies it. */
   opened(server: string): void {
     if (this.#open.has(server)) return;
     this.#open.add(server);
     this.#opened++;
   }
 
-  /** A connection is ready no more, whoever ended it. */
+  /** Counts a connection that is no longer ready, whichever side ended it. */
   closed(server: string): void {
     if (this.#open.delete(server)) this.#closed++;
   }
 
-  /** All of them were given up. */
+  /** Counts all connections as closed. */
   closedAll(): void {
     for (const server of this.#open) this.closed(server);
   }
 
-  /** How many are open now, and were opened and closed since the start. */
+  /** The number of open connections, and of those opened and closed since the start. */
   get counts() {
     return { active: this.#open.size, opened: this.#opened, closed: this.#closed };
   }

@@ -1,17 +1,17 @@
 /**
- * The steps that one turn of the event loop takes on one counter, as one command. Redis adds their sum, and each step's
- * own value follows from the reply: with steps of 1, 2 and 0 and a reply of 13 they were 11, 13 and 13. That is what
- * Redis would have answered to three commands in a row, because nothing else can come between them here or there.
+ * The steps on one counter in one turn of the event loop, as one command. Redis adds their sum, and each step's value
+ * follows from the reply: with steps of 1, 2 and 0 and a reply of 13, the values are 11, 13 and 13. Three commands in a
+ * row would give the same values, because nothing else can come between them.
  *
- * A counter in Redis stands for `maxCount` when it holds that or more. So INCRBY, which knows no ceiling, is right for
- * what is added as long as it is small; what gives back, or adds more, is a script that begins at the ceiling at most.
- * INCRBY refuses to pass 2^63, which only a counter far beyond the ceiling can meet: that is no failure of Redis.
+ * A value of `maxCount` or more in Redis means `maxCount`. So INCRBY, which has no ceiling, is correct for small
+ * additions; refunds and larger additions use a script that starts from at most the ceiling. INCRBY returns an error
+ * beyond 2^63, which only a counter far above the ceiling can reach; that is not a failure of Redis.
  */
 import { unitSeconds } from "../../config/unit.ts";
 import { type CounterStep, maxCount } from "../counter-store.ts";
 
 /** A call that waits for the values of all its steps. */
-export interface WaitingCall {
+export interface PendingCall {
   readonly values: number[];
   /** Steps without a value yet. */
   missing: number;
@@ -19,7 +19,7 @@ export interface WaitingCall {
   readonly reject: (error: Error) => void;
 }
 
-/** Adds or gives back within 0 and the ceiling, and keeps the end of a counter; one that does not exist is not opened by a step back. */
+/** Adds or refunds between 0 and the ceiling, and keeps the expiry of a counter. A refund does not create a counter. */
 const boundedStepScript = `
 local ceiling = ${maxCount}
 local text = redis.call('GET', KEYS[1]) or '0'
@@ -34,29 +34,29 @@ if hits > 0 then step = math.min(hits, ceiling - count) end
 if step == 0 then return count end
 return redis.call('INCRBY', KEYS[1], string.format('%.0f', step))`;
 
-/** Gives a counter an end unless it has a later one. EXPIRE's own option for that (GT) came with Redis 7. */
+/** Sets the expiry of a counter unless it has a later one. EXPIRE has an option for that (GT) only since Redis 7. */
 const laterEndScript = `
 if redis.call('TTL', KEYS[1]) >= tonumber(ARGV[1]) then return 0 end
 return redis.call('EXPIRE', KEYS[1], ARGV[1])`;
 
-/** The most that one INCRBY adds: what a limit can be. It takes 2^31 of them to move a counter from the ceiling to 2^63. */
+/** Largest sum of one INCRBY: the largest limit. It takes 2^31 of them to move a counter from the ceiling to 2^63. */
 const maxIncrement = 2 ** 32 - 1;
 
-/** What Redis answers to an INCRBY that would pass 2^63. */
+/** The reply of Redis to an INCRBY that would exceed 2^63. */
 export const overflowReply = "ERR increment or decrement would overflow";
 
 export class CounterCommand {
   readonly key: string;
-  /** The longest of the steps' windows. Limits of different units have one counter where their windows start together. */
+  /** The longest window of the steps. Limits of different units share a counter when their windows start together. */
   windowSeconds = 0;
-  /** Whether a longer window may start when this one does, so that another process may know a later end of the counter. */
+  /** Whether a longer window may start at the same time, so that another process may have set a later expiry. */
   mayHaveLaterEnd = false;
-  /** What is added in sum; below 0 for a step back. */
+  /** Sum of the steps; below 0 for a refund. */
   sum = 0;
-  /** Every step has its value, or was refused. */
+  /** Whether every step has its value, or was rejected. */
   isSettled = false;
-  readonly #calls: WaitingCall[] = [];
-  readonly #places: number[] = [];
+  readonly #calls: PendingCall[] = [];
+  readonly #indexes: number[] = [];
   /** The sum up to and with each step. */
   readonly #sums: number[] = [];
 
@@ -64,50 +64,50 @@ export class CounterCommand {
     this.key = key;
   }
 
-  /** Whether a step may be added after those that are there. */
+  /** Whether another step may be added. */
   accepts(hits: number): boolean {
     return this.#calls.length === 0 || (hits >= 0 && this.sum >= 0 && this.sum + hits <= maxIncrement);
   }
 
-  /** Adds a step that is accepted: the call's at `place`. */
-  add({ hits, windowSeconds, windowEndSeconds }: CounterStep, call: WaitingCall, place: number): void {
+  /** Adds a step for which `accepts` is true: the one at `index` in the call. */
+  add({ hits, windowSeconds, windowEndSeconds }: CounterStep, call: PendingCall, index: number): void {
     this.sum += hits;
     if (windowSeconds > this.windowSeconds) {
       this.windowSeconds = windowSeconds;
       this.mayHaveLaterEnd = startsLongerWindow(windowSeconds, windowEndSeconds - windowSeconds);
     }
     this.#calls.push(call);
-    this.#places.push(place);
+    this.#indexes.push(index);
     this.#sums.push(this.sum);
   }
 
-  /** In the words of the protocol. A read creates nothing, which INCRBY with 0 would. */
-  words(): string[] {
+  /** Returns the arguments of the command. A read uses GET, which creates nothing; INCRBY with 0 would. */
+  args(): string[] {
     if (this.sum === 0) return ["GET", this.key];
     if (this.sum > 0 && this.sum <= maxIncrement) return ["INCRBY", this.key, String(this.sum)];
     return ["EVAL", boundedStepScript, "1", this.key, String(this.sum)];
   }
 
-  /** The command that gives the counter its end in so many seconds, for the time after it was counted. */
-  wordsOfEnd(seconds: number): string[] {
+  /** Returns the arguments of the command that sets the expiry in seconds, sent after the count. */
+  expireArgs(seconds: number): string[] {
     if (this.mayHaveLaterEnd) return ["EVAL", laterEndScript, "1", this.key, String(seconds)];
     return ["EXPIRE", this.key, String(seconds)];
   }
 
-  /** Gives every step its value; `value` is the counter's after all of them. May come after `fail`, and changes nothing then. */
+  /** Gives every step its value; `value` is the counter's after all of them. Has no effect on calls after `fail`. */
   settle(value: number): void {
     this.isSettled = true;
     const before = value - this.sum;
     for (let i = 0; i < this.#calls.length; i++) {
       const call = this.#calls[i];
       if (call === undefined) continue;
-      call.values[this.#places[i] ?? 0] = Math.min(maxCount, before + (this.#sums[i] ?? 0));
+      call.values[this.#indexes[i] ?? 0] = Math.min(maxCount, before + (this.#sums[i] ?? 0));
       call.missing--;
       if (call.missing === 0) call.resolve(call.values);
     }
   }
 
-  /** Refuses every call that has a step here. */
+  /** Rejects every call that has a step here. */
   fail(error: Error): void {
     this.isSettled = true;
     for (const call of this.#calls) call.reject(error);

@@ -1,4 +1,4 @@
-/** Settings → a Redis store that is connected. */
+/** Opens a Redis store from the settings. */
 import { readFileSync } from "node:fs";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
@@ -15,32 +15,32 @@ export interface OpenRedisOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** Told of every fault, before and after the store is open: of a connection, of a command, or no answer in time. */
+  /** Called for every error, before and after the store is open: of a connection or a command, or a timeout. */
   readonly onError: OnLinkError;
-  /** Told of every answer that is no fault, unless another server owes one. */
-  readonly onAnswer?: () => void;
+  /** Called for every successful reply, unless a connection is stalled. */
+  readonly onReply?: () => void;
 }
 
 export interface OpeningRedisStore {
-  /** Usable at once; refuses calls until it is connected. */
+  /** Usable at once; rejects calls until it is connected. */
   readonly store: RedisStore;
   /**
-   * Resolves with the first connection, and when the signal aborts. Rejects with the last fault when the startup options
-   * say to give up.
+   * Resolves with the first connection, and when the signal aborts. Rejects with the last error when the startup
+   * options say to give up.
    */
   readonly connected: Promise<void>;
 }
 
 /**
- * Begins to connect, and tries again after pauses that double, as the startup options say. Throws when a certificate
- * cannot be read.
+ * Starts to connect, and retries after pauses that double, as the startup options say. Throws when a certificate cannot
+ * be read.
  */
 export function openRedisStore(options: OpenRedisOptions, signal?: AbortSignal): OpeningRedisStore {
-  const { redis, jitterMaxSeconds, clock, random, onError, onAnswer } = options;
+  const { redis, jitterMaxSeconds, clock, random, onError, onReply } = options;
   const { startup, timeoutMs } = redis;
   const link = linkFor(redis, onError);
   const reopen = (closing: AbortSignal) => connect(link, { ...startup, maxElapsedMs: 0 }, { clock, onError }, closing);
-  const store = new RedisStore({ link, timeoutMs, jitterMaxSeconds, clock, random, reopen, onError, onAnswer });
+  const store = new RedisStore({ link, timeoutMs, jitterMaxSeconds, clock, random, reopen, onError, onReply });
   return { store, connected: connect(link, startup, { clock, onError }, signal) };
 }
 
@@ -67,7 +67,7 @@ function readTls({ certificateFile, keyFile, authoritiesFile, skipsHostnameVerif
   };
 }
 
-/** Rejects with the last fault when the time is up; resolves without a connection when the signal aborts. */
+/** Rejects with the last error when the time is over; resolves without a connection when the signal aborts. */
 async function connect(
   link: RedisLink,
   { initialIntervalMs, maxIntervalMs, maxElapsedMs }: RedisStartup,
@@ -91,7 +91,7 @@ async function connect(
   }
 }
 
-/** Ends early when the signal aborts. */
+/** Waits; ends early when the signal aborts. */
 function pause(ms: number, clock: Clock, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -104,7 +104,7 @@ function pause(ms: number, clock: Clock, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** In a function of its own, because the compiler takes an earlier look for the last. */
+/** A separate function, because the compiler assumes that the flag does not change between two checks. */
 function isAborted(signal: AbortSignal | undefined): boolean {
   return signal?.aborted === true;
 }

@@ -30,7 +30,7 @@ async function open(options: RedisOptions): Promise<RedisStore> {
 }
 
 /** Of an attempt to open that is to fail: the reason. */
-async function refusal(options: RedisOptions): Promise<string> {
+async function rejection(options: RedisOptions): Promise<string> {
   const startup = { initialIntervalMs: 1, maxIntervalMs: 1, maxElapsedMs: 1 };
   return openTestStore({ ...options, startup }).then(
     () => "opened",
@@ -58,10 +58,10 @@ describeWith(["redis-server"], "a Redis behind a socket or a password", (program
     const options = testRedisOptions([redis.port]);
     const store = await open({ ...options, auth: { username: "limits", password: "secret" } });
     expect(await store.apply([{ ...step, key: "acl" }])).toEqual([1]);
-    expect(await refusal({ ...options, auth: { username: "limits", password: "wrong" } })).toMatch(/WRONGPASS/);
+    expect(await rejection({ ...options, auth: { username: "limits", password: "wrong" } })).toMatch(/WRONGPASS/);
   });
 
-  test("is asked for the database that was named, and for it again when the connection is made anew", async () => {
+  test("selects the configured database, and again after a reconnect", async () => {
     const store = await open(testRedisOptions([redis.port], { database: 3 }));
     expect(await store.apply([{ ...step, key: "database" }])).toEqual([1]);
     await redis.command("CLIENT", "KILL", "TYPE", "normal");
@@ -110,14 +110,14 @@ describeWith(["redis-server", "openssl"], "a Redis behind TLS", (program) => {
     expect(await store.apply([step])).toEqual([1]);
   });
 
-  test("is refused when its certificate is for another host", async () => {
-    expect(await refusal(tlsOptions(false))).toMatch(/does not match certificate's altnames/);
+  test("is rejected when its certificate is for another host", async () => {
+    expect(await rejection(tlsOptions(false))).toMatch(/does not match certificate's altnames/);
   });
 
-  test("is refused when another authority signed its certificate", async () => {
-    const other = new TestAuthority(program.openssl, folder, "stranger");
+  test("is rejected when another authority signed its certificate", async () => {
+    const other = new TestAuthority(program.openssl, folder, "other");
     const tls = { authoritiesFile: other.authority.certFile, skipsHostnameVerification: true };
-    expect(await refusal(testRedisOptions([port], { tls }))).toMatch(/certificate/);
+    expect(await rejection(testRedisOptions([port], { tls }))).toMatch(/certificate/);
   });
 });
 

@@ -44,8 +44,8 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
     const store = await openStore();
     const { service } = createCore(() => store, {}, { cacheKeyPrefix: "spread_" });
     const descriptors = Array.from({ length: 30 }, (_, i) => `ten=${i}`);
-    const answer = await service.shouldRateLimit(parseCall("probe", descriptors));
-    expect(answer.statuses.map(({ limitRemaining }) => limitRemaining)).toEqual(Array(30).fill(9));
+    const response = await service.shouldRateLimit(parseCall("probe", descriptors));
+    expect(response.statuses.map(({ limitRemaining }) => limitRemaining)).toEqual(Array(30).fill(9));
     const sizes = await Promise.all(nodes.map(async (node) => Number(await node.command("DBSIZE"))));
     expect(Math.min(...sizes)).toBeGreaterThan(0);
   });
@@ -57,9 +57,9 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
     nodes[1]?.pause();
     try {
       const first = await Promise.allSettled(keys.map(async (key) => store.apply([step(key, 1)])));
-      const refused = first.filter(({ status }) => status === "rejected").length;
-      expect(refused).toBeGreaterThan(0);
-      expect(refused).toBeLessThan(30);
+      const rejected = first.filter(({ status }) => status === "rejected").length;
+      expect(rejected).toBeGreaterThan(0);
+      expect(rejected).toBeLessThan(30);
       const again = await Promise.allSettled(keys.map(async (key) => store.apply([step(key, 1)])));
       expect(again.map(({ status }) => status)).toEqual(first.map(({ status }) => status));
       expect(store.isHealthy()).toBe(true);
@@ -73,7 +73,7 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
     }
   });
 
-  test("that hangs as a whole for long is connected anew, and counts again", async () => {
+  test("that hangs as a whole for long is reconnected, and counts again", async () => {
     const store = await openStore(100);
     await store.apply([step("whole", 1)]);
     for (const node of nodes) node.pause();

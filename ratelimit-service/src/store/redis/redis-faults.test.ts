@@ -34,8 +34,8 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
 
   const step = (hits: number, key = "k") => ({ key, hits, windowSeconds: 60, windowEndSeconds: 2 ** 31 });
 
-  /** The text of a call's refusal, and how long it took in ms. */
-  async function refusal(): Promise<{ readonly text: string; readonly ms: number }> {
+  /** The text of a call's rejection, and how long it took in ms. */
+  async function rejection(): Promise<{ readonly text: string; readonly ms: number }> {
     const start = performance.now();
     const text = await Promise.resolve(store.apply([step(1)])).then(
       (values) => `counted ${String(values)}`,
@@ -48,41 +48,41 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     while (!isSo()) await setTimeout(5);
   }
 
-  test("when killed, refuses calls at once and is told as away; when it is back, counts again", async () => {
+  test("when killed, rejects calls at once and is reported as unavailable; when it is back, counts again", async () => {
     await store.apply([step(1)]);
     await redis.kill();
     await until(() => !store.isHealthy());
-    const refused = await refusal();
+    const rejected = await rejection();
     // At once: a call that waited would say for how long.
-    expect(refused.text).toMatch(/^StoreError: redis(?!.* within )/);
+    expect(rejected.text).toMatch(/^StoreError: redis(?!.* within )/);
     await redis.start();
     await until(() => store.isHealthy());
     expect(await store.apply([step(1)])).toEqual([1]);
   });
 
-  test("when killed, refuses the calls that are under way", async () => {
+  test("when killed, rejects the calls in progress", async () => {
     redis.pause();
-    const underWay = refusal();
+    const inProgress = rejection();
     await setTimeout(20);
     await redis.kill();
-    expect((await underWay).text).toMatch(/^StoreError: redis/);
+    expect((await inProgress).text).toMatch(/^StoreError: redis/);
   });
 
-  test("when paused, refuses a call after its timeout and the next ones at once, and counts again when it goes on", async () => {
+  test("when paused, rejects a call after its timeout and the next ones at once, and counts again when it goes on", async () => {
     redis.pause();
-    const first = await refusal();
-    expect(first.text).toBe(`StoreError: redis did not answer within ${timeoutMs} ms`);
+    const first = await rejection();
+    expect(first.text).toBe(`StoreError: redis did not respond within ${timeoutMs} ms`);
     expect(first.ms).toBeGreaterThanOrEqual(timeoutMs - 2);
     // A call that waited would say for how long.
-    expect((await refusal()).text).toBe("StoreError: redis does not answer");
+    expect((await rejection()).text).toBe("StoreError: redis does not respond");
     expect(store.isHealthy()).toBe(false);
     redis.resume();
     await until(() => store.isHealthy());
-    // The refused call had been written, and was counted when Redis went on.
+    // The rejected call had been written, and was counted when Redis went on.
     expect(await store.apply([step(1)])).toEqual([2]);
   });
 
-  test("when paused while nobody asks, is told as away all the same", async () => {
+  test("when paused while no calls come, is reported as unavailable all the same", async () => {
     redis.pause();
     await until(() => !store.isHealthy());
     redis.resume();
@@ -90,12 +90,12 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     expect(await store.apply([step(1)])).toEqual([1]);
   });
 
-  test("when silent for long, is connected anew, so that a dead connection cannot last", async () => {
+  test("when silent for long, is reconnected, so that a dead connection cannot last", async () => {
     const connections = async () =>
       /total_connections_received:(\d+)/.exec(String(await redis.command("INFO", "stats")))?.[1];
     const before = Number(await connections());
     redis.pause();
-    await refusal();
+    await rejection();
     // Three timeouts and a probe.
     await setTimeout(4 * timeoutMs + 1_000);
     redis.resume();
@@ -104,7 +104,7 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     expect(Number(await connections()) - before).toBeGreaterThan(1);
   });
 
-  test("when it has become a replica, is looked for anew: its name may stand for the new master already", async () => {
+  test("when it has become a replica, is looked up again: its name may stand for the new master already", async () => {
     const [old, next] = [redis, await startRedis(program["redis-server"])];
     let target = old.port;
     const name = createServer((client) => {
@@ -131,7 +131,7 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     expect(await byName.apply([step(1)])).toEqual([1]);
   });
 
-  test("when slow, answers as long as it keeps within the timeout", async () => {
+  test("when slow, replies are used within the timeout", async () => {
     await redis.command("CLIENT", "PAUSE", "100", "ALL");
     const start = performance.now();
     expect(await store.apply([step(1)])).toEqual([1]);
@@ -139,7 +139,7 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     expect(store.isHealthy()).toBe(true);
   });
 
-  test("when it refuses commands, says why", async () => {
+  test("when it rejects commands, says why", async () => {
     await redis.command("SET", "k", "not a number");
     await expect(store.apply([step(1)])).rejects.toThrow("redis: ERR value is not an integer or out of range");
     expect(await store.apply([step(1, "other")])).toEqual([1]);

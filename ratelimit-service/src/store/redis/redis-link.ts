@@ -1,61 +1,64 @@
 /**
- * The connections to a Redis, whatever its topology: what the store needs of them, and the options that all of them
- * share. A link never queues: what cannot be written now is refused, because a caller of a rate limiter has no time.
+ * The connections to a Redis of any topology: the interface for the store, and the options that all of them share. A
+ * link never queues: a command that cannot be written now is rejected, because callers of a rate limiter cannot wait.
  */
 import type { SecureContextOptions } from "node:tls";
 import type { ConnectionCounts } from "./connection-counts.ts";
 import type { RedisAuth, RedisOptions } from "./redis-options.ts";
 
-/** What our commands answer: a number for INCRBY and scripts, a text or nothing for GET. */
+/** Replies to the commands of the store: a number for INCRBY and scripts, a string or null for GET. */
 export type RedisReply = number | string | null;
 
 export interface RedisLink {
-  /** Connects, once: rejects when it cannot, and may be called again. Once open, a link reconnects by itself for ever. */
+  /** Connects. Rejects when it cannot, and may be called again. Once open, a link reconnects by itself without end. */
   open(): Promise<void>;
-  /** Whether a command would be written now. */
+  /** Whether a command would be written at once. */
   isReady(): boolean;
-  /** Writes a command, which is the link's from then on, with the others of this turn of the event loop, to where `key` is. */
+  /**
+   * Writes a command to the server of `key`, together with the others of this turn of the event loop. The link takes
+   * ownership of `command`.
+   */
   send(key: string, command: string[]): Promise<RedisReply>;
-  /** The connection that serves a key: commands of one lane are answered in order. */
-  laneOf(key: string): string;
-  /** All lanes now, each with a way to see whether it answers. */
-  lanes(): readonly RedisLane[];
-  /** Connections now and so far. */
+  /** Returns the name of the connection for a key. Commands on one connection get their replies in order. */
+  connectionOf(key: string): string;
+  /** Returns all current connections, each with a way to probe it. */
+  activeConnections(): readonly RedisConnection[];
+  /** Counts of connections. */
   readonly connections: ConnectionCounts;
-  /** Drops all connections, because they answer no more; the link is as before `open`. */
+  /** Drops all connections, because they do not respond; the link is as before `open`. */
   reset(): void;
-  /** Final: `open` rejects from here on. */
+  /** Closes the link for good: `open` rejects from now on. */
   close(): Promise<void>;
 }
 
-export interface RedisLane {
+export interface RedisConnection {
   readonly name: string;
   readonly ping: () => Promise<unknown>;
 }
 
-/** How to connect, with the certificates at hand. */
+/** Connection options, with certificates already read. */
 export interface LinkOptions extends Omit<RedisOptions, "tls"> {
   readonly tls?: TlsSocketOptions;
 }
 
-/** In the words of node:tls. */
+/** TLS options with the names of node:tls. */
 export interface TlsSocketOptions extends Pick<SecureContextOptions, "cert" | "key" | "ca"> {
   readonly tls: true;
   readonly checkServerIdentity?: () => undefined;
 }
 
-/** Told of every fault of a connection, for the log and for the text of refusals. */
+/** Called for every error of a connection, for the log and for the messages of rejected calls. */
 export type OnLinkError = (error: Error) => void;
 
 /** Longest pause between two attempts to reconnect, in ms. */
 const maxReconnectMs = 1_000;
 
-/** Options of every connection. RESP 2 is what all versions and relatives of Redis speak. */
+/** Returns the options of every connection. All versions of Redis and compatible servers support RESP 2. */
 export function clientOptions(auth: RedisAuth | undefined) {
   return {
     RESP: 2,
     disableOfflineQueue: true,
-    // The package would make an AbortSignal per command; the store watches the time for all of a turn at once.
+    // The package would create an AbortSignal per command; the store has one timer for all commands of a turn.
     commandOptions: { timeout: 0 },
     ...(auth?.username === undefined ? {} : { username: auth.username }),
     ...(auth === undefined ? {} : { password: auth.password }),
@@ -63,8 +66,8 @@ export function clientOptions(auth: RedisAuth | undefined) {
 }
 
 /**
- * Socket options of every connection, without its address.
- * @param repeats whether an attempt that fails is to be repeated
+ * Returns the socket options of every connection, without its address.
+ * @param repeats whether to retry after a failed attempt
  */
 export function socketOptions(options: LinkOptions, repeats: () => boolean) {
   return {

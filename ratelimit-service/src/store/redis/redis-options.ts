@@ -1,24 +1,24 @@
-/** How to reach a Redis, as the reference's settings say it (REDIS_TYPE, REDIS_URL, REDIS_AUTH, REDIS_TLS …). */
+/** Connection options of Redis, from the reference's settings (REDIS_TYPE, REDIS_URL, REDIS_AUTH, REDIS_TLS …). */
 
 export interface RedisOptions {
   readonly topology: "single" | "sentinel" | "cluster";
-  /** A host and port or a socket's path; for sentinel and cluster the nodes to ask first, at least one. */
+  /** A host and port, or a socket's path; for sentinel and cluster the initial nodes, at least one. */
   readonly addresses: readonly RedisAddress[];
-  /** The name under which the sentinels know the master; absent elsewhere. */
+  /** The name of the master in the sentinels; absent for other types. */
   readonly masterName?: string;
   readonly auth?: RedisAuth;
-  /** Number of the database to select; absent: the server's first, 0. Sentinels and clusters have no others. */
+  /** Number of the database; the default is 0. Sentinels and clusters have no others. */
   readonly database?: number;
-  /** Towards the sentinels themselves. */
+  /** Credentials for the sentinels themselves. */
   readonly sentinelAuth?: RedisAuth;
   readonly tls?: RedisTls;
-  /** For connecting and for each answer, in ms. */
+  /** Timeout of connecting and of each reply, in ms. */
   readonly timeoutMs: number;
   readonly startup: RedisStartup;
 }
 
 export type RedisAddress =
-  /** `family` is the version of IP that the host is to have; absent: either. */
+  /** `family` is the IP version for the host; without it, either. */
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly family?: 4 | 6 }
   | { readonly kind: "unix"; readonly path: string };
 
@@ -28,30 +28,30 @@ export interface RedisAuth {
   readonly password: string;
 }
 
-/** Paths of PEM files; they are read once, at the start. */
+/** Paths of PEM files, which are read once, at the start. */
 export interface RedisTls {
   readonly certificateFile?: string;
   readonly keyFile?: string;
-  /** Trusted instead of the system's authorities. */
+  /** Certificate authorities in place of the system's. */
   readonly authoritiesFile?: string;
-  /** The certificate must be valid, but may be for another host. */
+  /** Whether a valid certificate for another host is accepted. */
   readonly skipsHostnameVerification: boolean;
 }
 
-/** Waiting for the first connection, in ms: the interval doubles from the first to the longest. */
+/** Retries of the first connection, in ms: the interval doubles from the first to the longest. */
 export interface RedisStartup {
   readonly initialIntervalMs: number;
   readonly maxIntervalMs: number;
-  /** Gives up after that long; 0 never does. */
+  /** Gives up after this time; 0 means never. */
   readonly maxElapsedMs: number;
 }
 
 const defaultPort = 6379;
 
 /**
- * `host:port`, `host`, `[v6]:port`, a `redis://` or `rediss://` URL of these, or a path; `undefined` for what is none of
- * them. Of a URL only the address is read here.
- * @param isPath any text is a path
+ * Parses `host:port`, `host`, `[v6]:port`, a `redis://` or `rediss://` URL of these, or a path; returns `undefined` for
+ * anything else. Reads only the address of a URL.
+ * @param isPath whether any text is a path
  */
 export function parseRedisAddress(text: string, isPath = false): RedisAddress | undefined {
   if (text === "") return undefined;
@@ -64,14 +64,17 @@ export function parseRedisAddress(text: string, isPath = false): RedisAddress | 
   return host === undefined || number < 1 || number > 65_535 ? undefined : { kind: "tcp", host, port: number };
 }
 
-/** What a `redis://user:password@host:port/N` URL says beside the address; `?username=`, `password=` and `db=` do as well. */
+/**
+ * The parts of a `redis://user:password@host:port/N` URL beside the address; `?username=`, `password=` and `db=` work
+ * as well.
+ */
 export interface RedisUrlParts {
   readonly auth?: RedisAuth;
   /** As written; empty for none. */
   readonly database: string;
 }
 
-/** `undefined` for what is no such URL. */
+/** Returns `undefined` for anything that is not such a URL. */
 export function parseRedisUrl(text: string): RedisUrlParts | undefined {
   const url = /^rediss?:\/\//.test(text) ? URL.parse(text) : null;
   if (url === null) return undefined;
@@ -85,7 +88,7 @@ export function parseRedisUrl(text: string): RedisUrlParts | undefined {
   };
 }
 
-/** A `%` that begins no escape stands for itself. */
+/** A `%` that begins no escape is literal. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -94,7 +97,7 @@ function decoded(text: string): string {
   }
 }
 
-/** `password` or `user:password`; `undefined` for an empty text. */
+/** Parses `password` or `user:password`; returns `undefined` for an empty text. */
 export function parseRedisAuth(text: string): RedisAuth | undefined {
   if (text === "") return undefined;
   const colon = text.indexOf(":");
@@ -102,13 +105,13 @@ export function parseRedisAuth(text: string): RedisAuth | undefined {
   return { username: text.slice(0, colon), password: text.slice(colon + 1) };
 }
 
-/** `host:port`, for messages. */
+/** Renders `host:port`, for messages. */
 export function renderRedisAddress(address: RedisAddress): string {
   if (address.kind === "unix") return address.path;
   return address.host.includes(":") ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
 }
 
-/** The addresses of a sentinel or cluster set-up, which has no sockets in the file system. */
+/** Returns the TCP addresses of a sentinel or cluster setup, which has no Unix sockets. */
 export function tcpAddresses({
   addresses,
 }: Pick<RedisOptions, "addresses">): { readonly host: string; readonly port: number; readonly family?: 4 | 6 }[] {

@@ -71,7 +71,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     await redis.command("DEL", key);
   });
 
-  test("a counter is told its end once, however often it is counted", async () => {
+  test("a counter gets its expiry once, however often it is counted", async () => {
     const store = await openStore();
     const key = randomUUID();
     const before = { incrby: await callsOf("incrby"), expire: await callsOf("expire") };
@@ -101,7 +101,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
         [86_400, 86_390],
       ] as const) {
         await store.apply([at(key, window)]);
-        // A command goes out before those of a later call, so the end is there when a check is answered.
+        // A command goes out before those of a later call, so the end is there when a check gets a response.
         await store.apply([{ ...at(key, window), hits: 0 }]);
         expect(await ttl(key)).toBeGreaterThanOrEqual(least);
       }
@@ -130,7 +130,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     });
   });
 
-  test("a counter that Redis lost is told its end anew", async () => {
+  test("a counter that Redis lost gets its expiry again", async () => {
     const store = await openStore();
     const key = randomUUID();
     await store.apply([step(key, 5)]);
@@ -162,7 +162,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     },
   );
 
-  test("a counter of huge hits is told its end", async () => {
+  test("a counter of huge hits gets its expiry", async () => {
     const store = await openStore();
     const key = randomUUID();
     await store.apply([step(key, maxCount)]);
@@ -194,8 +194,8 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     const calls = cores.flatMap(({ service }) =>
       Array.from({ length: 1_000 }, async () => service.shouldRateLimit(call)),
     );
-    const answers = await Promise.all(calls);
-    expect(answers.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(100);
+    const responses = await Promise.all(calls);
+    expect(responses.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(100);
   });
 
   test("one-second windows have their own Redis where there is one", async () => {
@@ -215,16 +215,16 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     }
   });
 
-  test("is waited for at the start, and calls are refused meanwhile", async () => {
+  test("is waited for at the start, and calls are rejected meanwhile", async () => {
     const server = await startRedis(program["redis-server"]);
     await server.kill();
-    const faults: string[] = [];
+    const errors: string[] = [];
     const opening = openRedisStore({
       redis: testRedisOptions([server.port]),
       jitterMaxSeconds: 0,
       clock: systemClock,
       random: Math.random,
-      onError: (error) => faults.push(error.message),
+      onError: (error) => errors.push(error.message),
     });
     try {
       expect(opening.store.isHealthy()).toBe(false);
@@ -233,7 +233,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
       await opening.connected;
       expect(opening.store.isHealthy()).toBe(true);
       expect(await opening.store.apply([step("k", 1)])).toEqual([1]);
-      expect(faults.join()).toMatch(/ECONNREFUSED/);
+      expect(errors.join()).toMatch(/ECONNREFUSED/);
     } finally {
       await opening.store.close();
       await server.close();
@@ -249,7 +249,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
 });
 
 describe("a Redis store without connection", () => {
-  test("is refused a certificate that cannot be read", () => {
+  test("is rejected a certificate that cannot be read", () => {
     const tls = { authoritiesFile: "/missing/ca.pem", skipsHostnameVerification: false };
     const options = { jitterMaxSeconds: 0, clock: systemClock, random: Math.random, onError: () => undefined };
     expect(() => openRedisStore({ redis: testRedisOptions([1], { tls }), ...options })).toThrow(/ca\.pem/);

@@ -1,11 +1,11 @@
-/** One connection to the master that the sentinels name, which moves with it. */
+/** One connection to the master that the sentinels name; it follows a failover. */
 import { createSentinel } from "@redis/client";
 import { ConnectionCounts } from "./connection-counts.ts";
 import {
   clientOptions,
   type LinkOptions,
   type OnLinkError,
-  type RedisLane,
+  type RedisConnection,
   type RedisLink,
   type RedisReply,
   socketOptions,
@@ -36,11 +36,11 @@ export class SentinelLink implements RedisLink {
     return this.#client.sendCommand<RedisReply>(false, command);
   }
 
-  laneOf(): string {
+  connectionOf(): string {
     return "";
   }
 
-  lanes(): readonly RedisLane[] {
+  activeConnections(): readonly RedisConnection[] {
     return [{ name: "", ping: () => this.#client.sendCommand(false, ["PING"]) }];
   }
 
@@ -58,14 +58,14 @@ export class SentinelLink implements RedisLink {
 
 function newClient(options: LinkOptions, connections: ConnectionCounts, onError: OnLinkError) {
   const { auth, sentinelAuth, masterName = "" } = options;
-  // Connections that break are the sentinel client's to make anew, to whoever is master then.
+  // The sentinel client reconnects broken connections, to the current master.
   const socket = socketOptions(options, () => true);
   const client = createSentinel({
     name: masterName,
     sentinelRootNodes: tcpAddresses(options),
     RESP: 2,
     commandOptions: { timeout: 0 },
-    // Without a reserved connection every command would wait for the one before to be answered.
+    // Without a reserved connection every command would wait for the reply to the previous one.
     reserveClient: true,
     scanInterval: 10_000,
     nodeClientOptions: { ...clientOptions(auth), socket },

@@ -5,7 +5,7 @@ import {
   clientOptions,
   type LinkOptions,
   type OnLinkError,
-  type RedisLane,
+  type RedisConnection,
   type RedisLink,
   type RedisReply,
   socketOptions,
@@ -38,11 +38,11 @@ export class SingleLink implements RedisLink {
     return this.#client.sendCommand<RedisReply>(command);
   }
 
-  laneOf(): string {
+  connectionOf(): string {
     return "";
   }
 
-  lanes(): readonly RedisLane[] {
+  activeConnections(): readonly RedisConnection[] {
     return [{ name: "", ping: () => this.#client.sendCommand(["PING"]) }];
   }
 

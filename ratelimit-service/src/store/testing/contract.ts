@@ -1,16 +1,16 @@
 /**
- * What every `CounterStore` promises, as tests. A store's test file calls `describeCounterStore` with a way to make one;
- * several stores made by one `open` share their counters, as replicas or threads do.
+ * The contract of every `CounterStore`, as tests. A store's test file calls `describeCounterStore` with a function that
+ * opens one; several stores from one `open` share their counters, as replicas or threads do.
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type CounterStep, type CounterStore, maxCount } from "../counter-store.ts";
 
-/** A world for one test: stores over the same counters, on a clock that stands at `nowSeconds`. */
+/** The environment of one test: stores over the same counters, on a clock that is fixed at `nowSeconds`. */
 export interface StoreFixture {
   readonly store: CounterStore;
-  /** Another door to the same counters. */
+  /** Another store over the same counters. */
   readonly sibling: CounterStore;
   /** Seconds since the epoch, on the clock that the stores read. */
   readonly nowSeconds: number;
@@ -39,7 +39,7 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
       }
     }
 
-    test("counts from 0 and answers the value after each step", () =>
+    test("counts from 0 and returns the value after each step", () =>
       withStore(async ({ store }, step) => {
         expect(await store.apply([step(1)])).toEqual([1]);
         expect(await store.apply([step(4)])).toEqual([5]);
@@ -50,7 +50,7 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
         expect(await store.apply([step(1), step(2, "b"), step(3), step(-1, "b"), step(0)])).toEqual([1, 2, 4, 1, 4]);
       }));
 
-    test("answers a call without steps", () =>
+    test("handles a call without steps", () =>
       withStore(async ({ store }) => {
         expect(await store.apply([])).toEqual([]);
       }));
@@ -63,7 +63,7 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
         expect(await store.apply([step(0)])).toEqual([7]);
       }));
 
-    test("gives back, but never below 0", () =>
+    test("refunds, but never below 0", () =>
       withStore(async ({ store }, step) => {
         await store.apply([step(5)]);
         expect(await store.apply([step(-2)])).toEqual([3]);
@@ -82,7 +82,7 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
         expect(await store.apply([step(5_000_000_000), step(5_000_000_000)])).toEqual([5_000_000_000, 10_000_000_000]);
       }));
 
-    test("counts up to its ceiling and stays there, and gives back from there", () =>
+    test("counts up to its ceiling and stays there, and refunds from there", () =>
       withStore(async ({ store }, step) => {
         const below = maxCount - 4_294_967_295;
         expect(await store.apply([step(below), step(4_294_967_294), step(1), step(1)])).toEqual([
@@ -118,7 +118,7 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
         expect(await store.apply([step(0)])).toEqual([4]);
       }));
 
-    test("loses no count among calls that are under way together", () =>
+    test("loses no count among calls in progress together", () =>
       withStore(async ({ store, sibling }, step) => {
         const calls = Array.from({ length: 400 }, (_, i) =>
           Promise.resolve((i % 2 === 0 ? store : sibling).apply([step(1), step(2, "b")])),
@@ -128,7 +128,7 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
         expect(await store.apply([step(0), step(0, "b")])).toEqual([400, 800]);
       }));
 
-    test("answers a call of ten thousand steps", () =>
+    test("handles a call of ten thousand steps", () =>
       withStore(async ({ store }, step) => {
         const steps = Array.from({ length: 10_000 }, (_, i) => step(1, String(i % 5_000)));
         const values = await store.apply(steps);

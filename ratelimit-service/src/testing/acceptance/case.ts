@@ -1,4 +1,4 @@
-/** What a row of the table of cases is made of, and the words it is written in. */
+/** The type of a case in the table, and functions to write one. */
 
 /** Settings that a case may need, with the reference's defaults. */
 export interface CaseSettings {
@@ -22,36 +22,40 @@ export interface Case {
 /** One call of a case; see `notation.ts`. */
 export interface Call {
   readonly ask: readonly string[];
-  /** Of the request; 0 unless given. */
+  /** Hits of the request; the default is 0. */
   readonly hits?: number;
-  /** Another domain than the case's. */
+  /** A domain in place of the case's. */
   readonly domain?: string;
-  readonly answer: string;
-  /** Of the first status: seconds to the end of its window, and the limit's name. */
+  readonly response: string;
+  /** Seconds to the end of the window in the first status, and the limit's name. */
   readonly reset?: number;
   readonly name?: string;
-  /** Moves the clock on, before the call, in seconds. */
+  /** Advances the clock before the call, in seconds. */
   readonly after?: number;
   /** `name: value` of each response header. */
   readonly headers?: readonly string[];
-  /** `metadata` within the dynamic metadata; null for absent. */
+  /** `metadata` within the dynamic metadata; null if it must be absent. */
   readonly metadata?: unknown;
 }
 
-/** The moment of every case: 2,222 s after a day began, so a minute has 58 s to go and an hour 1,378. */
+/** The start of every case: 2,222 s after a day began, so a minute has 58 s left and an hour 1,378. */
 export const caseStartSeconds = 20_000 * 86_400 + 2_222;
 
-/** The status of a descriptor that nothing limits. */
+/** The status of a descriptor without a limit. */
 export const none = "OK(–)";
 
-/** Asks for descriptors of one call. */
+/** Begins a call with these descriptors. */
 export function ask(...descriptors: readonly string[]) {
   return {
-    gets: (answer: string, more: Omit<Call, "ask" | "answer"> = {}): Call => ({ ask: descriptors, answer, ...more }),
+    gets: (response: string, more: Omit<Call, "ask" | "response"> = {}): Call => ({
+      ask: descriptors,
+      response,
+      ...more,
+    }),
   };
 }
 
-/** The same call `times` times, each with its answer. */
+/** Repeats a call `times` times, each with its response. */
 export function repeat(times: number, call: (i: number) => Call): readonly Call[] {
   return Array.from({ length: times }, (_, i) => call(i));
 }

@@ -1,7 +1,7 @@
 /**
- * The acceptance cases as a table: what is asked, in which settings, and what must come back. Every store and every door
- * is held against the same rows. Cases that no call can show (files, metrics, keys in Redis) are tests of their own, and
- * `elsewhere` says where each of them is.
+ * The acceptance cases as a table: the call, the settings, and the expected response. Every store and every transport
+ * is tested with the same rows. Cases that a call cannot show (files, metrics, keys in Redis) have tests of their own,
+ * which `casesTestedElsewhere` lists.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,12 +12,12 @@ import { headerCases } from "./cases/headers.ts";
 import { matchingCases } from "./cases/matching.ts";
 import { modeCases } from "./cases/modes.ts";
 
-/** Every case that a call can show, in the order of the list. */
+/** Every case that a call can show, in order. */
 export const cases: readonly Case[] = [...matchingCases, ...countingCases, ...modeCases, ...headerCases];
 
 const configFolder = join(import.meta.dirname, "config");
 
-/** The configuration that the cases ask about. */
+/** Returns the configuration of the cases. */
 export function caseConfig(): readonly ConfigText[] {
   return readdirSync(configFolder).map((key) => {
     const file = join(configFolder, key);

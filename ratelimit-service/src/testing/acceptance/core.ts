@@ -1,4 +1,4 @@
-/** The core of the service, assembled around a store as a case wants it: no door, a clock that stands still. */
+/** The core of the service for a case, around a given store: without transport, on a fixed clock. */
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { ConfigSet } from "../../config/config-set.ts";
 import { LiveConfig } from "../../config/live-config.ts";
@@ -32,7 +32,7 @@ interface CoreOptions {
   readonly failsOpen?: boolean;
 }
 
-/** A core with the configuration of the cases. `store` is asked once, with the core's clock. */
+/** Creates a core with the configuration of the cases. `store` is called once, with the core's clock. */
 export function createCore(
   store: (clock: FakeClock) => CounterStore,
   settings: CaseSettings = {},

@@ -1,19 +1,19 @@
 /**
- * A short way to write calls and answers, so that a table of cases can be read.
+ * A short notation for calls and responses, for readable tables of cases.
  *
- *     key1=value1,subkey1=x        a descriptor; its entries in order
- *     ten=a #4                     with hits_addend 4 of its own; #0 asks without counting, #-4 gives 4 back
- *     ten=a @42/DAY                with a limit of its own
+ * key1=value1,subkey1=x        a descriptor; its entries in order
+ * ten=a #4                     with hits_addend 4 of its own; #0 checks without counting, #-4 refunds 4
+ * ten=a @42/DAY                with a limit override
  *
- *     OK(20,19) MINUTE             a status: code, requests per unit and remaining, unit
- *     OK(–)                        a status without limit
- *     OK(unlimited)
- *     OVER_LIMIT: OK(–) | OVER_LIMIT(10,0) HOUR      overall code and statuses, where they are several or differ
+ * OK(20,19) MINUTE             a status: code, requests per unit and remaining, unit
+ * OK(–)                        a status without limit
+ * OK(unlimited)
+ * OVER_LIMIT: OK(–) | OVER_LIMIT(10,0) HOUR      overall code and statuses, where they are several or differ
  */
 import type { Descriptor, DescriptorStatus, RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
 import { unlimitedRemaining } from "../../limiter/rate-limit.ts";
 
-/** Reads a call. `hitsAddend` is the request's own; 0 is what most clients send. */
+/** Parses a call. `hitsAddend` is the request's own; most clients send 0. */
 export function parseCall(domain: string, descriptors: readonly string[], hitsAddend = 0): RateLimitRequest {
   return { domain, descriptors: descriptors.map(parseDescriptor), hitsAddend };
 }
@@ -38,8 +38,8 @@ function parseMark(mark: string): Partial<Descriptor> {
   return { limit: { requestsPerUnit: Number(requests), unit } };
 }
 
-/** Writes an answer; the overall code only where it is not that of the one status. */
-export function renderAnswer({ overallCode, statuses }: RateLimitResponse): string {
+/** Renders a response; with the overall code only where it differs from that of a single status. */
+export function renderResponse({ overallCode, statuses }: RateLimitResponse): string {
   const text = statuses.map(renderStatus).join(" | ");
   return statuses.length === 1 && statuses[0]?.code === overallCode ? text : `${overallCode}: ${text}`;
 }

@@ -1,7 +1,9 @@
-/** The limits in force, for `/rlconfig`: as text exactly as the reference writes them, or as JSON with all that is known. */
+/**
+ * Dumps the limits in use, for `/rlconfig`: as text exactly as the reference writes them, or as JSON with all details.
+ */
 import { type RateLimitConfig, type Rule, rulesOf } from "../../config/rule.ts";
 
-/** One line per limit, in the order of the configuration; empty while there is none. */
+/** Renders one line per limit, in the order of the configuration; empty without a configuration. */
 export function renderConfigText(config: RateLimitConfig | undefined): string {
   return rules(config)
     .map((rule) => {
@@ -11,12 +13,12 @@ export function renderConfigText(config: RateLimitConfig | undefined): string {
     .join("");
 }
 
-/** Plain data for JSON, one element per limit. */
+/** Returns plain data for JSON, one element per limit. */
 export function configDump(config: RateLimitConfig | undefined): readonly object[] {
   return rules(config).map(ruleDump);
 }
 
-/** What there is to say of a rule; flags only where they are set. */
+/** Returns the properties of a rule; flags only if they are set. */
 export function ruleDump(rule: Rule): object {
   return {
     path: rule.path,

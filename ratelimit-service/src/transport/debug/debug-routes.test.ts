@@ -55,7 +55,7 @@ const server = new HttpServer({
   ),
   clock: systemClock,
   guard: debugGuard(["ratelimit.example"]),
-  onFault: (error) => {
+  onError: (error) => {
     throw error;
   },
 });
@@ -120,7 +120,7 @@ describe("/rlconfig", () => {
   });
 });
 
-test("/config_status tells which files are served and what is wrong with the others", async () => {
+test("/config_status reports which files are served and what is wrong with the others", async () => {
   const status = JSON.parse((await get("/config_status")).text) as Record<string, unknown>;
 
   expect(status).toMatchObject({
@@ -128,7 +128,7 @@ test("/config_status tells which files are served and what is wrong with the oth
     loadedAt: "2023-11-14T22:13:20.000Z",
     parts: [
       { key: "config.a.yaml", domain: "rl", state: "current" },
-      { key: "config.b.yaml", state: "refused" },
+      { key: "config.b.yaml", state: "rejected" },
     ],
   });
   expect(String(status["problems"])).toContain("/config/b.yaml:4");
@@ -141,10 +141,10 @@ describe("/match", () => {
     ["domain=rl", "no limit: a descriptor without entries matches nothing", undefined],
     ["domain=rl&path=/x", "limited to 20 per minute by rl.path", "rl.path"],
     ["domain=rl&path=/free", "unlimited by rl.path_/free", "rl.path_/free"],
-    ["domain=rl&path=/open", "no limit: the last entry ends at a place without rate_limit", undefined],
+    ["domain=rl&path=/open", "no limit: the last entry matches a node without rate_limit", undefined],
     [
       "domain=rl&path=/x&ip=10.1",
-      "limited to 5 per hour by rl.path.ip_10.*, in shadow mode, so never refused",
+      "limited to 5 per hour by rl.path.ip_10.*, in shadow mode, so never denied",
       "rl.path.ip_10.*",
     ],
     ["domain=rl&path=/open&ip=10.1", /leave the tree/, undefined],
@@ -155,7 +155,7 @@ describe("/match", () => {
     expect(explained.rule?.path).toBe(path);
   });
 
-  test("tells each step of the way", async () => {
+  test("reports each step of the way", async () => {
     expect((await match("domain=rl&path=/x&ip=10.1")).steps).toEqual([
       "path=/x: matches path, which takes every value without a more exact match",
       "ip=10.1: matches the wildcard ip_10.*",
@@ -203,7 +203,7 @@ describe("/debug/pprof", () => {
     expect(gunzipSync(await response.arrayBuffer()).length).toBeGreaterThan(10);
   });
 
-  test.each(["0", "301", "x", "-1", "1.5"])("refuses %s seconds", async (seconds) => {
+  test.each(["0", "301", "x", "-1", "1.5"])("rejects %s seconds", async (seconds) => {
     expect((await get(`/debug/pprof/profile?seconds=${seconds}`)).status).toBe(400);
     expect((await get(`/debug/pprof/heap?seconds=${seconds}`)).status).toBe(400);
   });

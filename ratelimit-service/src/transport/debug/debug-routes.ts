@@ -1,14 +1,14 @@
 /**
- * The routes of the debug port, for operators. None changes anything.
+ * The routes of the debug port, for operators. All are read-only.
  *
- *     /                     this list
- *     /rlconfig             the limits in force
- *     /config_status        how the last load went, file by file
- *     /match                which rule a descriptor hits, and why
- *     /counters             the counters of running windows
- *     /stats, /metrics      what was counted, as names with values and for Prometheus
- *     /debug/pprof/profile  CPU profile
- *     /debug/pprof/heap     heap profile
+ * /                     this list
+ * /rlconfig             the limits in use
+ * /config_status        the result of the last load, file by file
+ * /match                the rule that a descriptor matches, and why
+ * /counters             the counters of running windows
+ * /stats, /metrics      the counts, as names with values and for Prometheus
+ * /debug/pprof/profile  CPU profile
+ * /debug/pprof/heap     heap profile
  */
 
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
@@ -16,11 +16,17 @@ import type { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderConfigProblem } from "../../config/config-problem.ts";
 import type { ConfigStatus } from "../../config/live-config.ts";
 import { shownCounterKey } from "../../limiter/keys.ts";
-import { type HttpAnswer, type HttpRequest, type HttpRoute, jsonAnswer, textAnswer } from "../http/http-server.ts";
+import {
+  type HttpResponse,
+  type HttpRequest,
+  type HttpRoute,
+  jsonResponse,
+  textResponse,
+} from "../http/http-server.ts";
 import { configDump, renderConfigText } from "./config-dump.ts";
 import { explainMatch } from "./explain-match.ts";
 
-/** A counter as the store shows it. */
+/** A counter in the store's listing. */
 export interface ShownCounter {
   readonly key: string;
   readonly count: number;
@@ -28,17 +34,17 @@ export interface ShownCounter {
   readonly windowEndSeconds: number;
 }
 
-/** What the debug port may look at. */
+/** The data that the debug port can show. */
 export interface DebugView {
   readonly configStatus: () => ConfigStatus;
-  /** `undefined` when the store cannot list its counters. */
+  /** Returns the live counters; `undefined` when the store cannot list them. */
   readonly counters: () => Iterable<ShownCounter> | undefined;
-  /** Lines of `name: value`. */
+  /** Renders lines of `name: value`. */
   readonly stats: () => Promise<string>;
-  /** Prometheus text. */
+  /** Renders the Prometheus text. */
   readonly metrics: () => Promise<string>;
   readonly profiler: Profiler;
-  /** What is alive in the heap of each thread. */
+  /** Samples the live heap of each thread. */
   readonly heapSamples: () => Promise<readonly ThreadProfile[]>;
 }
 
@@ -48,59 +54,59 @@ interface DebugEndpoint {
   readonly route: HttpRoute;
 }
 
-/** All routes by path. */
+/** Returns all routes, by path. */
 export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][] {
   const endpoints: DebugEndpoint[] = [
     {
       path: "/rlconfig",
       help: "limits in force; JSON with Accept: application/json",
-      route: (request) => answerConfig(view, request),
+      route: (request) => configResponse(view, request),
     },
-    { path: "/config_status", help: "how the last load went", route: () => answerStatus(view.configStatus()) },
+    { path: "/config_status", help: "how the last load went", route: () => statusResponse(view.configStatus()) },
     {
       path: "/match",
       help: "which rule a descriptor hits and why: /match?domain=D&key1=value1&key2=value2",
-      route: (request) => answerMatch(view, request),
+      route: (request) => matchResponse(view, request),
     },
     {
       path: "/counters",
       help: "counters of running windows: ?prefix=TEXT&limit=1000",
-      route: (request) => answerCounters(view, request),
+      route: (request) => countersResponse(view, request),
     },
-    { path: "/stats", help: "counters of the service", route: async () => textAnswer(200, await view.stats()) },
-    { path: "/metrics", help: "the same for Prometheus", route: async () => metricsAnswer(await view.metrics()) },
+    { path: "/stats", help: "counters of the service", route: async () => textResponse(200, await view.stats()) },
+    { path: "/metrics", help: "the same for Prometheus", route: async () => metricsResponse(await view.metrics()) },
     {
       path: "/debug/pprof/profile",
       help: "CPU profile of all threads for go tool pprof: ?seconds=10",
-      route: (request) => answerCpuProfile(view, request),
+      route: (request) => cpuProfileResponse(view, request),
     },
     {
       path: "/debug/pprof/heap",
       help: "what is alive in the heaps of all threads, by where it was allocated; how that changes: ?seconds=10",
-      route: (request) => answerHeapProfile(view, request),
+      route: (request) => heapProfileResponse(view, request),
     },
   ];
   const index = endpoints.map(({ path, help }) => `${path}: ${help}\n`).join("");
   return [
-    ["/", () => textAnswer(200, index)],
+    ["/", () => textResponse(200, index)],
     ...endpoints.map(({ path, route }) => [path, route] as [string, HttpRoute]),
   ];
 }
 
-/** Prometheus text as an answer. */
-export function metricsAnswer(text: string): HttpAnswer {
+/** Returns a response with Prometheus text. */
+export function metricsResponse(text: string): HttpResponse {
   return { status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: text };
 }
 
-function answerConfig(view: DebugView, { headers }: HttpRequest): HttpAnswer {
+function configResponse(view: DebugView, { headers }: HttpRequest): HttpResponse {
   const { config } = view.configStatus().update;
   const wantsJson = headers.accept?.includes("application/json") === true;
-  return wantsJson ? jsonAnswer(200, configDump(config)) : textAnswer(200, renderConfigText(config));
+  return wantsJson ? jsonResponse(200, configDump(config)) : textResponse(200, renderConfigText(config));
 }
 
-function answerStatus({ update, loadedAtMs, lastSuccessAtMs }: ConfigStatus): HttpAnswer {
+function statusResponse({ update, loadedAtMs, lastSuccessAtMs }: ConfigStatus): HttpResponse {
   const isoTime = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
-  return jsonAnswer(200, {
+  return jsonResponse(200, {
     isLoaded: update.config !== undefined,
     loadedAt: isoTime(loadedAtMs),
     lastSuccessAt: isoTime(lastSuccessAtMs),
@@ -110,51 +116,51 @@ function answerStatus({ update, loadedAtMs, lastSuccessAtMs }: ConfigStatus): Ht
   });
 }
 
-function answerMatch(view: DebugView, { query }: HttpRequest): HttpAnswer {
+function matchResponse(view: DebugView, { query }: HttpRequest): HttpResponse {
   const [first, ...rest] = query;
   if (first?.[0] !== "domain") {
-    return textAnswer(400, "the first parameter is domain, the others are the entries: /match?domain=D&key=value\n");
+    return textResponse(400, "the first parameter is domain, the others are the entries: /match?domain=D&key=value\n");
   }
   const entries = rest.map(([key, value]) => ({ key, value }));
-  return jsonAnswer(200, explainMatch(view.configStatus().update.config, first[1], entries));
+  return jsonResponse(200, explainMatch(view.configStatus().update.config, first[1], entries));
 }
 
-function answerCounters(view: DebugView, { query }: HttpRequest): HttpAnswer {
+function countersResponse(view: DebugView, { query }: HttpRequest): HttpResponse {
   const counters = view.counters();
   if (counters === undefined) {
-    return textAnswer(501, "the counters are in Redis, which is not asked for all of its keys; SCAN it there\n");
+    return textResponse(501, "the counters are in Redis, which is not asked for all of its keys; SCAN it there\n");
   }
   const limit = readNumber(query, "limit", 1_000, 1, 100_000);
-  if (limit === undefined) return textAnswer(400, "limit must be a whole number from 1 to 100000\n");
+  if (limit === undefined) return textResponse(400, "limit must be a whole number from 1 to 100000\n");
   const prefix = query.get("prefix") ?? "";
   const shown: ShownCounter[] = [];
   let total = 0;
   for (const counter of counters) {
-    // What is not shown must not be found by trying prefixes either.
+    // Redacted text must not be discoverable by prefix searches either.
     const key = shownCounterKey(counter.key);
     if (!key.startsWith(prefix)) continue;
     total++;
     if (shown.length < limit) shown.push({ ...counter, key });
   }
-  return jsonAnswer(200, { total, counters: shown });
+  return jsonResponse(200, { total, counters: shown });
 }
 
-async function answerCpuProfile(view: DebugView, request: HttpRequest): Promise<HttpAnswer> {
+async function cpuProfileResponse(view: DebugView, request: HttpRequest): Promise<HttpResponse> {
   const seconds = readNumber(request.query, "seconds", 10, 1, 300);
-  if (seconds === undefined) return textAnswer(400, "seconds must be a whole number from 1 to 300\n");
+  if (seconds === undefined) return textResponse(400, "seconds must be a whole number from 1 to 300\n");
   const outcome = await view.profiler.take(seconds * 1_000, request.signal);
-  if (outcome.kind === "busy") return textAnswer(429, "another profile is being taken\n");
-  return profileAnswer("cpu", outcome.bytes);
+  if (outcome.kind === "busy") return textResponse(429, "another profile is being taken\n");
+  return profileResponse("cpu", outcome.bytes);
 }
 
-async function answerHeapProfile({ profiler, heapSamples }: DebugView, request: HttpRequest): Promise<HttpAnswer> {
+async function heapProfileResponse({ profiler, heapSamples }: DebugView, request: HttpRequest): Promise<HttpResponse> {
   const seconds = readNumber(request.query, "seconds", 1, 1, 300);
-  if (seconds === undefined) return textAnswer(400, "seconds must be a whole number from 1 to 300\n");
+  if (seconds === undefined) return textResponse(400, "seconds must be a whole number from 1 to 300\n");
   const durationMs = request.query.has("seconds") ? seconds * 1_000 : undefined;
-  return profileAnswer("heap", await profiler.takeHeap(heapSamples, durationMs, request.signal));
+  return profileResponse("heap", await profiler.takeHeap(heapSamples, durationMs, request.signal));
 }
 
-function profileAnswer(kind: "cpu" | "heap", body: Buffer): HttpAnswer {
+function profileResponse(kind: "cpu" | "heap", body: Buffer): HttpResponse {
   return {
     status: 200,
     contentType: "application/octet-stream",
@@ -163,7 +169,7 @@ function profileAnswer(kind: "cpu" | "heap", body: Buffer): HttpAnswer {
   };
 }
 
-/** A parameter as a whole number within bounds; `undefined` when it is something else. */
+/** Parses a parameter as a whole number within bounds; returns `undefined` for anything else. */
 function readNumber(
   query: URLSearchParams,
   name: string,

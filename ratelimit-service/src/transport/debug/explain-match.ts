@@ -1,4 +1,4 @@
-/** Which rule a descriptor hits and why, for `/match`: the way that the limiter goes, told step by step. */
+/** Explains which rule a descriptor matches and why, for `/match`, step by step as the limiter matches. */
 import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, shownComposite } from "../../config/rule.ts";
 import { shownEntryValue } from "../../limiter/keys.ts";
 import { findNode } from "../../limiter/match.ts";
@@ -6,18 +6,18 @@ import type { DescriptorEntry } from "../../limiter/rate-limit.ts";
 import { ruleDump } from "./config-dump.ts";
 
 export interface MatchExplanation {
-  /** One per entry that was looked at; the last one says why it ended there. */
+  /** One step per entry that was matched; the last one says why matching ended. */
   readonly steps: readonly string[];
-  /** In one sentence. */
+  /** The result in one sentence. */
   readonly outcome: string;
-  /** The rule that was hit; absent where nothing limits the descriptor. */
+  /** The matched rule; absent without a limit. */
   readonly rule?: object;
 }
 
-/** Names in an explanation; a level may have thousands. */
+/** Maximum number of names in an explanation; a level may have thousands. */
 const maxNames = 20;
 
-/** Follows the entries as the limiter does. */
+/** Matches the entries as the limiter does. */
 export function explainMatch(
   config: RateLimitConfig | undefined,
   domain: string,
@@ -69,12 +69,12 @@ function outcomeAt(node: DescriptorNode | undefined): Omit<MatchExplanation, "st
   if (rule === undefined) {
     const below = node === undefined || node.children.byComposite.size === 0;
     const deeper = below ? "" : `; limits are deeper, below ${listed(namesOf(node.children))}`;
-    return { outcome: `no limit: the last entry ends at a place without rate_limit${deeper}` };
+    return { outcome: `no limit: the last entry matches a node without rate_limit${deeper}` };
   }
   if (rule.limit === undefined) return { outcome: `unlimited by ${rule.path}`, rule: ruleDump(rule) };
   const { requestsPerUnit, unit, unitMultiplier = 1 } = rule.limit;
   const unitText = unitMultiplier === 1 ? unit.toLowerCase() : `${unitMultiplier} ${unit.toLowerCase()}s`;
-  const mode = rule.shadowMode ? ", in shadow mode, so never refused" : "";
+  const mode = rule.shadowMode ? ", in shadow mode, so never denied" : "";
   return { outcome: `limited to ${requestsPerUnit} per ${unitText} by ${rule.path}${mode}`, rule: ruleDump(rule) };
 }
 

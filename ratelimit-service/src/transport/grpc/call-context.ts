@@ -1,34 +1,34 @@
-/** What the calls of one server share. */
+/** State that the calls of one server share. */
 import type { Deadlines } from "./deadlines.ts";
 import type { MessageBounds } from "./message-framing.ts";
-import { Turns } from "./turns.ts";
+import { TurnQueue } from "./turn-queue.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 
 export interface CallContextOptions {
   readonly deadlines: Deadlines;
   readonly bounds: MessageBounds;
-  /** Unary calls whose method is at work, over all connections. */
+  /** Maximum number of unary calls in progress, over all connections. */
   readonly maxCalls: number;
-  /** An error that a method should not throw. */
-  readonly onFault: (error: unknown) => void;
+  /** Called for an unexpected error of a method. */
+  readonly onError: (error: unknown) => void;
 }
 
 export class CallContext {
   readonly deadlines: Deadlines;
   readonly bounds: MessageBounds;
-  readonly turns = new Turns();
+  readonly turns = new TurnQueue();
   readonly #maxCalls: number;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   #calls = 0;
 
   constructor(options: CallContextOptions) {
     this.deadlines = options.deadlines;
     this.bounds = options.bounds;
     this.#maxCalls = options.maxCalls;
-    this.#onFault = options.onFault;
+    this.#onError = options.onError;
   }
 
-  /** Begins a call's work, if there is room for it; `leave` ends it. */
+  /** Starts a call's work, if there is room for it; `leave` ends it. */
   enter(): boolean {
     if (this.#calls >= this.#maxCalls) {
       return false;
@@ -41,12 +41,12 @@ export class CallContext {
     this.#calls--;
   }
 
-  /** The status that an error means to the client; one that is no `GrpcError` is reported and told as INTERNAL. */
+  /** Returns the status for an error. An error that is not a `GrpcError` is reported, and becomes INTERNAL. */
   statusOf(error: unknown): GrpcError {
     if (error instanceof GrpcError) {
       return error;
     }
-    this.#onFault(error);
+    this.#onError(error);
     return new GrpcError(StatusCode.Internal, "internal error");
   }
 }

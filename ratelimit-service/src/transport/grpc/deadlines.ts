@@ -1,13 +1,13 @@
 /**
- * Ends calls whose time is up. The client keeps its own deadline to the millisecond; ours only keeps abandoned work from
- * piling up, so one coarse tick looks after all calls and a call costs no timer of its own.
+ * Ends calls whose deadline has passed. The client keeps its own exact deadline; this one only prevents abandoned work
+ * from accumulating. So one coarse timer serves all calls.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
 export interface Expirable {
-  /** Over, one way or the other; it need not be watched any more. */
+  /** Whether the call has ended, so that its deadline does not matter. */
   readonly isDone: boolean;
-  /** Its time is up. */
+  /** Called when the deadline has passed. */
   expire(): void;
 }
 
@@ -31,17 +31,17 @@ export class Deadlines {
   /** Calls `expire` after `timeoutMs`, up to two ticks late, unless the call is done by then. */
   watch(call: Expirable, timeoutMs: number): void {
     this.#watched.push({ call, deadlineTick: this.#tick + Math.ceil(timeoutMs / tickMs) + 1 });
-    this.#timer ??= this.#clock.setTimer(tickMs, this.#look);
+    this.#timer ??= this.#clock.setTimer(tickMs, this.#expireDue);
   }
 
-  /** Watches nothing any more. */
+  /** Drops all deadlines. */
   stop(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
     this.#watched = [];
   }
 
-  readonly #look = (): void => {
+  readonly #expireDue = (): void => {
     this.#tick++;
     const open: Watched[] = [];
     for (const watched of this.#watched) {
@@ -55,6 +55,6 @@ export class Deadlines {
       }
     }
     this.#watched = open;
-    this.#timer = open.length === 0 ? undefined : this.#clock.setTimer(tickMs, this.#look);
+    this.#timer = open.length === 0 ? undefined : this.#clock.setTimer(tickMs, this.#expireDue);
   };
 }

@@ -37,34 +37,34 @@ afterEach(async () => {
 interface Started {
   readonly server: GrpcServer;
   readonly port: number;
-  readonly faults: unknown[];
+  readonly errors: unknown[];
 }
 
 async function start(
   methods: Iterable<readonly [string, GrpcMethod]>,
   options: Partial<GrpcServerOptions> = {},
 ): Promise<Started> {
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const server = new GrpcServer({
     methods: new Map(methods),
     clock: systemClock,
     random: () => 0.5,
-    onFault: (error) => faults.push(error),
-    onClientFault: () => undefined,
+    onError: (error) => errors.push(error),
+    onClientError: () => undefined,
     ...options,
   });
   closers.push(() => server.close(0));
-  return { server, faults, port: Number(await server.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
+  return { server, errors, port: Number(await server.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
 }
 
-/** A server whose answer to every message is what `call` makes of it. */
+/** Starts a server that responds to every message with the result of `call`. */
 const serve = (call: (message: Buffer) => Uint8Array | Promise<Uint8Array>, options: Partial<GrpcServerOptions> = {}) =>
   start([[path, { kind: "unary", call }]], options);
 
 const serveRequests = (
-  answer: (request: RateLimitRequest) => RateLimitResponse | Promise<RateLimitResponse>,
+  response: (request: RateLimitRequest) => RateLimitResponse | Promise<RateLimitResponse>,
   options: Partial<GrpcServerOptions> = {},
-) => start([rateLimitMethod({ shouldRateLimit: answer })], options);
+) => start([rateLimitMethod({ shouldRateLimit: response })], options);
 
 function client(port: number, options: ClientOptions = {}) {
   const made = new RateLimitClient(`127.0.0.1:${port}`, credentials.createInsecure(), options);
@@ -72,19 +72,19 @@ function client(port: number, options: ClientOptions = {}) {
   return made;
 }
 
-/** The answer of grpc-js, or its error. */
+/** Resolves with the response in grpc-js, or its error. */
 function ask(asked: ReturnType<typeof client>, request: object, options: object = {}) {
-  return new Promise<{ readonly answer?: object; readonly error?: ServiceError }>((resolve) => {
-    asked.shouldRateLimit(request, new Metadata(), options, (error, answer) => {
-      resolve(error === null ? { ...(answer === undefined ? {} : { answer }) } : { error });
+  return new Promise<{ readonly response?: object; readonly error?: ServiceError }>((resolve) => {
+    asked.shouldRateLimit(request, new Metadata(), options, (error, response) => {
+      resolve(error === null ? { ...(response === undefined ? {} : { response }) } : { error });
     });
   });
 }
 
-const okAnswer: RateLimitResponse = { overallCode: "OK", statuses: [], responseHeaders: [] };
+const okResponse: RateLimitResponse = { overallCode: "OK", statuses: [], responseHeaders: [] };
 
 describe("a unary call", () => {
-  test("reaches the service with its request and the client with its answer", async () => {
+  test("reaches the service with its request and the client with its response", async () => {
     const requests: RateLimitRequest[] = [];
     const { port } = await serveRequests((request) => {
       requests.push(request);
@@ -99,7 +99,7 @@ describe("a unary call", () => {
     const descriptors = [{ entries: [{ key: "ip", value: "::1" }], hitsAddend: { value: 3 } }];
 
     expect(await ask(client(port), { domain: "rl", descriptors })).toMatchObject({
-      answer: {
+      response: {
         overallCode: "OVER_LIMIT",
         statuses: [{ currentLimit: { requestsPerUnit: 10, unit: "MINUTE" }, durationUntilReset: { seconds: "58" } }],
         responseHeadersToAdd: [{ key: "x-ratelimit-limit", value: "10, 10;w=60" }],
@@ -110,40 +110,42 @@ describe("a unary call", () => {
     ]);
   });
 
-  test("may be answered later, and others meanwhile", async () => {
+  test("may be responded to later, and others meanwhile", async () => {
     const gate = Promise.withResolvers<RateLimitResponse>();
-    const { port } = await serveRequests((request) => (request.domain === "slow" ? gate.promise : okAnswer));
+    const { port } = await serveRequests((request) => (request.domain === "slow" ? gate.promise : okResponse));
     const asked = client(port);
     const slow = ask(asked, { domain: "slow" });
     await ask(asked, { domain: "fast" });
-    gate.resolve({ ...okAnswer, overallCode: "OVER_LIMIT" });
+    gate.resolve({ ...okResponse, overallCode: "OVER_LIMIT" });
 
-    expect(await slow).toMatchObject({ answer: { overallCode: "OVER_LIMIT" } });
+    expect(await slow).toMatchObject({ response: { overallCode: "OVER_LIMIT" } });
   });
 
   test("comes through a thousand at a time", async () => {
     const { port } = await serveRequests(async (request) => {
       await sleep(1);
-      return { ...okAnswer, rawBody: Buffer.from(request.domain) };
+      return { ...okResponse, rawBody: Buffer.from(request.domain) };
     });
     const asked = client(port);
     const calls = Array.from({ length: 1_000 }, (_, index) => ask(asked, { domain: `d${index}` }));
 
-    const bodies = (await Promise.all(calls)).map(({ answer }) => (answer as { rawBody: Buffer }).rawBody.toString());
+    const bodies = (await Promise.all(calls)).map(({ response }) =>
+      (response as { rawBody: Buffer }).rawBody.toString(),
+    );
     expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, index) => `d${index}`));
   });
 
   test.each([1_000, 70_000, 262_144, 4_000_000])(
-    "takes a message of %i bytes, if it may be so long, and answers with one",
+    "takes a message of %i bytes, if it may be so long, and returns one",
     async (bytes) => {
       const options = bytes > 262_144 ? { maxMessageBytes: bytes } : {};
-      const echo = (rawBody: Buffer) => encodeRateLimitResponse({ ...okAnswer, rawBody: Buffer.from(rawBody) });
+      const echo = (rawBody: Buffer) => encodeRateLimitResponse({ ...okResponse, rawBody: Buffer.from(rawBody) });
       const { port } = await serve(echo, options);
       const limits = { "grpc.max_receive_message_length": -1 };
       // The field's tag and length are part of the message.
-      const { answer } = await ask(client(port, limits), { domain: "a".repeat(bytes - 5) });
+      const { response } = await ask(client(port, limits), { domain: "a".repeat(bytes - 5) });
 
-      expect((answer as { rawBody: Buffer }).rawBody.length).toBeGreaterThan(bytes - 5);
+      expect((response as { rawBody: Buffer }).rawBody.length).toBeGreaterThan(bytes - 5);
     },
   );
 
@@ -154,7 +156,7 @@ describe("a unary call", () => {
     const domains: string[] = [];
     const { port } = await serveRequests((request) => {
       domains.push(request.domain);
-      return okAnswer;
+      return okResponse;
     });
     const compressing = { "grpc.default_compression_algorithm": algorithm, "grpc.default_compression_level": 2 };
     await ask(client(port, compressing), { domain: "squeezed" });
@@ -183,25 +185,25 @@ describe("a unary call", () => {
     expect((await ask(client(port), {})).error).toMatchObject({ code: status.UNKNOWN, details: "connection refused" });
   });
 
-  test("tells nothing of an error of ours, and reports it", async () => {
-    const { port, faults } = await serveRequests(() => {
+  test("hides an internal error, and reports it", async () => {
+    const { port, errors } = await serveRequests(() => {
       throw new TypeError("password is hunter2");
     });
 
     expect((await ask(client(port), {})).error).toMatchObject({ code: status.INTERNAL, details: "internal error" });
-    expect(faults).toEqual([new TypeError("password is hunter2")]);
+    expect(errors).toEqual([new TypeError("password is hunter2")]);
   });
 
-  test("ends with DEADLINE_EXCEEDED when its time is up, and its late answer goes nowhere", async () => {
+  test("ends with DEADLINE_EXCEEDED after its deadline, and its late response is discarded", async () => {
     const gate = Promise.withResolvers<Uint8Array>();
     const { port } = await serve(() => gate.promise);
-    const answer = await rawCall(port, frameMessage(Buffer.alloc(0)), { "grpc-timeout": "30m" });
+    const response = await rawCall(port, frameMessage(Buffer.alloc(0)), { "grpc-timeout": "30m" });
     gate.resolve(Buffer.alloc(0));
 
-    expect(answer).toMatchObject({ "grpc-status": String(status.DEADLINE_EXCEEDED) });
+    expect(response).toMatchObject({ "grpc-status": String(status.DEADLINE_EXCEEDED) });
   });
 
-  test("is refused when too many are at work", async () => {
+  test("is rejected when too many are at work", async () => {
     const gate = Promise.withResolvers<Uint8Array>();
     const { port } = await serve(() => gate.promise, { maxCalls: 2 });
     const asked = client(port);
@@ -230,23 +232,23 @@ describe("a call that is wrong", () => {
     ["a message that is not gzip", withFlag(1), { "grpc-encoding": "gzip" }, status.INTERNAL, "is not gzip"],
     ["a message beyond the bound", Buffer.from([0, 0, 4, 0, 1]), {}, status.RESOURCE_EXHAUSTED, "262145 bytes"],
     ["a message that is no protobuf", frameMessage(Buffer.from("garbage")), {}, status.INTERNAL, "RateLimitRequest"],
-  ])("is told why: %s", async (_, body, fields, code, message) => {
-    const { port } = await serveRequests(() => okAnswer);
-    const answer = await rawCall(port, body, fields);
+  ])("gets the reason: %s", async (_, body, fields, code, message) => {
+    const { port } = await serveRequests(() => okResponse);
+    const response = await rawCall(port, body, fields);
 
-    expect(answer).toMatchObject({ ":status": 200, "content-type": "application/grpc", "grpc-status": String(code) });
-    expect(decodeURIComponent(String((answer as Record<string, unknown>)["grpc-message"]))).toContain(message);
+    expect(response).toMatchObject({ ":status": 200, "content-type": "application/grpc", "grpc-status": String(code) });
+    expect(decodeURIComponent(String((response as Record<string, unknown>)["grpc-message"]))).toContain(message);
   });
 
   test("names the compressions that are accepted", async () => {
-    const { port } = await serveRequests(() => okAnswer);
+    const { port } = await serveRequests(() => okResponse);
 
     expect(await rawCall(port, empty, { "grpc-encoding": "br" })).toMatchObject({
       "grpc-accept-encoding": "identity,gzip,deflate",
     });
   });
 
-  test("that decompresses beyond the bound is refused before it does", async () => {
+  test("that decompresses beyond the bound is rejected before it does", async () => {
     const { port } = await serve((message) => message, { maxMessageBytes: 100_000 });
     const bomb = frameMessage(gzipSync(Buffer.alloc(50_000_000)));
     bomb[0] = 1;
@@ -256,15 +258,15 @@ describe("a call that is wrong", () => {
     });
   });
 
-  test("of another protocol is answered in HTTP", async () => {
-    const { port } = await serveRequests(() => okAnswer);
+  test("of another protocol gets a response in HTTP", async () => {
+    const { port } = await serveRequests(() => okResponse);
 
     expect(await rawCall(port, empty, { "content-type": "application/json" })).toMatchObject({ ":status": 415 });
     expect(await rawCall(port, undefined, { ":method": "GET" })).toMatchObject({ ":status": 405, allow: "POST" });
   });
 
   test("cannot hold more of incomplete messages than allowed, and harms no complete one", async () => {
-    const { port } = await serveRequests(() => okAnswer, { maxPartialBytes: 10_000 });
+    const { port } = await serveRequests(() => okResponse, { maxPartialBytes: 10_000 });
     const half = Buffer.concat([Buffer.from([0, 0, 0, 0x40, 0]), Buffer.alloc(15_000)]);
     const session = connectHttp2(`http://127.0.0.1:${port}`);
     closers.push(() => session.destroy());
@@ -291,11 +293,11 @@ describe("a call that is large", () => {
     return framed;
   };
 
-  test("is refused before it reaches the service, compressed or not", async () => {
+  test("is rejected before it reaches the service, compressed or not", async () => {
     let calls = 0;
     const { port } = await serveRequests(() => {
       calls++;
-      return okAnswer;
+      return okResponse;
     });
     const gzip = { "grpc-encoding": "gzip" };
     const tooMany = { "grpc-status": String(status.INVALID_ARGUMENT) };
@@ -304,9 +306,9 @@ describe("a call that is large", () => {
     expect(attack.length).toBeLessThan(20_000);
     expect(await rawCall(port, attack, gzip)).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
     expect(await rawCall(port, zipped(manyDescriptors(257)), gzip)).toMatchObject(tooMany);
-    const answer = await rawCall(port, frameMessage(manyDescriptors(257)));
-    expect(answer).toMatchObject(tooMany);
-    expect(decodeURIComponent(String((answer as Record<string, unknown>)["grpc-message"]))).toBe(
+    const response = await rawCall(port, frameMessage(manyDescriptors(257)));
+    expect(response).toMatchObject(tooMany);
+    expect(decodeURIComponent(String((response as Record<string, unknown>)["grpc-message"]))).toBe(
       "the call has more than 256 descriptors",
     );
     expect(calls).toBe(0);
@@ -343,8 +345,8 @@ describe("a call that is large", () => {
     expect(new Set(turns).size).toBe(30);
   });
 
-  test("is answered once if it ends while it waits for its turn", async () => {
-    const { port, faults } = await serveRequests(() => okAnswer);
+  test("gets a response once if it ends while it waits for its turn", async () => {
+    const { port, errors } = await serveRequests(() => okResponse);
     const session = connectHttp2(`http://127.0.0.1:${port}`);
     closers.push(() => session.destroy());
     const ended: Promise<unknown>[] = [];
@@ -359,11 +361,11 @@ describe("a call that is large", () => {
     await Promise.all(ended);
 
     expect((await ask(client(port), {})).error).toBeUndefined();
-    expect(faults).toEqual([]);
+    expect(errors).toEqual([]);
   });
 
   test("is charged while a complete message waits for the end of its call", async () => {
-    const { port } = await serveRequests(() => okAnswer, { maxPartialBytes: 10_000 });
+    const { port } = await serveRequests(() => okResponse, { maxPartialBytes: 10_000 });
     const session = connectHttp2(`http://127.0.0.1:${port}`);
     closers.push(() => session.destroy());
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/grpc" });
@@ -385,7 +387,7 @@ describe("health", () => {
 
   const check = (port: number, service: string) =>
     new Promise<unknown>((resolve) => {
-      healthClient(port).check({ service }, (error, answer) => resolve(error?.code ?? answer?.status));
+      healthClient(port).check({ service }, (error, response) => resolve(error?.code ?? response?.status));
     });
 
   test.each([
@@ -405,9 +407,9 @@ describe("health", () => {
     [false, "NOT_SERVING"],
   ])("of all services is listed, with serving %s", async (isServing, expected) => {
     const { port } = await start(healthMethods(new ServingStatus(isServing)));
-    const answer = await new Promise((resolve) => healthClient(port).list({}, (_, listed) => resolve(listed)));
+    const response = await new Promise((resolve) => healthClient(port).list({}, (_, listed) => resolve(listed)));
 
-    expect(answer).toEqual({ statuses: { "": { status: expected }, ratelimit: { status: expected } } });
+    expect(response).toEqual({ statuses: { "": { status: expected }, ratelimit: { status: expected } } });
   });
 
   test("is watched: the state at once, then each change", async () => {
@@ -415,7 +417,7 @@ describe("health", () => {
     const { port } = await start(healthMethods(serving));
     const call = healthClient(port).watch({ service: "ratelimit" });
     const seen: unknown[] = [];
-    call.on("data", (answer: { status: string }) => seen.push(answer.status));
+    call.on("data", (response: { status: string }) => seen.push(response.status));
     call.on("error", () => undefined);
     await once(call, "data");
     serving.set(false);
@@ -431,10 +433,10 @@ describe("health", () => {
     const { port } = await start(healthMethods(new ServingStatus(true)));
     const call = healthClient(port).watch({ service: "other" });
     call.on("error", () => undefined);
-    const [answer] = (await once(call, "data")) as [{ status: string }];
+    const [response] = (await once(call, "data")) as [{ status: string }];
     call.cancel();
 
-    expect(answer.status).toBe("SERVICE_UNKNOWN");
+    expect(response.status).toBe("SERVICE_UNKNOWN");
   });
 });
 
@@ -442,14 +444,14 @@ describe("the server", () => {
   test("listens on a unix socket", async () => {
     const directory = mkdtempSync(join(tmpdir(), "rls-"));
     closers.push(() => rmSync(directory, { recursive: true }));
-    const { server } = await serveRequests(() => okAnswer);
+    const { server } = await serveRequests(() => okResponse);
     const socket = join(directory, "grpc.sock");
     const other = new GrpcServer({
-      methods: new Map([rateLimitMethod({ shouldRateLimit: () => okAnswer })]),
+      methods: new Map([rateLimitMethod({ shouldRateLimit: () => okResponse })]),
       clock: systemClock,
       random: () => 0,
-      onFault: () => undefined,
-      onClientFault: () => undefined,
+      onError: () => undefined,
+      onClientError: () => undefined,
     });
     closers.push(() => other.close(0));
     await other.listen({ kind: "unix", path: socket });
@@ -461,7 +463,7 @@ describe("the server", () => {
   });
 
   test("takes connections up to a bound; beyond it the address with the most gives one up", async () => {
-    const { server, port } = await serveRequests(() => okAnswer, { maxConnections: 4 });
+    const { server, port } = await serveRequests(() => okResponse, { maxConnections: 4 });
     const open = async (localAddress: string) => {
       const socket = connectTcp({ host: "127.0.0.1", port, localAddress });
       closers.push(() => void socket.destroy());
@@ -473,11 +475,11 @@ describe("the server", () => {
     const many = [];
     for (let count = 0; count < 4; count++) many.push(await open("127.0.0.2"));
     await expect.poll(() => server.connections).toBe(4);
-    const refused = await open("127.0.0.2");
-    expect(await refused.closed).toBe("closed");
+    const rejected = await open("127.0.0.2");
+    expect(await rejected.closed).toBe("closed");
     const [second, third] = [await open("127.0.0.3"), await open("127.0.0.4")];
     expect(await Promise.all(many.slice(2).map(({ closed }) => closed))).toEqual(["closed", "closed"]);
-    // Who would have as many as the others then, or more, is refused.
+    // Who would have as many as the others then, or more, is rejected.
     expect(await (await open("127.0.0.3")).closed).toBe("closed");
     expect((await ask(client(port, { "grpc.use_local_subchannel_pool": 1 }), {})).error).toBeUndefined();
     expect(await many[1]?.closed).toBe("closed");
@@ -488,20 +490,20 @@ describe("the server", () => {
   });
 
   test("rejects when its port is taken", async () => {
-    const { port } = await serveRequests(() => okAnswer);
+    const { port } = await serveRequests(() => okResponse);
     const second = new GrpcServer({
       methods: new Map(),
       clock: systemClock,
       random: () => 0,
-      onFault: () => undefined,
-      onClientFault: () => undefined,
+      onError: () => undefined,
+      onClientError: () => undefined,
     });
     closers.push(() => second.close(0));
 
     await expect(second.listen({ kind: "tcp", host: "127.0.0.1", port })).rejects.toThrow("EADDRINUSE");
   });
 
-  test("closes when its calls are done, and tells streams to go elsewhere", async () => {
+  test("closes when its calls are done, and asks streams to end", async () => {
     const gate = Promise.withResolvers<Uint8Array>();
     const { port, server } = await start([
       [path, { kind: "unary", call: () => gate.promise }],
@@ -531,8 +533,8 @@ describe("the server", () => {
     expect((await open).error?.code).toBe(status.UNAVAILABLE);
   });
 
-  test("asks clients to connect anew at their age, which no call notices", async () => {
-    const { port } = await serveRequests(() => okAnswer, { maxConnectionAgeMs: 100, maxConnectionAgeGraceMs: 1_000 });
+  test("asks clients to reconnect at their age, which no call notices", async () => {
+    const { port } = await serveRequests(() => okResponse, { maxConnectionAgeMs: 100, maxConnectionAgeGraceMs: 1_000 });
     const asked = client(port);
     const outcomes: unknown[] = [];
     const untilMs = Date.now() + 2_500;

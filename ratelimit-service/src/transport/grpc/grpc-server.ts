@@ -1,13 +1,13 @@
 /**
- * A gRPC server for few methods and very many small calls, on an HTTP/2 of its own (`../http2/`): serves unary and
- * streaming methods on one port, plain or TLS, TCP or a unix socket. Node's HTTP/2 costs several times as much a call,
- * more than the service it would carry.
+ * A gRPC server for few methods and very many small calls, on the HTTP/2 implementation in `../http2/`. It serves unary
+ * and streaming methods on one port, plain or TLS, TCP or a Unix socket. It exists because Node's HTTP/2 takes more
+ * time per call than the rate limit service itself (`npm run bench`, docs/benchmarks.md).
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { defaultMaxConnectionMemory, defaultMaxConnections } from "../connection-bounds.ts";
-import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
+import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
 import { ServerConnection } from "../http2/connection.ts";
 import { ConnectionError } from "@gatewayproxy/runtime/http2/frame";
 import { defaultHttp2Limits, type Http2Limits } from "../http2/limits.ts";
@@ -29,45 +29,51 @@ import { UnaryCall } from "./unary-call.ts";
 export interface GrpcServerOptions {
   readonly methods: GrpcMethods;
   readonly clock: Clock;
-  /** Certificates and what is asked of clients; absent serves plain text. */
+  /** Certificates, and requirements on those of clients; without it, plain text. */
   readonly tls?: ServerTls;
-  /** See `defaultHttp2Limits`. */
+  /** Bounds of a connection; the default is `defaultHttp2Limits`. */
   readonly limits?: Http2Limits;
-  /** Largest message accepted, compressed or not; the default is 256 KiB. */
+  /** Maximum size of a message, compressed or not; the default is 256 KiB. */
   readonly maxMessageBytes?: number;
-  /** Memory of messages that wait for the rest of their call, of all clients together; the default is 32 MiB. */
+  /** Memory for messages that wait for the rest of their call, of all clients together; the default is 32 MiB. */
   readonly maxPartialBytes?: number;
-  /** Calls at work at one time; the default is 10,000, and more are answered UNAVAILABLE. */
+  /** Maximum number of calls in progress; the default is 10,000. Further ones get UNAVAILABLE. */
   readonly maxCalls?: number;
-  /** Bytes of unread answers and open calls, of all clients together; the default is 64 MiB. Beyond it who holds most goes. */
+  /**
+   * Bytes of unread responses and open calls, of all clients together; the default is 64 MiB. Beyond it, the connection
+   * that holds most is closed.
+   */
   readonly maxConnectionMemory?: number;
-  /** Connections at one time; the default is 4,096. Beyond it the network with the most gives one up. */
+  /**
+   * Maximum number of connections; the default is 4,096. Beyond it, a connection of the network with the most is
+   * closed.
+   */
   readonly maxConnections?: number;
-  /** Age at which a client is asked to connect anew, ±10 %, so that a new instance gets its share; absent: never. */
+  /** Age at which a client is asked to reconnect, ±10 %, so that new instances get their share; absent means never. */
   readonly maxConnectionAgeMs?: number;
-  /** Time that a client then has for its open calls; absent: any. */
+  /** Time that a client then has for its open calls; absent means unlimited. */
   readonly maxConnectionAgeGraceMs?: number;
   /** 0 to 1; spreads the ages of connections that began together. */
   readonly random: () => number;
-  /** An error of ours. */
-  readonly onFault: (error: unknown) => void;
-  /** What a client did wrong, so that it was sent away: the protocol, the TLS handshake, its certificate. */
-  readonly onClientFault: (error: unknown) => void;
+  /** Called for internal errors. */
+  readonly onError: (error: unknown) => void;
+  /** Called for errors of a client that end its connection: of the protocol, the TLS handshake, its certificate. */
+  readonly onClientError: (error: unknown) => void;
 }
 
-/** Where to listen: a TCP port (0: any free one) or the path of a unix socket. */
+/** Address to listen on: a TCP port (0 selects any free one) or the path of a Unix socket. */
 export type ListenAddress =
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly reusePort?: boolean }
   | { readonly kind: "unix"; readonly path: string };
 
 const checkMs = 1_000;
 
-/** One client's connection and when it is due to end. */
+/** A client's connection, and the times at which it must end. */
 interface Client {
   readonly connection: ServerConnection<CallHead>;
-  /** Asked to leave then. */
+  /** Time at which it is drained. */
   drainAtMs: number;
-  /** Made to leave then. */
+  /** Time at which it is closed. */
   destroyAtMs: number;
 }
 
@@ -75,7 +81,7 @@ export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #limits: Http2Limits;
   readonly #memory: ConnectionMemory;
-  readonly #shares: ConnectionShares;
+  readonly #shares: FairConnectionLimit;
   readonly #server: Server;
   readonly #deadlines: Deadlines;
   readonly #handler: RequestHandler<CallHead>;
@@ -88,7 +94,7 @@ export class GrpcServer {
     this.#options = options;
     this.#limits = options.limits ?? defaultHttp2Limits;
     this.#memory = new ConnectionMemory(options.maxConnectionMemory ?? defaultMaxConnectionMemory);
-    this.#shares = new ConnectionShares(options.maxConnections ?? defaultMaxConnections);
+    this.#shares = new FairConnectionLimit(options.maxConnections ?? defaultMaxConnections);
     this.#deadlines = new Deadlines(options.clock);
     const context = new CallContext({
       deadlines: this.#deadlines,
@@ -97,7 +103,7 @@ export class GrpcServer {
         partialBytes: new PartialBytes(options.maxPartialBytes ?? 33_554_432),
       },
       maxCalls: options.maxCalls ?? 10_000,
-      onFault: options.onFault,
+      onError: options.onError,
     });
     this.#handler = {
       readHead: (head: RequestHead) => readCallHead(head, options.methods),
@@ -106,12 +112,12 @@ export class GrpcServer {
     this.#server = this.#createServer();
   }
 
-  /** Clients connected now. */
+  /** Number of connected clients. */
   get connections(): number {
     return this.#clients.size;
   }
 
-  /** Resolves with the address in use: the port for TCP, the path for a unix socket. Rejects when it cannot be had. */
+  /** Resolves with the address: the port for TCP, the path for a Unix socket. Rejects when it cannot be bound. */
   listen(address: ListenAddress): Promise<number | string> {
     const { promise, resolve, reject } = Promise.withResolvers<number | string>();
     const server = this.#server;
@@ -122,7 +128,7 @@ export class GrpcServer {
         : { host: address.host, port: address.port, reusePort: address.reusePort === true },
       () => {
         server.off("error", reject);
-        server.on("error", this.#options.onFault);
+        server.on("error", this.#options.onError);
         resolve(address.kind === "unix" ? address.path : portOf(server.address()));
       },
     );
@@ -131,8 +137,8 @@ export class GrpcServer {
   }
 
   /**
-   * Takes no new connection, asks clients to leave, ends streaming calls and waits for the calls at work, `graceMs` at
-   * most; what is left then is cut off.
+   * Accepts no new connections, drains clients, ends streaming calls and waits for the calls in progress, for `graceMs`
+   * at most. Then it closes what is left.
    */
   async close(graceMs: number): Promise<void> {
     const { promise: isEmpty, resolve } = Promise.withResolvers<undefined>();
@@ -156,36 +162,36 @@ export class GrpcServer {
     const { tls } = this.#options;
     if (tls === undefined) {
       return createServer({ noDelay: true }, (socket) => {
-        if (this.#shares.admit(socket)) this.#accept(socket, false);
+        if (this.#shares.accept(socket)) this.#accept(socket, false);
       });
     }
     const server = createTlsServer(
       { ...tls.options(), noDelay: true, ALPNProtocols: ["h2"], handshakeTimeout: 10_000 },
       (socket) => {
-        const fault = tls.faultOfClient(socket);
-        if (fault === undefined) {
+        const clientError = tls.clientErrorOf(socket);
+        if (clientError === undefined) {
           this.#accept(socket, true);
         } else {
-          this.#options.onClientFault(new Error(fault));
+          this.#options.onClientError(new Error(clientError));
           socket.destroy();
         }
       },
     );
-    // Before the handshake, which costs more than the connection.
-    server.prependListener("connection", (socket: Socket) => this.#shares.admit(socket));
-    server.on("tlsClientError", this.#options.onClientFault);
+    // The check precedes the handshake, which costs more than the connection.
+    server.prependListener("connection", (socket: Socket) => this.#shares.accept(socket));
+    server.on("tlsClientError", this.#options.onClientError);
     tls.onChange((options) => server.setSecureContext(options));
     return server;
   }
 
   #accept(socket: Socket, isTls: boolean): void {
-    const { clock, onFault, onClientFault } = this.#options;
+    const { clock, onError, onClientError } = this.#options;
     const client: Client = {
       connection: new ServerConnection({
         socket,
         isTls,
         clock,
-        onFault: (error) => (error instanceof ConnectionError ? onClientFault(error) : onFault(error)),
+        onError: (error) => (error instanceof ConnectionError ? onClientError(error) : onError(error)),
         handler: this.#handler,
         limits: this.#limits,
         memory: this.#memory,
@@ -206,9 +212,9 @@ export class GrpcServer {
   }
 
   #open(stream: ServerStream, head: CallHead, context: CallContext): StreamReceiver {
-    if (head.kind === "refused") {
+    if (head.kind === "rejected") {
       stream.respondHeadersOnly(head.response);
-      return refusedCall;
+      return rejectedCall;
     }
     const { method } = head;
     if (method.kind === "unary") {
@@ -255,8 +261,8 @@ export class GrpcServer {
   }
 }
 
-/** Already answered; what still comes of it is of no interest. */
-const refusedCall: StreamReceiver = { data: () => undefined, cancel: () => undefined };
+/** The call has its response already; the rest of its request is discarded. */
+const rejectedCall: StreamReceiver = { data: () => undefined, cancel: () => undefined };
 
 function portOf(address: AddressInfo | string | null): number {
   return typeof address === "object" && address !== null ? address.port : 0;

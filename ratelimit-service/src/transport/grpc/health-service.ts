@@ -1,6 +1,6 @@
 /**
- * grpc.health.v1.Health: Check, Watch and List for the service names that the reference knows, `ratelimit` and the empty name
- * for the server as a whole.
+ * grpc.health.v1.Health: Check, Watch and List for the reference's service names, `ratelimit` and the empty name for
+ * the whole server.
  */
 import type { ServingStatus } from "../serving-status.ts";
 import type { GrpcMethod, MessageReceiver, MessageSink, StreamingMethod, UnaryMethod } from "./method.ts";
@@ -9,13 +9,13 @@ import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reade
 
 const serviceNames = ["", "ratelimit"];
 
-/** A HealthCheckResponse: field 1, one of the ServingStatus numbers. */
+/** Encodes a HealthCheckResponse: field 1, one of the ServingStatus numbers. */
 const responseOf = (status: number): Buffer => Buffer.from([0x08, status]);
 const serving = responseOf(1);
 const notServing = responseOf(2);
 const serviceUnknown = responseOf(3);
 
-/** The methods by path. */
+/** Returns the methods, by path. */
 export function healthMethods(status: ServingStatus): [path: string, method: GrpcMethod][] {
   const response = (isServing: boolean): Buffer => (isServing ? serving : notServing);
   const check: UnaryMethod = {
@@ -34,7 +34,7 @@ export function healthMethods(status: ServingStatus): [path: string, method: Grp
   ];
 }
 
-/** A HealthListResponse: field 1, a map from the names to their HealthCheckResponse. */
+/** Encodes a HealthListResponse: field 1, a map from the names to their HealthCheckResponse. */
 function listResponse(response: Buffer): Buffer {
   return Buffer.concat(
     serviceNames.map((name) => {
@@ -44,12 +44,12 @@ function listResponse(response: Buffer): Buffer {
   );
 }
 
-/** A field of bytes, fewer than 128. */
+/** Encodes a field of fewer than 128 bytes. */
 function field(number: number, bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from([(number << 3) | WireType.Bytes, bytes.length]), bytes]);
 }
 
-/** Tells the status at once and then each change, until the client goes. */
+/** Sends the status at once and then each change, until the client cancels. */
 class Watch implements MessageReceiver {
   readonly #sink: MessageSink;
   readonly #status: ServingStatus;
@@ -82,7 +82,7 @@ class Watch implements MessageReceiver {
   }
 }
 
-/** HealthCheckRequest: field 1, the service's name. */
+/** Decodes a HealthCheckRequest: field 1, the service's name. */
 function readServiceName(message: Buffer): string {
   try {
     const reader = new WireReader(message);

@@ -1,7 +1,7 @@
 /**
- * Messages inside an HTTP/2 body (gRPC over HTTP/2, "Length-Prefixed-Message"):
+ * Messages in an HTTP/2 body (gRPC over HTTP/2, "Length-Prefixed-Message"):
  *
- *     | compressed (8) | length (32, big endian) | message … |
+ * | compressed (8) | length (32, big endian) | message … |
  */
 import { gunzipSync, inflateSync } from "node:zlib";
 import type { MessageEncoding } from "./call-head.ts";
@@ -9,7 +9,7 @@ import { GrpcError, StatusCode } from "./status.ts";
 
 export const prefixBytes = 5;
 
-/** A message with its prefix, uncompressed. */
+/** Encodes a message with its prefix, uncompressed. */
 export function frameMessage(message: Uint8Array): Buffer {
   const framed = Buffer.allocUnsafe(prefixBytes + message.length);
   framed[0] = 0;
@@ -18,7 +18,7 @@ export function frameMessage(message: Uint8Array): Buffer {
   return framed;
 }
 
-/** Memory that incomplete messages take, over all connections of a server. */
+/** Memory of incomplete messages, over all connections of a server. */
 export class PartialBytes {
   readonly #max: number;
   #held = 0;
@@ -27,12 +27,12 @@ export class PartialBytes {
     this.#max = max;
   }
 
-  /** What is taken now. */
+  /** Bytes in use. */
   get held(): number {
     return this.#held;
   }
 
-  /** Takes so much more, if there is room for it. */
+  /** Reserves bytes, if there is room for them. */
   take(bytes: number): boolean {
     if (this.#held + bytes > this.#max) {
       return false;
@@ -46,31 +46,34 @@ export class PartialBytes {
   }
 }
 
-/** What a buffer of so many bytes takes: the Buffer, its ArrayBuffer and the backing store cost some hundred bytes. */
+/** Returns the memory of a buffer: the Buffer, its ArrayBuffer and the backing store cost some hundred bytes. */
 export function memoryOf(bufferBytes: number): number {
   return bufferBytes + 256;
 }
 
-/** What a reader may hold. */
+/** The bounds of a reader. */
 export interface MessageBounds {
-  /** Length of one message, before and after decompression. */
+  /** Maximum size of one message, before and after decompression. */
   readonly maxMessageBytes: number;
   readonly partialBytes: PartialBytes;
 }
 
-/** The first buffer of an incomplete message; most of them fit, and it is the most that one byte can make us take. */
+/**
+ * Size of the first buffer of an incomplete message. Most messages fit, and it is the most memory that one byte can
+ * cost.
+ */
 const initialBytes = 512;
 
 const nothing = Buffer.alloc(0);
 
 /**
- * Cuts a body into messages, wherever the chunks break. The bytes of an incomplete message are copied to one buffer that
- * doubles, so they take at most twice their number and some hundred bytes, in however small pieces they come; that is what
- * `partialBytes` counts. `release` must be called when the body is done with.
+ * Splits a body into messages, wherever the chunks end. The bytes of an incomplete message are copied to one buffer
+ * that doubles. So they take at most twice their number and some hundred bytes, however small the chunks are;
+ * `partialBytes` counts this. Call `release` after the last chunk.
  */
 export class MessageReader {
   readonly #bounds: MessageBounds;
-  /** Bytes of the message that is not complete, prefix included, are `#buffer[0, #length)`. */
+  /** Bytes of the incomplete message, with prefix, are `#buffer[0, #length)`. */
   #buffer: Buffer = nothing;
   #length = 0;
   #needed = prefixBytes;
@@ -79,14 +82,14 @@ export class MessageReader {
     this.#bounds = bounds;
   }
 
-  /** Whether a message is begun and not complete. */
+  /** Whether a message is incomplete. */
   get isWithinMessage(): boolean {
     return this.#length > 0;
   }
 
   /**
-   * Passes each complete message on, still compressed if it came so; its bytes are valid during the call only. Throws
-   * `GrpcError` for a message that is too large or has a wrong prefix.
+   * Passes each complete message on, still compressed if it was; its bytes are valid during the call only. Throws
+   * `GrpcError` for a message that is too large or has an invalid prefix.
    */
   read(chunk: Buffer, onMessage: (message: Buffer, isCompressed: boolean) => void): void {
     let at = 0;
@@ -119,7 +122,7 @@ export class MessageReader {
     }
   }
 
-  /** Drops what is held. */
+  /** Frees the buffer. */
   release(): void {
     if (this.#buffer.length > 0) {
       this.#bounds.partialBytes.give(memoryOf(this.#buffer.length));
@@ -129,7 +132,7 @@ export class MessageReader {
     this.#needed = prefixBytes;
   }
 
-  /** Copies bytes of the chunk from `start` on, up to the end of what is needed, and returns how many. */
+  /** Copies bytes of the chunk from `start` on, up to the end of the prefix or message, and returns how many. */
   #append(chunk: Buffer, start: number): number {
     const count = Math.min(chunk.length - start, this.#needed - this.#length);
     this.#reserve(this.#length + count);
@@ -146,7 +149,7 @@ export class MessageReader {
     const size = Math.max(initialBytes, bytes, Math.min(2 * present, this.#needed));
     const more = present === 0 ? memoryOf(size) : size - present;
     if (!this.#bounds.partialBytes.take(more)) throw noRoom();
-    // Not from the pool of Node, of which a small buffer keeps 8 KiB.
+    // Not from Node's pool, of which a small buffer keeps 8 KiB alive.
     const grown = Buffer.allocUnsafeSlow(size);
     this.#buffer.copy(grown, 0, 0, this.#length);
     this.#buffer = grown;
@@ -164,7 +167,7 @@ export class MessageReader {
   }
 }
 
-/** The message that was compressed; throws `GrpcError` when it is longer than `maxMessageBytes` or is no such message. */
+/** Decompresses a message. Throws `GrpcError` when it is longer than `maxMessageBytes` or invalid. */
 export function decompressMessage(message: Buffer, encoding: MessageEncoding, maxMessageBytes: number): Buffer {
   if (encoding === "identity") {
     throw new GrpcError(StatusCode.Internal, "a message is flagged as compressed, but there is no grpc-encoding");

@@ -1,41 +1,41 @@
-/** What a gRPC server serves: methods by path, over plain bytes. Codecs and meaning belong to whoever supplies them. */
+/** The methods of a gRPC server, by path, over plain bytes. The implementations supply codecs and meaning. */
 import type { GrpcError } from "./status.ts";
 
 /**
- * Answers one message with one message. The request's bytes are valid during the call only. A thrown or rejected
- * `GrpcError` becomes the call's status; anything else becomes INTERNAL and a report.
+ * Returns one message for one message. The request's bytes are valid during the call only. A thrown or rejected
+ * `GrpcError` becomes the call's status; any other error is reported and becomes INTERNAL.
  */
 export interface UnaryMethod {
   readonly kind: "unary";
   call(message: Buffer): Uint8Array | Promise<Uint8Array>;
 }
 
-/** Answers any number of messages with any number of messages. */
+/** Returns any number of messages for any number of messages. */
 export interface StreamingMethod {
   readonly kind: "streaming";
   open(sink: MessageSink): MessageReceiver;
 }
 
-/** One of the two. */
+/** A unary or a streaming method. */
 export type GrpcMethod = UnaryMethod | StreamingMethod;
 
-/** The server's half of a streaming call; after `end` or `fail` nothing more is sent. */
+/** The server's half of a streaming call. After `end` or `fail` nothing more is sent. */
 export interface MessageSink {
   send(message: Uint8Array): void;
-  /** Ends with status OK. */
+  /** Ends the call with status OK. */
   end(): void;
   fail(error: GrpcError): void;
 }
 
 /** The client's half of a streaming call. */
 export interface MessageReceiver {
-  /** The bytes are valid during the call only. A thrown `GrpcError` ends the call with it. */
+  /** Receives a message; its bytes are valid during the call only. A thrown `GrpcError` ends the call. */
   message(bytes: Buffer): void;
-  /** The client will send no more. */
+  /** The client has sent its last message. */
   ended(): void;
-  /** The client is gone, or the call is over; nothing follows. */
+  /** The call was cancelled or has ended; no further calls follow. */
   cancelled(): void;
 }
 
-/** Methods by path, as `/grpc.health.v1.Health/Check`. */
+/** Methods by path, such as `/grpc.health.v1.Health/Check`. */
 export type GrpcMethods = ReadonlyMap<string, GrpcMethod>;

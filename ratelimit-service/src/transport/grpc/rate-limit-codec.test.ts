@@ -153,7 +153,7 @@ describe("decodeRateLimitRequest", () => {
     ["text that is not UTF-8", "0a02c328"],
     ["an overlong encoding in text", "0a02c080"],
     ["a lone surrogate in text", "0a03eda080"],
-  ])("refuses %s", (_, hex) => {
+  ])("rejects %s", (_, hex) => {
     expect(() => decodeRateLimitRequest(Buffer.from(hex, "hex"))).toThrow(WireError);
   });
 
@@ -175,7 +175,7 @@ describe("decodeRateLimitRequest", () => {
       { descriptors: [{}, { entries: [{ key: "a" }, { key: "a", value: "1234567" }] }] },
       "the value of entry 1 of descriptor 1 has 7 characters, at most 5 are accepted",
     ],
-  ])("refuses %s beyond the bounds", (_, asked, message) => {
+  ])("rejects %s beyond the bounds", (_, asked, message) => {
     const bounds = { maxDescriptors: 3, maxEntries: 2, maxTextLength: 5 };
     expect(() => decodeRateLimitRequest(requestMessage.serialize(asked), bounds)).toThrow(
       new CallTooLargeError(message),
@@ -238,11 +238,11 @@ describe("decodeRateLimitRequest", () => {
   });
 });
 
-/** What the loader makes of an answer. */
-function wireResponse(answer: RateLimitResponse): object {
+/** What the loader makes of a response. */
+function wireResponse(response: RateLimitResponse): object {
   return {
-    overallCode: answer.overallCode,
-    statuses: answer.statuses.map(
+    overallCode: response.overallCode,
+    statuses: response.statuses.map(
       ({ code, currentLimit: limit, limitRemaining, durationUntilResetSeconds: reset }) => ({
         code,
         limitRemaining,
@@ -259,10 +259,10 @@ function wireResponse(answer: RateLimitResponse): object {
         quota: null,
       }),
     ),
-    responseHeadersToAdd: answer.responseHeaders.map((header) => ({ ...header, rawValue: Buffer.alloc(0) })),
+    responseHeadersToAdd: response.responseHeaders.map((header) => ({ ...header, rawValue: Buffer.alloc(0) })),
     requestHeadersToAdd: [],
-    rawBody: Buffer.from(answer.rawBody ?? []),
-    dynamicMetadata: answer.dynamicMetadata === undefined ? null : wireStruct(answer.dynamicMetadata),
+    rawBody: Buffer.from(response.rawBody ?? []),
+    dynamicMetadata: response.dynamicMetadata === undefined ? null : wireStruct(response.dynamicMetadata),
     quota: null,
   };
 }
@@ -281,10 +281,10 @@ function wireValue(value: JsonValue): object {
 }
 
 describe("encodeRateLimitResponse", () => {
-  test("writes what protobufjs reads as the same answer", () => {
+  test("writes what protobufjs reads as the same response", () => {
     fc.assert(
-      fc.property(response, (answer) => {
-        expect(responseMessage.deserialize(encodeRateLimitResponse(answer))).toEqual(wireResponse(answer));
+      fc.property(response, (response) => {
+        expect(responseMessage.deserialize(encodeRateLimitResponse(response))).toEqual(wireResponse(response));
       }),
     );
   });
@@ -295,7 +295,7 @@ describe("encodeRateLimitResponse", () => {
     expect(bytes).toHaveLength(0);
   });
 
-  test("writes an answer of ten thousand statuses", () => {
+  test("writes a response of ten thousand statuses", () => {
     const statuses = Array.from({ length: 10_000 }, () => ({ code: "OK" as const, limitRemaining: 1 }));
     const read = responseMessage.deserialize(
       encodeRateLimitResponse({ overallCode: "OK", statuses, responseHeaders: [] }),

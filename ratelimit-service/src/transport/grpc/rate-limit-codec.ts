@@ -1,7 +1,7 @@
 /**
- * The two messages of the hot path, between their bytes and the domain's types: envoy.service.ratelimit.v3
- * RateLimitRequest is read, RateLimitResponse is written. By hand, because a general codec costs more than the decision
- * that it carries; `rate-limit-codec.test.ts` holds it against one. Field numbers are those of `protos/proto`.
+ * Codec of the two messages on the hot path: decodes envoy.service.ratelimit.v3 RateLimitRequest, encodes
+ * RateLimitResponse. It is written by hand, because a general codec costs more than the decision itself;
+ * `rate-limit-codec.test.ts` compares it with one. Field numbers are those of `protos/proto`.
  */
 import type {
   CurrentLimit,
@@ -19,7 +19,10 @@ import { type CallBounds, CallTooLargeError, defaultCallBounds, moreThan, tooLon
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 
-/** envoy.type.v3.RateLimitUnit, by number. It has no WEEK, but the reference reads the number of answers (7) as one. */
+/**
+ * envoy.type.v3.RateLimitUnit, by number. It has no WEEK, but the reference accepts the number of WEEK in responses
+ * (7).
+ */
 const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"];
 
 const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
@@ -30,11 +33,11 @@ const unitNumbers = { SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, 
 const bytesTag = (field: number): number => (field << 3) | WireType.Bytes;
 const varintTag = (field: number): number => (field << 3) | WireType.Varint;
 
-/** Mutable, since a field may come in any order and twice: scalars are replaced then, messages merged. */
+/** Mutable, since fields may come in any order and repeatedly: scalars are then replaced, messages merged. */
 type Draft<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * The request in `message`. Unknown fields are passed over.
+ * Decodes a request. Unknown fields are skipped.
  * @throws WireError when the bytes are not a message
  * @throws CallTooLargeError at the first descriptor, entry or text beyond `bounds`
  */
@@ -120,7 +123,7 @@ function readOverride(reader: WireReader, end: number, earlier: LimitOverride | 
 const readUint64 = (reader: WireReader, end: number): number => reader.readVarint(end);
 const readUint32 = (reader: WireReader, end: number): number => reader.readUint32(end);
 
-/** A google.protobuf.UInt32Value or UInt64Value: one varint, 0 when it is not there. */
+/** Decodes a google.protobuf.UInt32Value or UInt64Value: one varint, 0 when it is absent. */
 function readWrapper(
   reader: WireReader,
   end: number,
@@ -136,7 +139,7 @@ function readWrapper(
   return value;
 }
 
-/** A known field under a wire type that it does not have is a broken message, not an unknown field. */
+/** Skips an unknown field. A known field with a wrong wire type is an error. */
 function skipUnknown(reader: WireReader, tag: number, end: number, knownFields: number): void {
   if (tag >>> 3 <= knownFields) throw new WireError(`field ${tag >>> 3} has wire type ${tag & 7}`);
   reader.skip(tag, end);
@@ -144,7 +147,7 @@ function skipUnknown(reader: WireReader, tag: number, end: number, knownFields: 
 
 const writer = new WireWriter();
 
-/** The bytes of a response; they belong to the caller. Fields at their default are left out, as in proto3. */
+/** Encodes a response; the caller owns the bytes. Fields with default values are left out, as in proto3. */
 export function encodeRateLimitResponse(response: RateLimitResponse): Buffer {
   writer.reset();
   writer.uint(1, codeNumbers[response.overallCode]);
@@ -192,7 +195,7 @@ function writeHeader(header: HeaderValue): void {
   writer.end(start);
 }
 
-/** google.protobuf.Struct: a map, so repeated entries of a key and a Value. */
+/** Encodes a google.protobuf.Struct: a map, so repeated entries of a key and a Value. */
 function writeStruct(struct: JsonObject): void {
   for (const [key, value] of Object.entries(struct)) {
     const start = writer.begin(1);
@@ -204,7 +207,7 @@ function writeStruct(struct: JsonObject): void {
   }
 }
 
-/** google.protobuf.Value: a oneof, so the member is written even at its default. */
+/** Encodes a google.protobuf.Value: a oneof, so the member is written even with its default value. */
 function writeValue(value: JsonValue): void {
   if (value === null) writer.boolean(1, false);
   else if (typeof value === "number") writer.double(2, value);

@@ -6,7 +6,7 @@ import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-co
 import { GrpcError, StatusCode } from "./status.ts";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 
-/** The reference answers all its errors with UNKNOWN, and clients may know that. */
+/** The reference returns UNKNOWN for all its errors, and clients may rely on that. */
 const statusCodes: Readonly<Record<RateLimitErrorCode, StatusCode>> = {
   EmptyDomain: StatusCode.Unknown,
   NoDescriptors: StatusCode.Unknown,
@@ -15,7 +15,7 @@ const statusCodes: Readonly<Record<RateLimitErrorCode, StatusCode>> = {
   InvalidArgument: StatusCode.InvalidArgument,
 };
 
-/** The method by its path. A call beyond `bounds` is answered with INVALID_ARGUMENT and counts nothing. */
+/** Returns the method with its path. A call beyond `bounds` gets INVALID_ARGUMENT and counts nothing. */
 export function rateLimitMethod(
   service: RateLimitService,
   bounds: CallBounds = defaultCallBounds,
@@ -24,8 +24,10 @@ export function rateLimitMethod(
 
   function call(message: Buffer): Uint8Array | Promise<Uint8Array> {
     try {
-      const answer = service.shouldRateLimit(decodeRateLimitRequest(message, bounds));
-      return answer instanceof Promise ? answer.then(encodeRateLimitResponse, fail) : encodeRateLimitResponse(answer);
+      const response = service.shouldRateLimit(decodeRateLimitRequest(message, bounds));
+      return response instanceof Promise
+        ? response.then(encodeRateLimitResponse, fail)
+        : encodeRateLimitResponse(response);
     } catch (error) {
       return fail(error);
     }

@@ -12,17 +12,17 @@ import { reflectionMethods } from "./reflection-service.ts";
 describeWith(["grpcurl"], "grpcurl, knowing nothing but the port", ({ grpcurl }) => {
   const limit = { requestsPerUnit: 10, unit: "MINUTE" } as const;
   const status = { code: "OK", currentLimit: limit, limitRemaining: 9, durationUntilResetSeconds: 58 } as const;
-  const answer = { overallCode: "OK", statuses: [status], responseHeaders: [], dynamicMetadata: { a: [1] } } as const;
+  const response = { overallCode: "OK", statuses: [status], responseHeaders: [], dynamicMetadata: { a: [1] } } as const;
   const server = new GrpcServer({
     methods: new Map([
-      rateLimitMethod({ shouldRateLimit: () => answer }),
+      rateLimitMethod({ shouldRateLimit: () => response }),
       ...healthMethods(new ServingStatus(true)),
       ...reflectionMethods(),
     ]),
     clock: systemClock,
     random: () => 0,
-    onFault: () => undefined,
-    onClientFault: () => undefined,
+    onError: () => undefined,
+    onClientError: () => undefined,
   });
   let address: string;
 
@@ -62,7 +62,7 @@ describeWith(["grpcurl"], "grpcurl, knowing nothing but the port", ({ grpcurl })
     expect(await run(address, "grpc.health.v1.Health/Check")).toContain("SERVING");
   });
 
-  test("is told when it asks for what is not there", async () => {
+  test("gets an error for an unknown symbol", async () => {
     await expect(run(address, "describe", "no.Such")).rejects.toThrow("Symbol not found: no.Such");
   });
 });

@@ -1,16 +1,19 @@
-/** gRPC server reflection, v1 and v1alpha: which services there are and what their messages look like, for tools. */
+/** gRPC server reflection, v1 and v1alpha: describes services and messages to tools. */
 import type { GrpcMethod, MessageReceiver, MessageSink } from "./method.ts";
 import type { Reflection } from "./reflection.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 
 const versions = ["v1", "v1alpha"] as const;
 
-/** Requests of one stream that wait while the messages are loaded; tools send one and wait for its answer. */
+/**
+ * Maximum number of requests of one stream that wait while the messages are loaded; tools send one and wait for the
+ * response.
+ */
 const maxWaiting = 100;
 
 /**
- * The methods by path. Messages are loaded when a tool first asks, since most servers are never asked. Both versions have
- * the same messages.
+ * Returns the methods, by path. Messages are loaded with the first request, since most servers get none. Both versions
+ * have the same messages.
  */
 export function reflectionMethods(): [path: string, method: GrpcMethod][] {
   let loaded: Promise<Reflection> | undefined;
@@ -20,7 +23,7 @@ export function reflectionMethods(): [path: string, method: GrpcMethod][] {
   return versions.map((version) => [`/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`, method]);
 }
 
-/** Hands on what the client sends, in its order, as soon as there is somebody who answers. */
+/** Buffers the client's messages until the reflection is loaded, and passes them on in order. */
 function openLater(reflection: Promise<Reflection>, sink: MessageSink): MessageReceiver {
   let waiting = 0;
   let isOver = false;
@@ -50,7 +53,7 @@ function openLater(reflection: Promise<Reflection>, sink: MessageSink): MessageR
         return;
       }
       waiting++;
-      // The bytes are the caller's again after this call.
+      // The caller reuses the bytes after this call.
       const own = Buffer.from(bytes);
       later((opened) => {
         waiting--;

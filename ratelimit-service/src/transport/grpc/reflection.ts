@@ -1,4 +1,4 @@
-/** What server reflection answers: which services there are and what their messages look like. Loads the messages. */
+/** Responses of server reflection: services and the descriptors of their messages. Loads the messages. */
 import { type DescriptorFiles, describeFiles } from "@gatewayproxy/protos/descriptor-files";
 import type {
   ServerReflectionRequest,
@@ -36,7 +36,7 @@ export class Reflection {
 
   open(sink: MessageSink): MessageReceiver {
     return {
-      message: (bytes) => sink.send(this.#response.serialize(this.#answer(this.#read(bytes)))),
+      message: (bytes) => sink.send(this.#response.serialize(this.#reply(this.#read(bytes)))),
       ended: () => sink.end(),
       cancelled: () => undefined,
     };
@@ -50,7 +50,7 @@ export class Reflection {
     }
   }
 
-  #answer(asked: ServerReflectionRequest__Output): ServerReflectionResponse {
+  #reply(asked: ServerReflectionRequest__Output): ServerReflectionResponse {
     const response = { validHost: asked.host, originalRequest: asked };
     switch (asked.messageRequest) {
       case "listServices":

@@ -29,23 +29,23 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
   });
   afterAll(() => rmSync(directory, { recursive: true }));
 
-  async function start(files: ServerTlsFiles): Promise<{ port: number; clock: FakeClock; faults: unknown[] }> {
-    const faults: unknown[] = [];
+  async function start(files: ServerTlsFiles): Promise<{ port: number; clock: FakeClock; errors: unknown[] }> {
+    const errors: unknown[] = [];
     const clock = new FakeClock();
-    const onFault = (error: unknown) => void faults.push(error);
-    const tls = new ServerTls(files, clock, onFault);
-    const answer = { overallCode: "OK", statuses: [], responseHeaders: [] } as const;
+    const onError = (error: unknown) => void errors.push(error);
+    const tls = new ServerTls(files, clock, onError);
+    const response = { overallCode: "OK", statuses: [], responseHeaders: [] } as const;
     const grpc = new GrpcServer({
-      methods: new Map([rateLimitMethod({ shouldRateLimit: () => answer })]),
+      methods: new Map([rateLimitMethod({ shouldRateLimit: () => response })]),
       clock: systemClock,
       random: () => 0,
       tls,
-      onFault,
-      onClientFault: onFault,
+      onError,
+      onClientError: onError,
     });
     closers.push(() => tls.close());
     closers.push(() => grpc.close(0));
-    return { faults, clock, port: Number(await grpc.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
+    return { errors, clock, port: Number(await grpc.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
   }
 
   /** By a name, since TLS does not name servers by address. */
@@ -83,18 +83,18 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
 
     expect(await call(port, trusting(first, first.issue("client")))).toBe(status.OK);
     expect(await call(port, trusting(first))).toBe(status.UNAVAILABLE);
-    expect(await call(port, trusting(first, second.issue("stranger")))).toBe(status.UNAVAILABLE);
+    expect(await call(port, trusting(first, second.issue("other")))).toBe(status.UNAVAILABLE);
   });
 
   test.each(["DNS:envoy.local", "URI:spiffe://cluster/envoy", "IP:10.0.0.7"])(
     "lets in only who is %s where that is demanded",
     async (altName) => {
       const clientSan = altName.slice(altName.indexOf(":") + 1);
-      const { port, faults } = await start({ ...server, clientCaFile: first.authority.certFile, clientSan });
+      const { port, errors } = await start({ ...server, clientCaFile: first.authority.certFile, clientSan });
 
       expect(await call(port, trusting(first, first.issue("named", "DNS:other", altName)))).toBe(status.OK);
       expect(await call(port, trusting(first, first.issue("other", "DNS:other")))).toBe(status.UNAVAILABLE);
-      expect(String(faults.at(-1))).toContain(`wanted is ${clientSan}`);
+      expect(String(errors.at(-1))).toContain(`wanted is ${clientSan}`);
     },
   );
 
@@ -102,7 +102,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
     const files = { certFile: join(directory, "live.crt"), keyFile: join(directory, "live.key") };
     cpSync(server.certFile, files.certFile);
     cpSync(server.keyFile, files.keyFile);
-    const { port, clock, faults } = await start(files);
+    const { port, clock, errors } = await start(files);
     const client = connect(port, trusting(first));
     const callOpen = () => new Promise((resolve) => client.shouldRateLimit({}, (error) => resolve(error?.code ?? 0)));
     expect(await callOpen()).toBe(status.OK);
@@ -110,7 +110,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
     writeFileSync(files.certFile, "not a certificate");
     clock.advance(1_000);
     expect(await call(port, trusting(first))).toBe(status.OK);
-    expect(String(faults.at(-1))).toContain("live.crt");
+    expect(String(errors.at(-1))).toContain("live.crt");
 
     const next = second.issue("next", "DNS:localhost");
     writeFileSync(files.certFile, next.cert);
@@ -125,10 +125,10 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
   });
 
   test("does not start with files that cannot be used", () => {
-    const onFault = () => undefined;
+    const onError = () => undefined;
     const wrong = { certFile: server.certFile, keyFile: first.authority.keyFile };
 
-    expect(() => new ServerTls(wrong, systemClock, onFault)).toThrow("reading TLS files");
-    expect(() => new ServerTls({ ...server, keyFile: "/nowhere" }, systemClock, onFault)).toThrow("/nowhere");
+    expect(() => new ServerTls(wrong, systemClock, onError)).toThrow("reading TLS files");
+    expect(() => new ServerTls({ ...server, keyFile: "/nowhere" }, systemClock, onError)).toThrow("/nowhere");
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Certificates of the gRPC port, and what is asked of clients. Files are read again when they change; a pair that does not
- * fit or cannot be read is reported and the one in use stays.
+ * Certificates of the gRPC port, and requirements on those of clients. Files are read again when they change. A pair
+ * that does not match or cannot be read is reported, and the previous one stays in use.
  */
 import { readFileSync } from "node:fs";
 import { createSecureContext, type SecureContextOptions, type TLSSocket, type TlsOptions } from "node:tls";
@@ -9,9 +9,9 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 export interface ServerTlsFiles {
   readonly certFile: string;
   readonly keyFile: string;
-  /** Authorities of client certificates; with it a client must have one. */
+  /** Authorities of client certificates. With it, a client must have one. */
   readonly clientCaFile?: string;
-  /** A DNS name, IP address or URI that a client's certificate must carry; absent: any. */
+  /** A DNS name, IP address or URI that a client's certificate must contain; without it, any. */
   readonly clientSan?: string;
 }
 
@@ -19,15 +19,15 @@ const pollMs = 1_000;
 
 export class ServerTls {
   readonly #files: ServerTlsFiles;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   #pem: SecureContextOptions;
   #onChange: ((options: SecureContextOptions) => void) | undefined;
   #timer: Timer | undefined;
 
-  /** Reads the files at once and throws when they cannot be used; later faults go to `onFault`. */
-  constructor(files: ServerTlsFiles, clock: Clock, onFault: (error: unknown) => void) {
+  /** Reads the files at once and throws when they cannot be used; later errors go to `onError`. */
+  constructor(files: ServerTlsFiles, clock: Clock, onError: (error: unknown) => void) {
     this.#files = files;
-    this.#onFault = onFault;
+    this.#onError = onError;
     this.#pem = readPem(files);
     this.#poll(clock);
   }
@@ -41,13 +41,13 @@ export class ServerTls {
     };
   }
 
-  /** Calls back with the new certificates after each good change; connections that are open keep theirs. */
+  /** Calls back with the new certificates after each valid change; open connections keep theirs. */
   onChange(callback: (options: SecureContextOptions) => void): void {
     this.#onChange = callback;
   }
 
-  /** Why a client whose certificate is good may still not connect; `undefined` when it may. */
-  faultOfClient(socket: TLSSocket): string | undefined {
+  /** Returns why a client with a valid certificate may not connect; `undefined` when it may. */
+  clientErrorOf(socket: TLSSocket): string | undefined {
     const { clientSan } = this.#files;
     if (clientSan === undefined) {
       return undefined;
@@ -58,12 +58,12 @@ export class ServerTls {
       : `client certificate for ${names.join(", ") || "no name"}, wanted is ${clientSan}`;
   }
 
-  /** Looks at the files no more. */
+  /** Stops polling. */
   close(): void {
     this.#timer?.cancel();
   }
 
-  /** Polling by content sees every way of replacing files: rename, symlink swap of a Secret volume, rewriting. */
+  /** Polling by content detects all ways to replace files: rename, symlink swap of a Secret volume, rewriting. */
   #poll(clock: Clock): void {
     this.#timer = clock.setTimer(pollMs, () => {
       this.#reload();
@@ -79,12 +79,12 @@ export class ServerTls {
         this.#onChange?.({ ...pem, minVersion: "TLSv1.2" });
       }
     } catch (error) {
-      this.#onFault(error);
+      this.#onError(error);
     }
   }
 }
 
-/** Throws unless certificate and key belong together. */
+/** Reads the files. Throws when certificate and key do not match. */
 function readPem(files: ServerTlsFiles): SecureContextOptions {
   const pem = {
     cert: readFileSync(files.certFile, "utf8"),
@@ -99,7 +99,7 @@ function readPem(files: ServerTlsFiles): SecureContextOptions {
   return pem;
 }
 
-/** Values of a certificate's `DNS:a, IP Address:b, URI:c`. */
+/** Parses the values of a certificate's `DNS:a, IP Address:b, URI:c`. */
 function subjectAltNames(text: string | undefined): string[] {
   return (text ?? "")
     .split(", ")

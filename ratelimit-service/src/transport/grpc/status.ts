@@ -1,4 +1,6 @@
-/** gRPC statuses and how they travel: header blocks for each way that a call can end (gRPC over HTTP/2, "Responses"). */
+/**
+ * gRPC statuses and their encoding: header blocks for each way in which a call can end (gRPC over HTTP/2, "Responses").
+ */
 import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 
 /** Status codes of gRPC. */
@@ -14,10 +16,10 @@ export const StatusCode = {
   Unavailable: 14,
 } as const;
 
-/** One of the status codes that we send. */
+/** One of the status codes that this server sends. */
 export type StatusCode = (typeof StatusCode)[keyof typeof StatusCode];
 
-/** A call ends with this status. The message goes to the client. */
+/** Ends a call with this status. The message goes to the client. */
 export class GrpcError extends Error {
   readonly code: StatusCode;
 
@@ -28,18 +30,18 @@ export class GrpcError extends Error {
   }
 }
 
-/** Begins an answer with messages. */
+/** Starts a response with messages. */
 export const responseHeaders: Buffer = encodeHeaderBlock([":status", "200", "content-type", "application/grpc"]);
 
 /** Ends a successful call. */
 export const okTrailers: Buffer = encodeHeaderBlock(["grpc-status", "0"]);
 
-/** Ends a call that has answered with headers already. */
+/** Encodes the trailers that end a call after its response headers. */
 export function errorTrailers(error: GrpcError): Buffer {
   return encodeHeaderBlock(statusFields(error));
 }
 
-/** Answers with an error and nothing else; `extraFields` as [name, value, …]. */
+/** Encodes a response with an error only; `extraFields` are [name, value, …]. */
 export function errorResponse(error: GrpcError, extraFields: readonly string[] = []): Buffer {
   return encodeHeaderBlock([
     ":status",
@@ -55,16 +57,16 @@ function statusFields(error: GrpcError): string[] {
   return ["grpc-status", String(error.code), "grpc-message", percentEncode(error.message)];
 }
 
-/** Longer texts would only be cut by the client's header limit. */
+/** Maximum length of a message; clients reject longer ones by their header limit. */
 const maxMessageBytes = 2_048;
 
-/** `grpc-message` is UTF-8 with everything but printable ASCII, and `%` itself, percent-encoded. */
+/** Encodes `grpc-message`: UTF-8, percent-encoded except for printable ASCII without `%`. */
 export function percentEncode(text: string): string {
   let encoded = "";
   for (const byte of Buffer.from(text, "utf8").subarray(0, maxMessageBytes)) {
     const isPlain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
     encoded += isPlain ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
   }
-  // A field's value neither begins nor ends with a space.
+  // A field's value cannot begin or end with a space.
   return encoded.replace(/^ | $/g, "%20");
 }

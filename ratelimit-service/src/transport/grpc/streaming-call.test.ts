@@ -13,20 +13,20 @@ afterEach(async () => {
 
 /** A server with one method. */
 async function start(method: GrpcMethod, options: Partial<GrpcServerOptions> = {}) {
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const server = new GrpcServer({
     methods: new Map([[shouldRateLimitPath, method]]),
     clock: systemClock,
     random: () => 0.5,
-    onFault: (error) => faults.push(error),
-    onClientFault: () => undefined,
+    onError: (error) => errors.push(error),
+    onClientError: () => undefined,
     ...options,
   });
   closers.push(() => server.close(0));
-  return { faults, port: Number(await server.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
+  return { errors, port: Number(await server.listen({ kind: "tcp", host: "127.0.0.1", port: 0 })) };
 }
 
-test("a streaming call whose messages are far ahead of its answers ends, and they are not made", async () => {
+test("a streaming call whose messages are far ahead of its responses ends, and they are not made", async () => {
   let messages = 0;
   const method: GrpcMethod = {
     kind: "streaming",
@@ -40,9 +40,9 @@ test("a streaming call whose messages are far ahead of its answers ends, and the
     }),
   };
   const { port } = await start(method);
-  const answer = await rawCall(port, Buffer.alloc(5 * 1_000));
+  const response = await rawCall(port, Buffer.alloc(5 * 1_000));
 
-  expect(answer).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
+  expect(response).toMatchObject({ "grpc-status": String(status.RESOURCE_EXHAUSTED) });
   expect(messages).toBeLessThan(50);
 });
 
@@ -75,13 +75,13 @@ describe("messages of a streaming call", () => {
   ] as const)("that are %s and come together are read in turns, and the call ends after the last", async (...given) => {
     const [, message, fields] = given;
     const { method, turns } = noting();
-    const { port, faults } = await start(method);
+    const { port, errors } = await start(method);
     const body = Buffer.concat(Array<Buffer>(50).fill(message));
 
     expect(await rawCall(port, body, fields)).toMatchObject({ "grpc-status": "0" });
     expect(turns).toHaveLength(50);
     expect(new Set(turns).size).toBe(50);
-    expect(faults).toEqual([]);
+    expect(errors).toEqual([]);
   });
 
   test("that wait are bounded, and charged until they are read or the call ends", async () => {

@@ -1,45 +1,45 @@
-/** One streaming call on its stream: messages both ways, in any order, until either side ends. */
+/** One streaming call on its stream: messages in both directions, in any order, until either side ends. */
 import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { MessageEncoding } from "./call-head.ts";
 import { decompressMessage, frameMessage, memoryOf, MessageReader, noRoom } from "./message-framing.ts";
 import type { MessageReceiver, MessageSink, StreamingMethod } from "./method.ts";
-import type { Turn } from "./turns.ts";
+import type { QueuedTurn } from "./turn-queue.ts";
 import { errorResponse, errorTrailers, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
 
-/** Requests of reflection and health checks are names. */
+/** Requests of reflection and health checks contain only names. */
 const maxDecompressedBytes = 16_384;
-/** Answers that may wait to be sent before the next message is read. */
+/** Bytes of unsent responses beyond which no further message is read. */
 const maxUnsentBytes = 1_048_576;
-/** Messages that may wait for their turn. */
+/** Maximum number of messages in the queue. */
 const maxWaitingMessages = 64;
 
-/** A message that waits for its turn. */
-interface WaitingMessage {
+/** A queued message. */
+interface PendingMessage {
   readonly bytes: Buffer;
   readonly isCompressed: boolean;
 }
 
 /**
- * A message is read at once if it is the first of its chunk and not compressed. Every other takes a turn of the event loop,
- * because one chunk of a socket holds thousands of messages, and a few bytes may stand for many; calls take turns, so none
- * delays the others. What waits is charged like incomplete messages.
+ * A message is read at once if it is the first of its chunk and not compressed. Every other waits for a turn of the
+ * event loop, because one chunk of a socket contains thousands of messages, and a few compressed bytes may expand to
+ * many. Calls take turns, so none delays the others. Queued messages are charged like incomplete ones.
  */
-export class StreamingCall implements StreamReceiver, MessageSink, Turn {
+export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   readonly #stream: ServerStream;
   readonly #context: CallContext;
   readonly #encoding: MessageEncoding;
   readonly #reader: MessageReader;
   readonly #receiver: MessageReceiver;
   readonly #onEnd: (call: StreamingCall) => void;
-  readonly #waiting: WaitingMessage[] = [];
-  /** The client has sent its last message. */
+  readonly #waiting: PendingMessage[] = [];
+  /** Whether the client has sent its last message. */
   #isComplete = false;
   #hasHeaders = false;
   #isOver = false;
 
-  /** `onEnd` is called once, when the call is over. */
+  /** `onEnd` is called once, when the call has ended. */
   constructor(
     stream: ServerStream,
     encoding: MessageEncoding,
@@ -131,7 +131,7 @@ export class StreamingCall implements StreamReceiver, MessageSink, Turn {
 
   #receive(message: Buffer): void {
     this.#receiver.message(message);
-    this.#boundAnswers();
+    this.#boundResponses();
   }
 
   #await(message: Buffer, isCompressed: boolean): void {
@@ -151,8 +151,8 @@ export class StreamingCall implements StreamReceiver, MessageSink, Turn {
     );
   }
 
-  /** A short message may ask for a long answer, and one chunk of a socket holds a thousand. */
-  #boundAnswers(): void {
+  /** A short message may cause a long response, and one chunk of a socket contains a thousand. */
+  #boundResponses(): void {
     if (this.#stream.unsentBytes > maxUnsentBytes) throw tooFarAhead();
   }
 
@@ -182,5 +182,5 @@ export class StreamingCall implements StreamReceiver, MessageSink, Turn {
 }
 
 function tooFarAhead(): GrpcError {
-  return new GrpcError(StatusCode.ResourceExhausted, "too many messages were sent ahead of their answers");
+  return new GrpcError(StatusCode.ResourceExhausted, "too many messages were sent before their responses were read");
 }

@@ -1,8 +1,8 @@
-/** Measures how long a unary method takes, whichever way it ends. */
+/** Measures the duration of a unary method, successful or not. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UnaryMethod } from "./method.ts";
 
-/** The same method; `observe` is told of each call, in milliseconds. */
+/** Wraps a method; `observe` is called after each call, with milliseconds. */
 export function timedMethod(method: UnaryMethod, clock: Clock, observe: (milliseconds: number) => void): UnaryMethod {
   return {
     kind: "unary",
@@ -10,10 +10,10 @@ export function timedMethod(method: UnaryMethod, clock: Clock, observe: (millise
       const startMs = clock.monotonicMs();
       const done = (): void => observe(clock.monotonicMs() - startMs);
       try {
-        const answer = method.call(message);
-        if (answer instanceof Promise) answer.then(done, done);
+        const response = method.call(message);
+        if (response instanceof Promise) response.then(done, done);
         else done();
-        return answer;
+        return response;
       } catch (error) {
         done();
         throw error;

@@ -1,4 +1,4 @@
-/** One unary call on its stream: gathers the message, runs the method, answers. */
+/** One unary call on its stream: collects the message, runs the method, sends the response. */
 import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
@@ -6,13 +6,13 @@ import type { CallHead } from "./call-head.ts";
 import type { Expirable } from "./deadlines.ts";
 import { decompressMessage, frameMessage, memoryOf, MessageReader, noRoom, prefixBytes } from "./message-framing.ts";
 import type { UnaryMethod } from "./method.ts";
-import type { Turn } from "./turns.ts";
+import type { QueuedTurn } from "./turn-queue.ts";
 import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
 
-/** Time for a request that does not come in one piece. */
+/** Timeout of a request that does not arrive in one chunk, in ms. */
 const incompleteRequestMs = 30_000;
 
-export class UnaryCall implements StreamReceiver, Expirable, Turn {
+export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   readonly #stream: ServerStream;
   readonly #method: UnaryMethod;
   readonly #head: CallHead & { readonly kind: "call" };
@@ -20,9 +20,9 @@ export class UnaryCall implements StreamReceiver, Expirable, Turn {
   #reader: MessageReader | undefined;
   #message: Buffer | undefined;
   #isCompressed = false;
-  /** What of the message is charged to `partialBytes`. */
+  /** Bytes of the message that are charged to `partialBytes`. */
   #chargedBytes = 0;
-  /** Waits for its turn to be decompressed. */
+  /** Whether it waits for its turn to be decompressed. */
   #isQueued = false;
   #isRunning = false;
   isDone = false;
@@ -66,7 +66,7 @@ export class UnaryCall implements StreamReceiver, Expirable, Turn {
     this.#fail(new GrpcError(StatusCode.DeadlineExceeded, "the call was not done within its grpc-timeout"));
   }
 
-  /** The long way, for a message in pieces, compressed or wrong. */
+  /** The slow path, for a message in several chunks, compressed or invalid. */
   #gather(chunk: Buffer, isLast: boolean): void {
     if (this.#reader === undefined) {
       this.#reader = new MessageReader(this.#context.bounds);
@@ -96,15 +96,15 @@ export class UnaryCall implements StreamReceiver, Expirable, Turn {
   }
 
   /**
-   * Decompresses and runs, in a turn of its own: compressed, the largest message takes some dozen bytes, and one chunk of a
-   * socket would be work for a second.
+   * Decompresses and runs, in a turn of its own: the largest message compresses to some dozen bytes, so one chunk of a
+   * socket could hold work for a second.
    */
   takeTurn(): void {
     this.#isQueued = false;
     const message = this.#message;
     this.#release();
     if (this.isDone || message === undefined) {
-      // Cancelled or expired meanwhile.
+      // The call was cancelled or has expired meanwhile.
       this.#stream.reset(ErrorCode.Cancel);
       return;
     }
@@ -115,7 +115,7 @@ export class UnaryCall implements StreamReceiver, Expirable, Turn {
     }
   }
 
-  /** A complete message that has to wait for the end of the call or for its turn. */
+  /** Copies a complete message that has to wait for the end of the call or for its turn. */
   #copyOf(message: Buffer): Buffer {
     const bytes = memoryOf(message.length);
     if (!this.#context.bounds.partialBytes.take(bytes)) throw noRoom();
@@ -125,7 +125,7 @@ export class UnaryCall implements StreamReceiver, Expirable, Turn {
     return copy;
   }
 
-  /** Holds nothing of the request any more. */
+  /** Frees the memory of the request. */
   #release(): void {
     this.#reader?.release();
     this.#message = undefined;
@@ -141,27 +141,27 @@ export class UnaryCall implements StreamReceiver, Expirable, Turn {
     }
     this.#isRunning = true;
     try {
-      const answer = this.#method.call(message);
-      if (answer instanceof Promise) {
+      const response = this.#method.call(message);
+      if (response instanceof Promise) {
         if (this.#head.timeoutMs !== undefined) {
           context.deadlines.watch(this, this.#head.timeoutMs);
         }
-        answer.then(
-          (bytes) => this.#answer(bytes),
+        response.then(
+          (bytes) => this.#response(bytes),
           (error: unknown) => this.#reject(error),
         );
       } else {
-        this.#answer(answer);
+        this.#response(response);
       }
     } catch (error) {
       this.#reject(error);
     }
   }
 
-  #answer(message: Uint8Array): void {
+  #response(message: Uint8Array): void {
     this.#leave();
     this.isDone = true;
-    // On a stream that was cancelled or has expired this only says that the work is done.
+    // On a stream that was cancelled or has expired, this only marks the work as done.
     this.#stream.respond(responseHeaders, frameMessage(message), okTrailers);
   }
 

@@ -1,4 +1,4 @@
-/** A small HTTP server for doors that are not the fast one: fixed paths, bodies in one piece, errors in words. */
+/** A small HTTP server for the ports beside gRPC: fixed paths, complete bodies, errors as text. */
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -8,11 +8,11 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
-import { shownPath } from "@gatewayproxy/runtime/redaction";
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
+import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { defaultMaxConnections } from "../connection-bounds.ts";
-import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
+import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
 import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 
 export interface HttpRequest {
@@ -20,45 +20,51 @@ export interface HttpRequest {
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
-  /** Aborts when the client has gone before it had its answer. */
+  /** Aborts when the client disconnects before it has its response. */
   readonly signal: AbortSignal;
 }
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly contentType: string;
   readonly body: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Answers a request; what it throws becomes a 500 and a report. */
-export type HttpRoute = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
+/** Responds to a request. An error that it throws is reported and becomes a 500. */
+export type HttpRoute = (request: HttpRequest) => HttpResponse | Promise<HttpResponse>;
 
 export interface HttpServerOptions {
-  /** By path, such as `/json`; any method. */
+  /** By path, such as `/json`; for all methods. */
   readonly routes: ReadonlyMap<string, HttpRoute>;
   readonly clock: Clock;
-  /** Refuses a request by its head; absent: none is refused. */
-  readonly guard?: (headers: IncomingHttpHeaders) => HttpAnswer | undefined;
-  /** An error that a route should not throw. */
-  readonly onFault: (error: unknown) => void;
-  /** Told of each request and the status that it is answered with; absent: nobody is. */
-  readonly onAnswered?: ((request: IncomingMessage, status: number) => void) | undefined;
-  /** Longest body taken; the default is 256 KiB. A longer one is 413. */
+  /** Returns a response to reject a request by its headers. */
+  readonly guard?: (headers: IncomingHttpHeaders) => HttpResponse | undefined;
+  /** Called for an unexpected error of a route. */
+  readonly onError: (error: unknown) => void;
+  /** Called for each request with the status of its response. */
+  readonly onResponse?: ((request: IncomingMessage, status: number) => void) | undefined;
+  /** Maximum size of a body; the default is 256 KiB. A larger one gets 413. */
   readonly maxBodyBytes?: number;
-  /** Memory of the bodies that are being received, of all clients together; the default is 32 MiB. Beyond it 503. */
+  /**
+   * Memory for bodies that are being received, of all clients together; the default is 32 MiB. Beyond it, requests get
+   * 503.
+   */
   readonly maxBodyMemoryBytes?: number;
-  /** Connections at one time; absent: 4,096. Beyond it the network with the most gives one up. */
+  /**
+   * Maximum number of connections; the default is 4,096. Beyond it, a connection of the network with the most is
+   * closed.
+   */
   readonly maxConnections?: number;
 }
 
-/** Plain text, ended by a line break. */
-export function textAnswer(status: number, text: string): HttpAnswer {
+/** Returns a response with plain text. */
+export function textResponse(status: number, text: string): HttpResponse {
   return { status, contentType: "text/plain; charset=utf-8", body: text };
 }
 
-/** JSON for people: indented. */
-export function jsonAnswer(status: number, value: unknown): HttpAnswer {
+/** Returns a response with indented JSON. */
+export function jsonResponse(status: number, value: unknown): HttpResponse {
   return { status, contentType: "application/json", body: `${JSON.stringify(value, undefined, 2)}\n` };
 }
 
@@ -77,8 +83,8 @@ export class HttpServer {
       { requestTimeout: 60_000 },
       oneRequestAtATime((req, res) => void this.#serve(req, res)),
     );
-    const shares = new ConnectionShares(options.maxConnections ?? defaultMaxConnections);
-    this.#server.on("connection", (socket: Socket) => shares.admit(socket));
+    const shares = new FairConnectionLimit(options.maxConnections ?? defaultMaxConnections);
+    this.#server.on("connection", (socket: Socket) => shares.accept(socket));
   }
 
   /** Memory of the bodies that are being received. */
@@ -86,20 +92,20 @@ export class HttpServer {
     return this.#bodyMemoryBytes;
   }
 
-  /** Resolves with the port in use (0 asks for any free one); rejects when it cannot be had. */
+  /** Resolves with the port (0 selects any free one); rejects when it cannot be bound. */
   listen(host: string, port: number): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     this.#server.once("error", reject);
     this.#server.listen({ host, port }, () => {
       this.#server.off("error", reject);
-      this.#server.on("error", this.#options.onFault);
+      this.#server.on("error", this.#options.onError);
       const address = this.#server.address();
       resolve(typeof address === "object" && address !== null ? address.port : port);
     });
     return promise;
   }
 
-  /** Takes no new connection and waits for the answers under way, `graceMs` at most. */
+  /** Accepts no new connections and waits for the responses in progress, for `graceMs` at most. */
   async close(graceMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<undefined>();
     this.#server.close(() => resolve(undefined));
@@ -111,23 +117,23 @@ export class HttpServer {
 
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
-      const answer = await this.#answer(req, res);
-      this.#options.onAnswered?.(req, answer.status);
-      write(res, answer, req.method === "HEAD");
+      const response = await this.#response(req, res);
+      this.#options.onResponse?.(req, response.status);
+      write(res, response, req.method === "HEAD");
     } catch (error) {
-      this.#options.onFault(error);
-      if (!res.headersSent) write(res, textAnswer(500, "internal error\n"), false);
+      this.#options.onError(error);
+      if (!res.headersSent) write(res, textResponse(500, "internal error\n"), false);
     }
   }
 
-  async #answer(req: IncomingMessage, res: ServerResponse): Promise<HttpAnswer> {
-    const refusal = this.#options.guard?.(req.headers);
-    if (refusal !== undefined) return last(refusal);
+  async #response(req: IncomingMessage, res: ServerResponse): Promise<HttpResponse> {
+    const rejection = this.#options.guard?.(req.headers);
+    if (rejection !== undefined) return last(rejection);
     const url = new URL(req.url ?? "/", "http://service");
     const route = this.#options.routes.get(url.pathname);
     if (route === undefined) {
       const paths = [...this.#options.routes.keys()].join(", ");
-      return textAnswer(404, `nothing is at ${shownPath(url.pathname)}; there are ${paths}\n`);
+      return textResponse(404, `no route for ${redactPath(url.pathname)}; the paths are ${paths}\n`);
     }
     const body = await this.#readBody(req);
     if (!Buffer.isBuffer(body)) return body;
@@ -142,20 +148,20 @@ export class HttpServer {
     });
   }
 
-  /** The whole body, or the answer to one that is too long or finds no room. */
-  async #readBody(req: IncomingMessage): Promise<Buffer | HttpAnswer> {
+  /** Returns the whole body, or the response to one that is too large or exceeds the memory bound. */
+  async #readBody(req: IncomingMessage): Promise<Buffer | HttpResponse> {
     if (Number(req.headers["content-length"] ?? 0) > this.#maxBodyBytes) return this.#tooLarge();
-    const kept = new KeptBytes();
+    const kept = new ChunkBuffer();
     let charged = 0;
     try {
-      // The socket stays open for the answer.
+      // The socket stays open for the response.
       for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
         if (kept.length + chunk.length > this.#maxBodyBytes) return this.#tooLarge();
         kept.push(chunk);
         this.#bodyMemoryBytes += kept.memoryBytes - charged;
         charged = kept.memoryBytes;
         if (this.#bodyMemoryBytes > this.#maxBodyMemoryBytes) {
-          return last(textAnswer(503, "too many bodies are being received\n"));
+          return last(textResponse(503, "too many bodies are being received\n"));
         }
       }
       return kept.take() ?? Buffer.alloc(0);
@@ -164,22 +170,22 @@ export class HttpServer {
     }
   }
 
-  #tooLarge(): HttpAnswer {
-    return last(textAnswer(413, `the body is too large: at most ${this.#maxBodyBytes} bytes are accepted\n`));
+  #tooLarge(): HttpResponse {
+    return last(textResponse(413, `the body is too large: at most ${this.#maxBodyBytes} bytes are accepted\n`));
   }
 }
 
-/** The connection ends with this answer. */
-function last(answer: HttpAnswer): HttpAnswer {
-  return { ...answer, headers: { ...answer.headers, connection: "close" } };
+/** Marks the response as the last one of the connection. */
+function last(response: HttpResponse): HttpResponse {
+  return { ...response, headers: { ...response.headers, connection: "close" } };
 }
 
-function write(res: ServerResponse, answer: HttpAnswer, isHead: boolean): void {
-  const body = Buffer.from(answer.body);
-  res.writeHead(answer.status, {
-    "content-type": answer.contentType,
+function write(res: ServerResponse, response: HttpResponse, isHead: boolean): void {
+  const body = Buffer.from(response.body);
+  res.writeHead(response.status, {
+    "content-type": response.contentType,
     "content-length": body.length,
-    ...answer.headers,
+    ...response.headers,
   });
   res.end(isHead ? undefined : body);
 }

@@ -35,7 +35,7 @@ describe("parseRateLimitJson", () => {
     expect(parseRateLimitJson(text)).toEqual({ ok: true, value: full });
   });
 
-  test("refuses what is not UTF-8", () => {
+  test("rejects what is not UTF-8", () => {
     const bytes = Buffer.concat([Buffer.from('{"domain": "caf'), Buffer.from([0xe9]), Buffer.from('"}')]);
 
     expect(parseBytes(bytes)).toEqual({ ok: false, problems: [{ message: "not JSON: the text is not UTF-8" }] });
@@ -79,15 +79,15 @@ describe("parseRateLimitJson", () => {
     ["", "not JSON: Unexpected end of JSON input", undefined],
     ["}", /^not JSON: Unexpected token/, undefined],
     ["[]", "a list is not an object", "body"],
-    ['{"domian": "a"}', "unknown field, accepted are domain, descriptors, hitsAddend", "domian"],
+    ['{"domian": "a"}', "unknown field; accepted fields are domain, descriptors, hitsAddend", "domian"],
     ['{"domain": 1}', "1 is not a string", "domain"],
     ['{"hitsAddend": -1}', "-1 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 1.5}', "1.5 is not a whole number from 0 to 2^32-1", "hitsAddend"],
     ['{"hitsAddend": 4294967296}', "4294967296 is not a whole number from 0 to 2^32-1", "hitsAddend"],
-    ['{"hitsAddend": 1, "hits_addend": 1}', "the field is there twice", "hits_addend"],
-    ['{"domain": "d", "domain": "e"}', "the field is there twice", "domain"],
-    ['{"domain": "d", "dom\\u0061in": "e"}', "the field is there twice", "domain"],
-    ['{"descriptors": [{"entries": [{"key": "a", "value": "b", "key":"c"}]}]}', "the field is there twice", "key"],
+    ['{"hitsAddend": 1, "hits_addend": 1}', "the field is duplicate", "hits_addend"],
+    ['{"domain": "d", "domain": "e"}', "the field is duplicate", "domain"],
+    ['{"domain": "d", "dom\\u0061in": "e"}', "the field is duplicate", "domain"],
+    ['{"descriptors": [{"entries": [{"key": "a", "value": "b", "key":"c"}]}]}', "the field is duplicate", "key"],
     ['{"domain": "\\ud800"}', "the text holds half of a surrogate pair", "domain"],
     ['{"hitsAddend": "007"}', '"007" is not a whole number from 0 to 2^32-1', "hitsAddend"],
     ['{"hitsAddend": "1e400"}', '"1e400" is not a whole number from 0 to 2^32-1', "hitsAddend"],
@@ -99,7 +99,7 @@ describe("parseRateLimitJson", () => {
     ['{"descriptors": {}}', "an object is not a list", "descriptors"],
     [
       '{"descriptors": [{"entries": [{}, {"val": ""}]}]}',
-      "unknown field, accepted are key, value",
+      "unknown field; accepted fields are key, value",
       "descriptors[0].entries[1].val",
     ],
     [
@@ -118,7 +118,7 @@ describe("parseRateLimitJson", () => {
       '"36893488147419103232" is not a whole number from 0 to 2^64-1',
       "descriptors[0].hitsAddend",
     ],
-  ])("refuses %s and says why and where", (text, message, path) => {
+  ])("rejects %s and says why and where", (text, message, path) => {
     const result = parseRateLimitJson(text);
 
     const [problem, ...others] = result.ok ? [] : result.problems;
@@ -127,7 +127,7 @@ describe("parseRateLimitJson", () => {
     expect(others).toEqual([]);
   });
 
-  test("tells all that is wrong", () => {
+  test("reports all problems", () => {
     const result = parseRateLimitJson('{"domain": 1, "descriptors": [1, {"entries": 2}], "more": 3}');
 
     expect(result.ok ? [] : result.problems.map(({ path }) => path)).toEqual([
@@ -141,7 +141,7 @@ describe("parseRateLimitJson", () => {
 
 describe("renderRateLimitJson", () => {
   test("leaves out what is at its default and writes durations in seconds", () => {
-    const answer: RateLimitResponse = {
+    const response: RateLimitResponse = {
       overallCode: "OVER_LIMIT",
       statuses: [
         {
@@ -161,7 +161,7 @@ describe("renderRateLimitJson", () => {
       dynamicMetadata: { a: [null] },
     };
 
-    expect(JSON.parse(renderRateLimitJson(answer))).toEqual({
+    expect(JSON.parse(renderRateLimitJson(response))).toEqual({
       overallCode: "OVER_LIMIT",
       statuses: [
         {
@@ -177,7 +177,7 @@ describe("renderRateLimitJson", () => {
     });
   });
 
-  test("writes an answer without code as an empty object", () => {
+  test("writes a response without code as an empty object", () => {
     expect(renderRateLimitJson({ overallCode: "UNKNOWN", statuses: [], responseHeaders: [] })).toBe("{}");
   });
 });

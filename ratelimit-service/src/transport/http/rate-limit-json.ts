@@ -1,11 +1,11 @@
 /**
- * The rate limit messages in proto3 JSON (protobuf.dev, "JSON Mapping") for the `/json` door. Requests are read as
- * strictly as the reference does: field names in camelCase or as in the .proto file, unknown ones refused. Problems are
- * reported with their places, up to `maxProblems`. In answers fields at their default are left out.
+ * The rate limit messages in proto3 JSON (protobuf.dev, "JSON Mapping"), for `/json`. Requests are parsed as strictly
+ * as in the reference: field names in camelCase or as in the .proto file, unknown ones rejected. Problems are reported
+ * with their locations, up to `maxProblems`. Responses omit fields with default values.
  */
 import { isUtf8 } from "node:buffer";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
-import { shownText } from "@gatewayproxy/runtime/redaction";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import { type CallBounds, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
 import type {
   CurrentLimit,
@@ -17,12 +17,12 @@ import type {
   RateLimitResponse,
 } from "../../limiter/rate-limit.ts";
 
-/** Reading stops at this many problems: a client corrects a few at a time, and each costs its path and message. */
+/** Parsing stops at this many problems: each costs memory for its path and message. */
 const maxProblems = 20;
 
 /**
- * Reads a request within `bounds`; every problem carries the path of its field, as `descriptors[0].entries[1].key`. There
- * are at most `maxProblems`.
+ * Parses a request within `bounds`. Every problem has the path of its field, such as `descriptors[0].entries[1].key`.
+ * There are at most `maxProblems`.
  */
 export function parseRateLimitJson(bytes: Buffer, bounds: CallBounds = defaultCallBounds): Result<RateLimitRequest> {
   if (!isUtf8(bytes)) return { ok: false, problems: [{ message: "not JSON: the text is not UTF-8" }] };
@@ -31,13 +31,13 @@ export function parseRateLimitJson(bytes: Buffer, bounds: CallBounds = defaultCa
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // What follows the first comma quotes the body.
+    // The text after the first comma quotes the body.
     const [reason = ""] = (error instanceof Error ? error.message : String(error)).split(",");
     return { ok: false, problems: [{ message: `not JSON: ${reason}` }] };
   }
   const repeated = repeatedField(text);
   if (repeated !== undefined) {
-    return { ok: false, problems: [{ path: shortened(repeated), message: "the field is there twice" }] };
+    return { ok: false, problems: [{ path: shortened(repeated), message: "the field is duplicate" }] };
   }
   const reader = new JsonMessageReader(bounds);
   try {
@@ -49,10 +49,10 @@ export function parseRateLimitJson(bytes: Buffer, bounds: CallBounds = defaultCa
   return { ok: false, problems: reader.problems };
 }
 
-/** Ends the reading of a request that has `maxProblems`. */
+/** Ends the parsing of a request that has `maxProblems`. */
 class TooManyProblems extends Error {}
 
-/** The fields of a message by the names under which they may come, camelCase and snake_case, to their camelCase names. */
+/** Maps the accepted names of a message's fields, camelCase and snake_case, to their camelCase names. */
 type FieldNames = ReadonlyMap<string, string>;
 
 function fieldNames(...names: readonly string[]): FieldNames {
@@ -64,10 +64,10 @@ const descriptorFields = fieldNames("entries", "limit", "hitsAddend", "isNegativ
 const entryFields = fieldNames("key", "value");
 const overrideFields = fieldNames("requestsPerUnit", "unit", "unitMultiplier");
 
-/** Fields of a message as they came, by their camelCase names; absent and `null` ones are not there. */
+/** Fields of a message by their camelCase names, without absent and `null` ones. */
 type Fields = ReadonlyMap<string, unknown>;
 
-/** By number; the last has a number only, see the gRPC codec. */
+/** By number; the last has no name, see the gRPC codec. */
 const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"];
 const overrideUnitNames = overrideUnits.slice(0, -1);
 
@@ -138,9 +138,9 @@ class JsonMessageReader {
       const name = names.get(given);
       if (name === undefined) {
         const accepted = [...new Set(names.values())].join(", ");
-        this.#report(join(path, shortened(given)), `unknown field, accepted are ${accepted}`);
+        this.#report(join(path, shortened(given)), `unknown field; accepted fields are ${accepted}`);
       } else if (fields.has(name)) {
-        this.#report(join(path, given), "the field is there twice");
+        this.#report(join(path, given), "the field is duplicate");
       } else if (content !== null) {
         fields.set(name, content);
       }
@@ -181,7 +181,7 @@ class JsonMessageReader {
     return undefined;
   }
 
-  /** A number, or its decimal text; of a uint64 as much as the limiter counts, 53 bits. */
+  /** Parses a number, or its decimal text; of a uint64 the 53 bits that the limiter counts. */
   #uint(fields: Fields, name: string, path: string, bits: 32 | 64): number | undefined {
     const value = fields.get(name);
     if (value === undefined) return undefined;
@@ -197,12 +197,12 @@ class JsonMessageReader {
   }
 }
 
-/** A number in the grammar of JSON, which may also come as a string. */
+/** Matches a number in the grammar of JSON, which may also be in a string. */
 const jsonNumber = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-/** The name of a field that stands twice in one object of `json`, which is JSON; `undefined` where there is none. */
+/** Returns the name of a duplicate field in one object of `json`, which is valid JSON; `undefined` without one. */
 function repeatedField(json: string): string | undefined {
-  /** The fields of the objects around the place, from the outside in; of lists nothing. */
+  /** The fields of the enclosing objects, from the outside in; `undefined` for lists. */
   const open: (Set<unknown> | undefined)[] = [];
   for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"\s*:?|[{}[\]]/g)) {
     if (token === "{" || token === "[") open.push(token === "{" ? new Set() : undefined);
@@ -225,20 +225,20 @@ function snakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** A value in a message, in short: of lists and objects only that, since they may be large and deep. */
+/** Formats a value for a message, in short. Lists and objects are only named, since they may be large and deep. */
 function shown(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "an object";
   return JSON.stringify(typeof value === "string" ? shortened(value) : value);
 }
 
-/** Without credentials: the answer may end in the log of a proxy. */
+/** Redacts credentials: the response may be logged by a proxy. */
 function shortened(text: string): string {
-  const shown = shownText(text);
+  const shown = redactText(text);
   return shown.length > 60 ? `${shown.slice(0, 57)}…` : shown;
 }
 
-/** The answer as JSON text. */
+/** Renders the response as JSON. */
 export function renderRateLimitJson(response: RateLimitResponse): string {
   return JSON.stringify({
     ...(response.overallCode === "UNKNOWN" ? {} : { overallCode: response.overallCode }),

@@ -12,25 +12,25 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-type Answer = (request: RateLimitRequest) => RateLimitResponse | Promise<RateLimitResponse>;
+type ServiceResponse = (request: RateLimitRequest) => RateLimitResponse | Promise<RateLimitResponse>;
 
 async function start(
-  answer: Answer,
+  response: ServiceResponse,
   status = new ServingStatus(true),
   options: Partial<HttpServerOptions> = {},
-): Promise<{ url: string; faults: unknown[]; server: HttpServer }> {
-  const faults: unknown[] = [];
+): Promise<{ url: string; errors: unknown[]; server: HttpServer }> {
+  const errors: unknown[] = [];
   const server = new HttpServer({
-    routes: new Map(serviceRoutes({ shouldRateLimit: answer }, status)),
+    routes: new Map(serviceRoutes({ shouldRateLimit: response }, status)),
     clock: systemClock,
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
     ...options,
   });
   closers.push(() => server.close(0));
-  return { faults, server, url: `http://127.0.0.1:${await server.listen("127.0.0.1", 0)}` };
+  return { errors, server, url: `http://127.0.0.1:${await server.listen("127.0.0.1", 0)}` };
 }
 
-const answerOf = (overallCode: RateLimitResponse["overallCode"]): RateLimitResponse => ({
+const responseOf = (overallCode: RateLimitResponse["overallCode"]): RateLimitResponse => ({
   overallCode,
   statuses: [],
   responseHeaders: [],
@@ -42,8 +42,8 @@ describe("/json", () => {
     ["OK", 200, '{"overallCode":"OK"}'],
     ["OVER_LIMIT", 429, '{"overallCode":"OVER_LIMIT"}'],
     ["UNKNOWN", 500, "{}"],
-  ] as const)("answers %s with %i", async (code, status, body) => {
-    const { url } = await start(() => answerOf(code));
+  ] as const)("returns %s with %i", async (code, status, body) => {
+    const { url } = await start(() => responseOf(code));
     const response = await post(url, '{"domain": "rl"}');
 
     expect([response.status, response.headers.get("content-type"), await response.text()]).toEqual([
@@ -55,9 +55,12 @@ describe("/json", () => {
 
   test.each([
     ["", "Bad Request: not JSON: Unexpected end of JSON input\n"],
-    ['{"domain": "a", "hits": 1}', "Bad Request: hits: unknown field, accepted are domain, descriptors, hitsAddend\n"],
-  ])("answers %j with 400 and the reason", async (body, text) => {
-    const { url } = await start(() => answerOf("OK"));
+    [
+      '{"domain": "a", "hits": 1}',
+      "Bad Request: hits: unknown field; accepted fields are domain, descriptors, hitsAddend\n",
+    ],
+  ])("rejects %j with 400 and the reason", async (body, text) => {
+    const { url } = await start(() => responseOf("OK"));
     const response = await post(url, body);
 
     expect([response.status, await response.text()]).toEqual([400, text]);
@@ -69,7 +72,7 @@ describe("/json", () => {
       let calls = 0;
       const { url } = await start(() => {
         calls++;
-        return answerOf("OK");
+        return responseOf("OK");
       });
       const init = { method: "POST", body: '{"domain": "rl"}' };
       const types = ["text/plain", "application/x-www-form-urlencoded", "application/json"];
@@ -84,7 +87,7 @@ describe("/json", () => {
     },
   );
 
-  test("answers an error of the service with 400 and its words", async () => {
+  test("reports an error of the service with 400 and its words", async () => {
     const { url } = await start(() => Promise.reject(new RateLimitError("StoreUnavailable", "connection refused")));
     const response = await post(url, "{}");
 
@@ -92,27 +95,27 @@ describe("/json", () => {
   });
 
   test("cuts a long list of problems", async () => {
-    const { url } = await start(() => answerOf("OK"));
+    const { url } = await start(() => responseOf("OK"));
     const response = await post(url, JSON.stringify({ descriptors: Array.from({ length: 1_000 }, () => 1) }));
 
     expect((await response.text()).length).toBeLessThan(1_000);
   });
 
-  test("tells nothing of an error of ours, and reports it", async () => {
-    const { url, faults } = await start(() => {
+  test("hides an internal error, and reports it", async () => {
+    const { url, errors } = await start(() => {
       throw new TypeError("secret");
     });
     const response = await post(url, "{}");
 
     expect([response.status, await response.text()]).toEqual([500, "internal error\n"]);
-    expect(faults).toEqual([new TypeError("secret")]);
+    expect(errors).toEqual([new TypeError("secret")]);
   });
 
   test.each([
     ["with its length", (body: string) => body],
     ["in chunks", (body: string) => new Blob([body]).stream()],
-  ])("refuses a body beyond its bound, sent %s, and lives on", async (_, bodyOf) => {
-    const { url } = await start(() => answerOf("OK"));
+  ])("rejects a body beyond its bound, sent %s, and lives on", async (_, bodyOf) => {
+    const { url } = await start(() => responseOf("OK"));
     const init = { method: "POST", duplex: "half" } as const;
     const response = await fetch(`${url}/json`, { ...init, body: bodyOf(" ".repeat(262_145)) });
 
@@ -123,8 +126,8 @@ describe("/json", () => {
     expect((await post(url, `{}${" ".repeat(262_142)}`)).status).toBe(200);
   });
 
-  test("stops reading at twenty problems, and tells ten", async () => {
-    const { url } = await start(() => answerOf("OK"));
+  test("stops reading at twenty problems, and reports ten", async () => {
+    const { url } = await start(() => responseOf("OK"));
     const fields = Array.from({ length: 15_000 }, (_, index) => `"k${index}":1`);
     const response = await post(url, `{${fields.join(",")}}`);
 
@@ -135,23 +138,23 @@ describe("/json", () => {
     ["descriptors", { domain: "d", descriptors: Array.from({ length: 257 }, () => ({})) }],
     ["entries", { domain: "d", descriptors: [{ entries: Array.from({ length: 33 }, () => ({ key: "a" })) }] }],
     ["characters", { domain: "d", descriptors: [{ entries: [{ key: "a", value: "x".repeat(65_537) }] }] }],
-  ])("refuses a call with too many %s", async (what, call) => {
-    const { url } = await start(() => answerOf("OK"));
+  ])("rejects a call with too many %s", async (what, call) => {
+    const { url } = await start(() => responseOf("OK"));
     const response = await post(url, JSON.stringify(call));
 
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining(what)]);
   });
 
-  test("refuses what is deep in the place of a text", async () => {
-    const { url, faults } = await start(() => answerOf("OK"));
+  test("rejects what is deep in the place of a text", async () => {
+    const { url, errors } = await start(() => responseOf("OK"));
     const response = await post(url, `{"domain": ${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
 
     expect(response.status).toBe(400);
-    expect(faults).toEqual([]);
+    expect(errors).toEqual([]);
   });
 
-  test("refuses bodies for which there is no memory, whose number of chunks does not matter", async () => {
-    const { url, server } = await start(() => answerOf("OK"), undefined, { maxBodyMemoryBytes: 40_000 });
+  test("rejects bodies for which there is no memory, whose number of chunks does not matter", async () => {
+    const { url, server } = await start(() => responseOf("OK"), undefined, { maxBodyMemoryBytes: 40_000 });
     const port = Number(new URL(url).port);
     const head = "POST /json HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     const sockets = [1, 2].map(() => connect(port, "127.0.0.1"));
@@ -171,7 +174,7 @@ describe("/json", () => {
 describe("/healthcheck", () => {
   test("is 200 OK while serving and an empty 500 while not", async () => {
     const status = new ServingStatus(true);
-    const { url } = await start(() => answerOf("OK"), status);
+    const { url } = await start(() => responseOf("OK"), status);
     const up = await fetch(`${url}/healthcheck`);
     status.set(false);
     const down = await fetch(`${url}/healthcheck`, { method: "POST" });
@@ -181,12 +184,12 @@ describe("/healthcheck", () => {
   });
 });
 
-test("other paths are not there, and the answer says what is", async () => {
-  const { url } = await start(() => answerOf("OK"));
+test("other paths are not there, and the response says what is", async () => {
+  const { url } = await start(() => responseOf("OK"));
   const response = await fetch(`${url}/other`);
 
   expect([response.status, await response.text()]).toEqual([
     404,
-    "nothing is at /other; there are /json, /healthcheck\n",
+    "no route for /other; the paths are /json, /healthcheck\n",
   ]);
 });

@@ -5,47 +5,51 @@ import { type CallBounds, defaultCallBounds } from "../../limiter/call-bounds.ts
 import type { Code } from "../../limiter/rate-limit.ts";
 import { RateLimitError, type RateLimitService } from "../../service.ts";
 import type { ServingStatus } from "../serving-status.ts";
-import { type HttpAnswer, type HttpRequest, type HttpRoute, textAnswer } from "./http-server.ts";
+import { type HttpResponse, type HttpRequest, type HttpRoute, textResponse } from "./http-server.ts";
 import { parseRateLimitJson, renderRateLimitJson } from "./rate-limit-json.ts";
 
 const statusOfCode: Readonly<Record<Code, number>> = { OK: 200, OVER_LIMIT: 429, UNKNOWN: 500 };
 
-/** Both routes, by path; as the reference they take any method. A call beyond `bounds` is 400. */
+/** Returns both routes, by path; as in the reference they accept all methods. A call beyond `bounds` gets 400. */
 export function serviceRoutes(
   service: RateLimitService,
   status: ServingStatus,
   bounds: CallBounds = defaultCallBounds,
 ): [path: string, route: HttpRoute][] {
   return [
-    ["/json", (request) => answerJson(service, bounds, request)],
-    ["/healthcheck", () => (status.isServing ? textAnswer(200, "OK") : textAnswer(500, ""))],
+    ["/json", (request) => jsonRequestResponse(service, bounds, request)],
+    ["/healthcheck", () => (status.isServing ? textResponse(200, "OK") : textResponse(500, ""))],
   ];
 }
 
-async function answerJson(service: RateLimitService, bounds: CallBounds, request: HttpRequest): Promise<HttpAnswer> {
-  // Its calls count, and a browser adds a form's cross-site POST without asking. Content types say nothing: curl and the
-  // reference's clients send any.
+async function jsonRequestResponse(
+  service: RateLimitService,
+  bounds: CallBounds,
+  request: HttpRequest,
+): Promise<HttpResponse> {
+  // Calls count hits, and a browser sends a form's cross-site POST without a preflight. Content types do not help: curl
+  // and the reference's clients send any.
   const site = anySite(request.headers);
-  if (site !== undefined) return textAnswer(403, `web pages (${site}) may not ask\n`);
+  if (site !== undefined) return textResponse(403, `web pages (${site}) may not ask\n`);
   const parsed = parseRateLimitJson(request.body, bounds);
   if (!parsed.ok) return badRequest(parsed.problems);
   try {
-    const answer = await service.shouldRateLimit(parsed.value);
+    const response = await service.shouldRateLimit(parsed.value);
     return {
-      status: statusOfCode[answer.overallCode],
+      status: statusOfCode[response.overallCode],
       contentType: "application/json",
-      body: renderRateLimitJson(answer),
+      body: renderRateLimitJson(response),
     };
   } catch (error) {
-    // The reference has one status for all its errors; only the words are ours.
+    // The reference has one status for all its errors; only the messages differ.
     if (error instanceof RateLimitError) return badRequest([{ message: error.message }]);
     throw error;
   }
 }
 
-/** Begins with the reference's words; a long list is cut, since nobody reads it. */
-function badRequest(problems: readonly Problem[]): HttpAnswer {
+/** Begins with the reference's message; a long list is truncated. */
+function badRequest(problems: readonly Problem[]): HttpResponse {
   const shown = problems.slice(0, 10).map((problem) => renderProblem(problem));
   const more = problems.length > shown.length ? [`and ${problems.length - shown.length} more`] : [];
-  return textAnswer(400, `Bad Request: ${[...shown, ...more].join("; ")}\n`);
+  return textResponse(400, `Bad Request: ${[...shown, ...more].join("; ")}\n`);
 }

@@ -1,33 +1,33 @@
 /**
- * One budget for what the clients of a server make it hold: answers that they do not read, and calls that they leave open.
- * Beyond it the connection that holds most is ended, so that clients which read and finish keep theirs.
+ * A budget for the memory that clients make a server hold: responses that they do not read, and calls that they leave
+ * open. Beyond it the connection that holds most is closed, so that clients which read keep theirs.
  */
 
-/** What an open call takes beside its bytes, about. */
+/** Approximate memory of an open call beside its bytes. */
 export const openCallBytes = 1_024;
 
 export interface HoldingConnection {
-  /** Ends at once and holds nothing any more. */
+  /** Closes the connection at once and frees its memory. */
   giveUp(reason: string): void;
 }
 
 export class ConnectionMemory {
   readonly #maxBytes: number;
-  /** What each connection holds; those that hold nothing are left out. */
+  /** Bytes that each connection holds, without those that hold none. */
   readonly #held = new Map<HoldingConnection, number>();
   #bytes = 0;
 
-  /** @param maxBytes of all connections together */
+  /** @param maxBytes bound for all connections together */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** What all connections hold. */
+  /** Bytes that all connections hold. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Tells what a connection holds now. May end connections, this one too. */
+  /** Records the bytes that a connection holds now. May close connections, including this one. */
   update(connection: HoldingConnection, bytes: number): void {
     const before = this.#held.get(connection) ?? 0;
     if (bytes === before) return;
@@ -48,6 +48,6 @@ export class ConnectionMemory {
     if (largest === undefined) return;
     this.#held.delete(largest);
     this.#bytes -= most;
-    largest.giveUp(`${most} bytes of unread answers and open calls, ${this.#maxBytes} are accepted of all clients`);
+    largest.giveUp(`${most} bytes of unread responses and open calls, ${this.#maxBytes} are accepted of all clients`);
   }
 }

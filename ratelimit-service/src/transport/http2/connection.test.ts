@@ -19,8 +19,8 @@ async function startServer(limits: Partial<Http2Limits> = {}, maxConnectionMemor
   return { server, port: await server.listen() };
 }
 
-function client(port: number, greet = true): RawClient {
-  const raw = new RawClient(port, greet);
+function client(port: number, sendPreface = true): RawClient {
+  const raw = new RawClient(port, sendPreface);
   closers.push(() => raw.socket.destroy());
   return raw;
 }
@@ -34,7 +34,7 @@ const setting = (name: number, value: number) =>
   rawFrame(FrameType.Settings, 0, 0, Buffer.concat([Buffer.from([0, name]), uint32(value)]));
 
 describe("ServerConnection", () => {
-  test("answers many requests on one connection, each in its own order", async () => {
+  test("serves many requests on one connection, each in its own order", async () => {
     const { port } = await startServer();
     const raw = client(port);
     for (let id = 1; id < 200; id += 2) raw.send(open(id), data(id, `body ${id}`, Flag.EndStream));
@@ -50,7 +50,7 @@ describe("ServerConnection", () => {
     const { server, port } = await startServer();
     const session = connectHttp2(`http://127.0.0.1:${port}`);
     closers.push(() => session.destroy());
-    // Bytes that may stand in a field, so that every word of the Huffman code goes over the wire.
+    // Bytes that a field may contain, so that every word of the Huffman code goes over the wire.
     const value = fc
       .string({ unit: fc.integer({ min: 0x20, max: 0xff }).map((code) => String.fromCharCode(code)), maxLength: 80 })
       .filter((text) => text === text.trim() && !/[\x7f]/.test(text));
@@ -147,7 +147,7 @@ describe("ServerConnection", () => {
     expect(server.heads[0]?.fields).toEqual(["x-long", "v".repeat(100)]);
   });
 
-  test("answers a ping with the same bytes, and ignores frames of unknown types", async () => {
+  test("acknowledges a ping with the same bytes, and ignores frames of unknown types", async () => {
     const { port } = await startServer();
     const raw = client(port);
     raw.send(rawFrame(0xee, 0xff, 5, "what"), rawFrame(FrameType.Ping, 0, 0, "12345678"));
@@ -156,7 +156,7 @@ describe("ServerConnection", () => {
     expect(pong).toMatchObject({ flags: Flag.Ack, payload: Buffer.from("12345678") });
   });
 
-  test("answers 431 to a header list beyond its bound and stays in step", async () => {
+  test("returns 431 to a header list beyond its bound and stays in step", async () => {
     const { server, port } = await startServer({ maxHeaderListBytes: 300 });
     const raw = client(port);
     raw.send(whole(1, "x", "v".repeat(300)), whole(3));
@@ -226,7 +226,7 @@ describe("a client that breaks the protocol", () => {
       goAway(EnhanceYourCalm),
       [rawFrame(1, 0, 1, ""), ...Array.from({ length: 17 }, () => rawFrame(9, 0, 1, ""))],
     ],
-  ] as const)("is told so: %s", async (_, expected, frames) => {
+  ] as const)("gets the reason: %s", async (_, expected, frames) => {
     const { port } = await startServer();
     const raw = client(port);
     raw.send(...frames);
@@ -250,7 +250,7 @@ describe("a client that breaks the protocol", () => {
     ],
     ["window updates", Array.from({ length: 1_200 }, () => rawFrame(FrameType.WindowUpdate, 0, 0, uint32(1)))],
     [
-      "window updates while answers wait for another window",
+      "window updates while responses wait for another window",
       [
         setting(Setting.InitialWindowSize, 0),
         ...Array.from({ length: 100 }, (_, index) => [
@@ -274,7 +274,7 @@ describe("a client that breaks the protocol", () => {
       Array.from({ length: 300 }, (_, index) => [open(index * 2 + 1), rawFrame(3, 0, index * 2 + 1, uint32(8))]).flat(),
     ],
     ["malformed requests", Array.from({ length: 300 }, (_, index) => whole(index * 2 + 1, "UPPER", "x"))],
-  ])("is sent away for a flood of %s", async (_, frames) => {
+  ])("is disconnected for a flood of %s", async (_, frames) => {
     const { port } = await startServer();
     const raw = client(port);
     raw.send(...frames);
@@ -289,9 +289,9 @@ describe("a client that breaks the protocol", () => {
     server.hold = true;
     const raw = client(port);
     for (let id = 1; id < 41; id += 2) raw.send(whole(id), rawFrame(FrameType.RstStream, 0, id, uint32(8)));
-    const refusal = await raw.frame(FrameType.RstStream, 39);
+    const rejection = await raw.frame(FrameType.RstStream, 39);
 
-    expect(refusal.payload.readUInt32BE()).toBe(ErrorCode.RefusedStream);
+    expect(rejection.payload.readUInt32BE()).toBe(ErrorCode.RefusedStream);
     expect(server.held).toHaveLength(10);
 
     for (const finish of server.held.splice(0)) finish();
@@ -319,7 +319,7 @@ describe("a client that breaks the protocol", () => {
     expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
   });
 
-  test("may read a large answer in pieces of a kilobyte", async () => {
+  test("may read a large response in pieces of a kilobyte", async () => {
     const { port } = await startServer();
     const raw = client(port);
     raw.send(setting(Setting.InitialWindowSize, 0));
@@ -335,12 +335,12 @@ describe("a client that breaks the protocol", () => {
     expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
   });
 
-  test("that opens the connection's window lets the answers leave that wait for it", async () => {
+  test("that opens the connection's window lets the responses leave that wait for it", async () => {
     const { port } = await startServer();
     const raw = client(port);
     const ended = (id: number) =>
       raw.until(() => raw.frames.find((frame) => frame.streamId === id && (frame.flags & Flag.EndStream) !== 0));
-    // Five answers of 16,000 bytes are more than the connection's window of 65,535.
+    // Five responses of 16,000 bytes are more than the connection's window of 65,535.
     for (const id of [1, 3, 5, 7, 9]) raw.send(open(id), data(id, Buffer.alloc(16_000), Flag.EndStream));
     await ended(7);
     raw.send(setting(Setting.InitialWindowSize, 0), open(11), data(11, Buffer.alloc(100), Flag.EndStream));
@@ -366,23 +366,23 @@ describe("a client that breaks the protocol", () => {
     expect(raw.frames.filter(({ type }) => type === FrameType.Data)).toHaveLength(1_000);
   });
 
-  test("that reads no answers is sent away when too many wait", async () => {
+  test("that reads no responses is disconnected when too many wait", async () => {
     const { server, port } = await startServer({ maxWaitingBytes: 50_000 });
     const raw = client(port);
     raw.send(setting(Setting.InitialWindowSize, 0));
     for (let id = 1; id < 11; id += 2) raw.send(open(id), data(id, Buffer.alloc(16_000), Flag.EndStream));
     await raw.frame(FrameType.GoAway);
 
-    expect(String(server.faults[0])).toContain("bytes of answers are not read");
+    expect(String(server.errors[0])).toContain("bytes of responses are not read");
   });
 
-  test("that reads no answers is sent away when all together hold too much, and none that holds less", async () => {
+  test("that reads no responses is disconnected when all together hold too much, and none that holds less", async () => {
     const { server, port } = await startServer({}, 200_000);
-    const stall = async (answers: number) => {
+    const stall = async (responses: number) => {
       const raw = client(port);
       raw.send(setting(Setting.InitialWindowSize, 0));
-      for (let id = 1; id <= 2 * answers; id += 2) raw.send(open(id), data(id, Buffer.alloc(15_000), Flag.EndStream));
-      await raw.frame(FrameType.Headers, 2 * answers - 1);
+      for (let id = 1; id <= 2 * responses; id += 2) raw.send(open(id), data(id, Buffer.alloc(15_000), Flag.EndStream));
+      await raw.frame(FrameType.Headers, 2 * responses - 1);
       return raw;
     };
     const [small, large] = [await stall(4), await stall(7)];
@@ -390,8 +390,8 @@ describe("a client that breaks the protocol", () => {
     const third = await stall(2);
     await large.closed();
 
-    expect(String(server.faults)).toContain("bytes of unread answers and open calls");
-    expect(server.faults).toHaveLength(1);
+    expect(String(server.errors)).toContain("bytes of unread responses and open calls");
+    expect(server.errors).toHaveLength(1);
     expect(server.memory.bytes).toBe(6 * (15_000 + 1_024));
     for (const raw of [small, third]) {
       raw.send(setting(Setting.InitialWindowSize, 100_000));
@@ -400,7 +400,7 @@ describe("a client that breaks the protocol", () => {
     await expect.poll(() => server.memory.bytes).toBe(0);
   });
 
-  test("that begins calls and does not finish them is sent away when all together hold too much", async () => {
+  test("that begins calls and does not finish them is disconnected when all together hold too much", async () => {
     const { server, port } = await startServer({}, 300 * 1_024);
     const raw = client(port);
     const honest = client(port);
@@ -411,11 +411,11 @@ describe("a client that breaks the protocol", () => {
     honest.send(open(3), data(3, "x", Flag.EndStream));
     await honest.frame(FrameType.Data, 3);
 
-    expect(server.faults).toHaveLength(1);
+    expect(server.errors).toHaveLength(1);
     expect(server.memory.bytes).toBe(0);
   });
 
-  test("of HTTP/1 is told what is spoken here", async () => {
+  test("of HTTP/1 gets a 505", async () => {
     const { port } = await startServer();
     const raw = client(port, false);
     raw.send(Buffer.from("GET / HTTP/1.1\r\nhost: a\r\n\r\n"));
@@ -449,7 +449,7 @@ describe("a client that breaks the protocol", () => {
 });
 
 describe("drain", () => {
-  test("serves what was under way and what crossed the word, then ends", async () => {
+  test("serves what was in progress and what crossed the word, then ends", async () => {
     const { server, port } = await startServer();
     server.hold = true;
     const raw = client(port);

@@ -1,16 +1,16 @@
 /**
- * The server's side of one HTTP/2 connection (RFC 9113), from greeting to farewell: owns the socket and the frames that
- * belong to the connection as a whole; requests are `request-streams.ts`. Made for many small requests: a whole answer
- * leaves in one write with its neighbours, and a header block that came before is not decoded again.
+ * The server's side of one HTTP/2 connection (RFC 9113). It owns the socket and the frames of the connection as a
+ * whole; requests are in `request-streams.ts`. It is made for many small requests: responses of one turn leave in one
+ * write, and a header block that was seen before is not decoded again.
  *
- * What the peer can make us hold or do is bounded: streams, header bytes, CONTINUATION frames, unread output, and frames
- * that move no request (`FloodGuard`). Not supported, and refused or ignored as the protocol says: server push, CONNECT,
- * priorities, frames larger than the default.
+ * The memory and work that a peer can cause is bounded: streams, header bytes, CONTINUATION frames, unread output, and
+ * frames that do not advance a request (`FloodLimit`). Not supported, and rejected or ignored as the protocol
+ * specifies: server push, CONNECT, priorities, frames larger than the default.
  */
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { BlockAssembly } from "@gatewayproxy/runtime/http2/block-assembly";
-import { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
+import { HeaderBlockAssembler } from "@gatewayproxy/runtime/http2/header-block-assembler";
+import { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -21,7 +21,7 @@ import {
 } from "@gatewayproxy/runtime/http2/frame";
 import { FrameDispatch, type FrameHandler } from "@gatewayproxy/runtime/http2/frame-dispatch";
 import { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import { Greeting } from "./greeting.ts";
+import { PrefaceReader } from "./preface-reader.ts";
 import type { Http2Limits } from "./limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
@@ -35,17 +35,20 @@ export interface ConnectionOptions<Head> {
   /** The budget of all connections of the server. */
   readonly memory: ConnectionMemory;
   readonly clock: Clock;
-  /** Called once, when the socket is gone. */
+  /** Called once, when the socket is closed. */
   readonly onClose: () => void;
-  /** Why the connection was given up: `ConnectionError` for the peer's fault, anything else is ours. */
-  readonly onFault: (error: unknown) => void;
+  /**
+   * Called with the reason why the connection is closed: `ConnectionError` for an error of the peer; any other is
+   * internal.
+   */
+  readonly onError: (error: unknown) => void;
 }
 
 /**
- * - `open`: takes requests.
- * - `draining`: the peer was told to leave; requests that crossed the word on their way are still taken.
- * - `closing`: no new request; the connection ends with the last answer.
- * - `failed`: the peer was told why, and nothing it says matters any more.
+ * - `open`: accepts requests.
+ * - `draining`: GOAWAY was sent; requests that the peer sent before it arrived are still accepted.
+ * - `closing`: accepts no new requests; the connection ends with the last response.
+ * - `failed`: GOAWAY with an error was sent; further input is ignored.
  */
 type Phase = "open" | "draining" | "closing" | "failed";
 
@@ -58,26 +61,26 @@ export class ServerConnection<Head> implements HoldingConnection {
   readonly #reader: FrameReader;
   readonly #streams: RequestStreams<Head>;
   readonly #liveness: Liveness;
-  #greeting: Greeting | undefined = new Greeting();
+  #preface: PrefaceReader | undefined = new PrefaceReader();
   #phase: Phase = "open";
 
-  /** Takes the socket over. */
+  /** Takes ownership of the socket. */
   constructor(options: ConnectionOptions<Head>) {
     const { socket, handler, limits, clock } = options;
     this.#options = options;
-    // After the promise jobs at hand, so that the answers of one Redis reply leave together.
-    this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(this.#afterAnswers, flush));
-    const idleFrames = new FloodGuard("frames that move no request", clock, 1_000, 100);
+    // Flushes after the pending promise jobs, so that the responses to one Redis reply leave together.
+    this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(this.#afterFlush, flush));
+    const idleFrames = new FloodLimit("frames that move no request", clock, 1_000, 100);
     this.#streams = new RequestStreams({
       writer: this.#writer,
       handler,
       limits,
       idleFrames,
-      earlyResets: new FloodGuard("requests begun and not finished", clock, 200, 20),
+      earlyResets: new FloodLimit("requests begun and not finished", clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
-      onWaiting: () => this.#tellMemory(),
+      onWaiting: () => this.#updateMemory(),
     });
-    const blocks = new BlockAssembly(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
+    const blocks = new HeaderBlockAssembler(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
       this.#streams.headerBlock(id, endStream, buffer, start, end),
     );
     const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
@@ -87,25 +90,25 @@ export class ServerConnection<Head> implements HoldingConnection {
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("drain", () => {
-      this.#tellMemory();
+      this.#updateMemory();
       socket.resume();
     });
     socket.on("error", () => socket.destroy());
     socket.on("close", () => this.#closed());
   }
 
-  /** Looks after the peer's silence; to be called about once a second. */
+  /** Checks for a silent peer. To be called about once a second. */
   check(nowMs: number): void {
     if (this.#phase === "failed") {
-      // It had a second to read why.
+      // The peer had a second to read the reason.
       this.destroy();
       return;
     }
-    switch (this.#liveness.check(nowMs, this.#greeting === undefined)) {
-      case "ask":
+    switch (this.#liveness.check(nowMs, this.#preface === undefined)) {
+      case "ping":
         this.#writer.ping(keepalivePing, 0, false);
         break;
-      case "dead":
+      case "timedOut":
         this.destroy();
         break;
       case "alive":
@@ -114,11 +117,12 @@ export class ServerConnection<Head> implements HoldingConnection {
   }
 
   /**
-   * Tells the peer to make its next requests elsewhere (GOAWAY) and ends the connection after the last answer. Requests
-   * that cross the word on their way are served: the final word follows when the peer has heard the first (§6.8).
+   * Asks the peer to send its next requests elsewhere (GOAWAY) and ends the connection after the last response.
+   * Requests that cross the GOAWAY are served: the final GOAWAY follows when the peer has acknowledged a PING after the
+   * first (§6.8).
    */
   drain(): void {
-    if (this.#greeting !== undefined) {
+    if (this.#preface !== undefined) {
       this.destroy();
     } else if (this.#phase === "open") {
       this.#phase = "draining";
@@ -127,24 +131,24 @@ export class ServerConnection<Head> implements HoldingConnection {
     }
   }
 
-  /** Ends the connection at once, whatever is under way. */
+  /** Closes the connection at once, with all requests in progress. */
   destroy(): void {
     this.#options.socket.destroy();
   }
 
   giveUp(reason: string): void {
     this.#phase = "failed";
-    this.#options.onFault(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
+    this.#options.onError(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
     this.destroy();
   }
 
-  readonly #afterAnswers = (flush: () => void): void => {
+  readonly #afterFlush = (flush: () => void): void => {
     flush();
-    this.#tellMemory();
+    this.#updateMemory();
   };
 
-  /** Only to who has greeted: a stranger would not understand it. */
-  #greet(): void {
+  /** Sent only after the client's preface: other clients would not understand it. */
+  #sendSettings(): void {
     const { limits } = this.#options;
     this.#writer.settings([
       [Setting.MaxConcurrentStreams, limits.maxConcurrentStreams],
@@ -167,30 +171,30 @@ export class ServerConnection<Head> implements HoldingConnection {
       this.#fail(error);
     }
     this.#writer.release();
-    this.#tellMemory();
+    this.#updateMemory();
     const { socket } = this.#options;
     if (socket.writableNeedDrain) {
-      // Who does not read answers gets no more of its requests read.
+      // Stops reading requests of a peer that does not read its responses.
       socket.pause();
     }
   }
 
   #read(chunk: Buffer): void {
-    if (this.#greeting === undefined) {
+    if (this.#preface === undefined) {
       this.#reader.read(chunk);
       return;
     }
-    const outcome = this.#greeting.read(chunk);
+    const outcome = this.#preface.read(chunk);
     switch (outcome.kind) {
       case "incomplete":
         break;
-      case "stranger":
+      case "mismatch":
         this.#phase = "failed";
-        this.#options.socket.end(outcome.answer);
+        this.#options.socket.end(outcome.response);
         break;
-      case "greeted":
-        this.#greeting = undefined;
-        this.#greet();
+      case "complete":
+        this.#preface = undefined;
+        this.#sendSettings();
         this.#reader.read(outcome.rest);
         break;
     }
@@ -199,11 +203,11 @@ export class ServerConnection<Head> implements HoldingConnection {
   #boundWaiting(): void {
     const bytes = this.#writer.waitingBytes + this.#streams.waitingBytes;
     if (bytes > this.#options.limits.maxWaitingBytes) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, `${bytes} bytes of answers are not read`);
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, `${bytes} bytes of responses are not read`);
     }
   }
 
-  #tellMemory(): void {
+  #updateMemory(): void {
     const { socket, memory } = this.#options;
     const streams = this.#streams;
     const bytes = this.#writer.waitingBytes + streams.waitingBytes + openCallBytes * streams.active;
@@ -211,13 +215,13 @@ export class ServerConnection<Head> implements HoldingConnection {
   }
 
   #fail(error: unknown): void {
-    const isPeersFault = error instanceof ConnectionError;
-    const code = isPeersFault ? error.code : ErrorCode.InternalError;
+    const isPeerError = error instanceof ConnectionError;
+    const code = isPeerError ? error.code : ErrorCode.InternalError;
     this.#phase = "failed";
-    this.#writer.goAway(this.#streams.lastStreamId, code, isPeersFault ? error.message : "");
+    this.#writer.goAway(this.#streams.lastStreamId, code, isPeerError ? error.message : "");
     this.#writer.flush();
     this.#options.socket.end();
-    this.#options.onFault(error);
+    this.#options.onError(error);
   }
 
   #closed(): void {
@@ -245,12 +249,12 @@ export class ServerConnection<Head> implements HoldingConnection {
       },
       pong: (buffer, start) => this.#pong(buffer, start),
       goAway: () => {
-        // It speaks of streams that we opened, and there are none: the peer ends the connection itself.
+        // Refers to streams that the server opened, and there are none; the peer ends the connection itself.
       },
     };
   }
 
-  /** The peer has heard that it should leave: what it began before has reached us. */
+  /** The peer has received the GOAWAY: all requests that it sent before have arrived. */
   #pong(buffer: Buffer, start: number): void {
     if (this.#phase !== "draining" || drainPing.compare(buffer, start, start + drainPing.length) !== 0) return;
     this.#phase = "closing";

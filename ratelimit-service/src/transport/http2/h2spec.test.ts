@@ -9,7 +9,7 @@ describeWith(["h2spec"], "h2spec", ({ h2spec }) => {
   test("finds nothing that breaks the protocol", { timeout: 120_000 }, async () => {
     // Requests must pile up for the case that exceeds the streams that we allow.
     const server = new EchoServer({ maxConcurrentStreams: 100 });
-    server.answerDelayMs = 20;
+    server.responseDelayMs = 20;
     try {
       const port = String(await server.listen());
       const { stdout } = await promisify(execFile)(h2spec, ["-h", "127.0.0.1", "-p", port, "-S", "-o", "3"]).catch(

@@ -1,43 +1,43 @@
-/** Notices peers that never greet or that are gone without a word, by a look now and then instead of timers of their own. */
+/** Detects peers that never send a preface or that are gone without notice, by a periodic check instead of timers. */
 
-/** Times of a peer's patience and ours, in milliseconds. */
+/** Timeouts of a peer, in milliseconds. */
 export interface LivenessLimits {
-  readonly greetingTimeoutMs: number;
+  readonly prefaceTimeoutMs: number;
   readonly keepaliveTimeMs: number;
   readonly keepaliveTimeoutMs: number;
 }
 
 export class Liveness {
   readonly #limits: LivenessLimits;
-  /** Set on each chunk of input; cheaper there than reading the clock. */
+  /** Set on each chunk of input, which is cheaper than reading the clock. */
   sawInput = false;
-  #quietSinceMs: number;
+  #silentSinceMs: number;
   #pingedAtMs: number | undefined;
 
   constructor(limits: LivenessLimits, nowMs: number) {
     this.#limits = limits;
-    this.#quietSinceMs = nowMs;
+    this.#silentSinceMs = nowMs;
   }
 
-  /** What to do now: nothing, ask the peer, or give it up. */
-  check(nowMs: number, isGreeted: boolean): "alive" | "ask" | "dead" {
-    if (this.sawInput && isGreeted) {
+  /** Returns the next step: nothing, send a PING, or close the connection. */
+  check(nowMs: number, hasPreface: boolean): "alive" | "ping" | "timedOut" {
+    if (this.sawInput && hasPreface) {
       this.sawInput = false;
-      this.#quietSinceMs = nowMs;
+      this.#silentSinceMs = nowMs;
       this.#pingedAtMs = undefined;
       return "alive";
     }
-    const quietMs = nowMs - this.#quietSinceMs;
-    if (!isGreeted) {
-      return quietMs >= this.#limits.greetingTimeoutMs ? "dead" : "alive";
+    const silentMs = nowMs - this.#silentSinceMs;
+    if (!hasPreface) {
+      return silentMs >= this.#limits.prefaceTimeoutMs ? "timedOut" : "alive";
     }
     if (this.#pingedAtMs !== undefined) {
-      return nowMs - this.#pingedAtMs >= this.#limits.keepaliveTimeoutMs ? "dead" : "alive";
+      return nowMs - this.#pingedAtMs >= this.#limits.keepaliveTimeoutMs ? "timedOut" : "alive";
     }
-    if (quietMs < this.#limits.keepaliveTimeMs) {
+    if (silentMs < this.#limits.keepaliveTimeMs) {
       return "alive";
     }
     this.#pingedAtMs = nowMs;
-    return "ask";
+    return "ping";
   }
 }

@@ -1,14 +1,14 @@
 /**
- * What a header block must be to begin a request (RFC 9113 §8.1 to §8.3). A request that breaks these
- * rules is malformed: it is refused, never repaired, so that nothing behind it can read it differently.
+ * Validates the header block of a request (RFC 9113 §8.1 to §8.3). A request that violates these rules is malformed: it
+ * is rejected, never repaired, so that no one behind it can read it differently.
  */
-import { faultOfFields, isFieldValue } from "@gatewayproxy/runtime/http2/fields";
+import { fieldSectionError, isFieldValue } from "@gatewayproxy/runtime/http2/fields";
 import type { Result } from "@gatewayproxy/runtime/problem";
 
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
-  /** What the body must come to; absent when the client did not say. */
+  /** Length of the body; absent when the client did not declare it. */
   readonly contentLength?: number;
   /** The regular fields as [name, value, …], names in lower case. */
   readonly fields: readonly string[];
@@ -18,7 +18,7 @@ function malformed(message: string): Result<never> {
   return { ok: false, problems: [{ message }] };
 }
 
-/** Reads the fields of a request's first block; a malformed one gives one problem. */
+/** Parses the fields of a request's first block; a malformed one has one problem. */
 export function parseRequestHead(fields: readonly string[]): Result<RequestHead> {
   const pseudo = new Map<string, string>();
   let index = 0;
@@ -30,9 +30,9 @@ export function parseRequestHead(fields: readonly string[]): Result<RequestHead>
     pseudo.set(name, fields[index + 1] ?? "");
   }
   const regular = fields.slice(index);
-  const fault = faultOfPseudoFields(pseudo) ?? faultOfFields(regular);
-  if (fault !== undefined) {
-    return malformed(fault);
+  const problem = pseudoFieldProblem(pseudo) ?? fieldSectionError(regular);
+  if (problem !== undefined) {
+    return malformed(problem);
   }
   const contentLength = readContentLength(regular);
   if (contentLength === "malformed") {
@@ -49,10 +49,10 @@ export function parseRequestHead(fields: readonly string[]): Result<RequestHead>
   };
 }
 
-function faultOfPseudoFields(pseudo: ReadonlyMap<string, string>): string | undefined {
+function pseudoFieldProblem(pseudo: ReadonlyMap<string, string>): string | undefined {
   for (const [name, value] of pseudo) {
     if (name !== ":method" && name !== ":scheme" && name !== ":path" && name !== ":authority") {
-      return `${name} has no place in a request`;
+      return `${name} is not allowed in a request`;
     }
     if (!isFieldValue(value)) {
       return `${name} holds a character that no field may hold`;

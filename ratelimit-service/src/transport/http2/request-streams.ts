@@ -1,9 +1,9 @@
 /**
- * The requests of one connection: what opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4, §6.9) and both directions'
- * flow control. Streams in progress are bounded, cancelled ones included until their handler is done.
+ * The requests of one connection: opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4, §6.9) and controls the flow
+ * in both directions. Streams in progress are bounded, including cancelled ones until their handler is done.
  */
-import type { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
-import { demand, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
+import type { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
+import { assertProtocol, paddingBytes } from "@gatewayproxy/runtime/http2/assert-protocol";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -12,19 +12,19 @@ import {
   maxWindowBytes,
 } from "@gatewayproxy/runtime/http2/frame";
 import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import { HeaderBlocks } from "@gatewayproxy/runtime/http2/header-blocks";
+import { HeaderBlockReader } from "@gatewayproxy/runtime/http2/header-block-reader";
 import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 import type { Http2Limits } from "./limits.ts";
-import { faultOfTrailers, readRequestBlock, type RequestBlock } from "./request-block.ts";
+import { trailerProblem, readRequestBlock, type RequestBlock } from "./request-block.ts";
 import type { RequestHead } from "./request-head.ts";
 import { ServerStream, type StreamHost, type StreamReceiver } from "./server-stream.ts";
 import { StreamTable } from "@gatewayproxy/runtime/http2/stream-table";
 
-/** What is done with requests; shared by all connections of a server. */
+/** The handler of requests, shared by all connections of a server. */
 export interface RequestHandler<Head> {
-  /** Takes what it needs from a head. Must be pure: equal heads are read once. */
+  /** Takes the needed data from a head. Must be pure: equal heads are read once. */
   readHead(head: RequestHead): Head;
-  /** Begins a request; its body follows through the receiver. */
+  /** Starts a request; its body follows through the receiver. */
   open(stream: ServerStream, head: Head): StreamReceiver;
 }
 
@@ -32,28 +32,31 @@ export interface RequestStreamsOptions<Head> {
   readonly writer: FrameWriter;
   readonly handler: RequestHandler<Head>;
   readonly limits: Http2Limits;
-  /** Bounds frames that move no request. */
-  readonly idleFrames: FloodGuard;
+  /** Bounds frames that do not advance a request. */
+  readonly idleFrames: FloodLimit;
   /** Bounds requests that are begun and not finished. */
-  readonly earlyResets: FloodGuard;
-  /** The last stream in progress has ended. */
+  readonly earlyResets: FloodLimit;
+  /** Called when the last stream in progress has ended. */
   readonly onIdle: () => void;
-  /** More bytes wait for the peer's windows. */
+  /** Called when more bytes wait for the peer's windows. */
   readonly onWaiting: () => void;
 }
 
-/** Streams that we reset and whose frames may still be under way; older ones have long arrived. */
+/** Number of reset streams that are remembered, because their frames may still arrive. */
 const rememberedResets = 1_024;
 
-/** Frames that move no request, for each answer: PING and WINDOW_UPDATE come with it, RST_STREAM may cross it. */
-const idleFramesPerAnswer = 8;
+/**
+ * Frames that do not advance a request, allowed per response: PING and WINDOW_UPDATE come with it, RST_STREAM may cross
+ * it.
+ */
+const idleFramesPerResponse = 8;
 
-/** A DATA frame with fewer bytes that does not end its request may be one of a flood. */
+/** A shorter DATA frame that does not end its request counts as one of a possible flood. */
 const smallDataBytes = 256;
-/** Clients send a message's prefix, or the end of a message, in a frame of its own. */
+/** Small frames per stream that are allowed: clients send a message's prefix, or its end, in a frame of its own. */
 const freeSmallFrames = 8;
 
-/** A WINDOW_UPDATE that lets fewer bytes leave may be one of a flood. */
+/** A WINDOW_UPDATE that releases fewer bytes counts as one of a possible flood. */
 const usefulUpdateBytes = 256;
 
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
@@ -63,16 +66,16 @@ export class RequestStreams<Head> implements StreamHost {
   readonly writer: FrameWriter;
   sendWindowBytes = defaultWindowBytes;
   waitingBytes = 0;
-  /** Requests that come now are not taken: the peer has heard that the connection ends. */
+  /** Whether new requests are ignored: the peer knows that the connection ends. */
   isClosed = false;
 
   readonly #options: RequestStreamsOptions<Head>;
-  readonly #blocks: HeaderBlocks<RequestBlock<Head>>;
+  readonly #blocks: HeaderBlockReader<RequestBlock<Head>>;
   readonly #streams = new StreamTable<ServerStream>();
-  /** Streams with more to send than the connection's window allows. Those that wait for their own are not among them. */
+  /** Streams with more to send than the connection's window allows, without those that wait for their own window. */
   readonly #waiting = new Set<ServerStream>();
   readonly #resets = new Set<number>();
-  /** Cancelled requests whose handler is still at work. */
+  /** Cancelled requests whose handler still runs. */
   #abandoned = 0;
   #lastStreamId = 0;
   #peerInitialWindowBytes = defaultWindowBytes;
@@ -82,7 +85,7 @@ export class RequestStreams<Head> implements StreamHost {
     const { handler, limits, writer } = options;
     this.#options = options;
     this.writer = writer;
-    this.#blocks = new HeaderBlocks(limits.maxHeaderListBytes, (fields) =>
+    this.#blocks = new HeaderBlockReader(limits.maxHeaderListBytes, (fields) =>
       readRequestBlock(fields, (head) => handler.readHead(head)),
     );
     this.#receiveWindowBytes = limits.connectionWindowBytes;
@@ -98,7 +101,7 @@ export class RequestStreams<Head> implements StreamHost {
     return this.#lastStreamId;
   }
 
-  waitsForWindow(stream: ServerStream): void {
+  waitForWindow(stream: ServerStream): void {
     if (stream.hasWindow) this.#waiting.add(stream);
     this.#options.onWaiting();
   }
@@ -113,12 +116,12 @@ export class RequestStreams<Head> implements StreamHost {
     if (wasReset) {
       this.#rememberReset(stream.id);
     } else {
-      this.#options.idleFrames.earn(idleFramesPerAnswer);
+      this.#options.idleFrames.replenish(idleFramesPerResponse);
     }
     this.#endWhenIdle();
   }
 
-  /** The peer's SETTINGS changed the window that streams begin with (§6.9.2). */
+  /** Applies a change of the initial window size by the peer's SETTINGS (§6.9.2). */
   changeInitialWindow(bytes: number): void {
     const change = bytes - this.#peerInitialWindowBytes;
     this.#peerInitialWindowBytes = bytes;
@@ -130,23 +133,23 @@ export class RequestStreams<Head> implements StreamHost {
     for (const stream of this.#streams.all()) this.#resume(stream);
   }
 
-  /** The connection is gone. */
+  /** Cancels all requests when the connection is closed. */
   cancelAll(): void {
     for (const stream of this.#streams.all()) {
       this.#cancel(stream);
     }
   }
 
-  /** Takes a whole header block: it begins a request, or ends one. */
+  /** Processes a whole header block: it begins a request, or ends one. */
   headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
     if (id <= this.#lastStreamId) {
-      this.#trailers(id, endStream, faultOfTrailers(this.#blocks.readFields(buffer, start, end)));
+      this.#trailers(id, endStream, trailerProblem(this.#blocks.readFields(buffer, start, end)));
       return;
     }
     this.#lastStreamId = id;
     const block = this.#blocks.read(buffer, start, end);
     if (this.isClosed) {
-      // The peer has been told that this one is not taken; what follows of it is on its way already.
+      // The peer has received the rejection of the request; its further frames may still arrive.
       this.#rememberReset(id);
     } else {
       this.#open(id, endStream, block);
@@ -157,13 +160,13 @@ export class RequestStreams<Head> implements StreamHost {
     const { limits, handler } = this.#options;
     if (block.kind === "malformed") {
       this.#options.earlyResets.count();
-      this.#refuse(id, ErrorCode.ProtocolError);
+      this.#rejectStream(id, ErrorCode.ProtocolError);
       return;
     }
     if (this.#streams.size + this.#abandoned >= limits.maxConcurrentStreams) {
-      // Before it has read our settings an honest client may open more than we allow.
+      // Before it has read the server's SETTINGS, a correct client may open more streams than allowed.
       this.#options.idleFrames.count();
-      this.#refuse(id, ErrorCode.RefusedStream);
+      this.#rejectStream(id, ErrorCode.RefusedStream);
       return;
     }
     const stream = new ServerStream(id, this, this.#peerInitialWindowBytes, limits.streamWindowBytes);
@@ -173,26 +176,26 @@ export class RequestStreams<Head> implements StreamHost {
       stream.respondHeadersOnly(headersTooLarge);
       return;
     }
-    stream.owedBytes = block.contentLength;
+    stream.remainingBytes = block.contentLength;
     stream.receiver = handler.open(stream, block.head);
     if (endStream) {
       this.#deliver(stream, noBytes, true);
     }
   }
 
-  #refuse(id: number, code: ErrorCode): void {
+  #rejectStream(id: number, code: ErrorCode): void {
     this.writer.rstStream(id, code);
     this.#rememberReset(id);
   }
 
-  #trailers(id: number, endStream: boolean, fault: string | undefined): void {
+  #trailers(id: number, endStream: boolean, problem: string | undefined): void {
     const stream = this.#streams.get(id);
     if (stream === undefined) {
-      this.#demandReset(id);
+      this.#requireReset(id);
       this.#options.idleFrames.count();
     } else if (stream.isRequestComplete) {
       this.#resetStream(stream, ErrorCode.StreamClosed);
-    } else if (!endStream || fault !== undefined) {
+    } else if (!endStream || problem !== undefined) {
       this.#resetStream(stream, ErrorCode.ProtocolError);
     } else {
       this.#deliver(stream, noBytes, true);
@@ -200,7 +203,7 @@ export class RequestStreams<Head> implements StreamHost {
   }
 
   data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    demand(id !== 0 && id <= this.#lastStreamId, "DATA on a stream that is not open");
+    assertProtocol(id !== 0 && id <= this.#lastStreamId, "DATA on a stream that is not open");
     this.#receiveWindowBytes -= end - start;
     if (this.#receiveWindowBytes < 0) {
       throw new ConnectionError(ErrorCode.FlowControlError, "DATA beyond the connection's window");
@@ -213,7 +216,7 @@ export class RequestStreams<Head> implements StreamHost {
       this.#boundSmallFrames(stream, dataEnd - dataStart);
     }
     if (stream === undefined) {
-      this.#demandReset(id);
+      this.#requireReset(id);
     } else if (stream.isRequestComplete) {
       this.#resetStream(stream, ErrorCode.StreamClosed);
     } else {
@@ -227,18 +230,18 @@ export class RequestStreams<Head> implements StreamHost {
     this.#refillWindows(stream);
   }
 
-  /** Frames that carry next to nothing cost as much as large ones; a stream may have some before they count. */
+  /** Counts small frames, which cost as much as large ones; a stream may send a few before they count. */
   #boundSmallFrames(stream: ServerStream | undefined, bytes: number): void {
     if (bytes > 0 && stream !== undefined && stream.smallFrames < freeSmallFrames) stream.smallFrames++;
     else this.#options.idleFrames.count();
   }
 
-  /** Passes body bytes on, unless they are not what content-length promised (§8.1.1). */
+  /** Delivers body bytes, unless they contradict content-length (§8.1.1). */
   #deliver(stream: ServerStream, chunk: Buffer, isLast: boolean): void {
     stream.isRequestComplete = isLast;
-    if (stream.owedBytes !== undefined) {
-      stream.owedBytes -= chunk.length;
-      if (stream.owedBytes < 0 || (isLast && stream.owedBytes > 0)) {
+    if (stream.remainingBytes !== undefined) {
+      stream.remainingBytes -= chunk.length;
+      if (stream.remainingBytes < 0 || (isLast && stream.remainingBytes > 0)) {
         this.#resetStream(stream, ErrorCode.ProtocolError);
         return;
       }
@@ -246,7 +249,7 @@ export class RequestStreams<Head> implements StreamHost {
     stream.receiver?.data(chunk, isLast);
   }
 
-  /** Body bytes are taken at once, so windows are opened again as they are used. */
+  /** Opens the windows again: body bytes are consumed at once. */
   #refillWindows(stream: ServerStream | undefined): void {
     const { limits } = this.#options;
     if (this.#receiveWindowBytes < limits.connectionWindowBytes / 2) {
@@ -265,17 +268,17 @@ export class RequestStreams<Head> implements StreamHost {
   }
 
   windowUpdate(id: number, bytes: number): void {
-    demand(id <= this.#lastStreamId, "WINDOW_UPDATE on a stream that is not open");
+    assertProtocol(id <= this.#lastStreamId, "WINDOW_UPDATE on a stream that is not open");
     const waitingBytes = this.waitingBytes;
     if (id === 0) this.#openConnectionWindow(bytes);
     else this.#openStreamWindow(id, bytes);
-    // A client opens the window of the connection with that of the stream.
-    if (waitingBytes - this.waitingBytes >= usefulUpdateBytes) this.#options.idleFrames.earn(1);
+    // A client opens the window of the connection together with that of the stream.
+    if (waitingBytes - this.waitingBytes >= usefulUpdateBytes) this.#options.idleFrames.replenish(1);
     else this.#options.idleFrames.count();
   }
 
   #openConnectionWindow(bytes: number): void {
-    demand(bytes > 0, "WINDOW_UPDATE by 0");
+    assertProtocol(bytes > 0, "WINDOW_UPDATE by 0");
     this.sendWindowBytes += bytes;
     if (this.sendWindowBytes > maxWindowBytes) {
       throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
@@ -302,20 +305,20 @@ export class RequestStreams<Head> implements StreamHost {
   }
 
   rstStream(id: number): void {
-    demand(id <= this.#lastStreamId, "RST_STREAM on a stream that is not open");
+    assertProtocol(id <= this.#lastStreamId, "RST_STREAM on a stream that is not open");
     const stream = this.#streams.get(id);
     if (stream === undefined) {
-      // Our answer crossed it on the way.
+      // The response crossed the RST_STREAM.
       this.#options.idleFrames.count();
     } else {
-      // Work for nothing; once a request is complete, a reset is how clients end waiting.
+      // Counts work that was started for nothing. After a complete request, a reset is the normal way to stop waiting.
       if (!stream.isRequestComplete) this.#options.earlyResets.count();
       this.#cancel(stream);
       this.#endWhenIdle();
     }
   }
 
-  /** A fault of the peer on one stream (§5.4.2). */
+  /** Resets a stream after an error of the peer (§5.4.2). */
   #resetStream(stream: ServerStream, code: ErrorCode): void {
     this.#options.earlyResets.count();
     this.writer.rstStream(stream.id, code);
@@ -340,8 +343,8 @@ export class RequestStreams<Head> implements StreamHost {
     }
   }
 
-  /** Frames on a stream that is gone are expected after our reset and a fault otherwise (§5.1). */
-  #demandReset(id: number): void {
+  /** Throws unless the server has reset the stream: then further frames are expected, else they are an error (§5.1). */
+  #requireReset(id: number): void {
     if (!this.#resets.has(id)) {
       throw new ConnectionError(ErrorCode.StreamClosed, "a frame on a stream that is closed");
     }

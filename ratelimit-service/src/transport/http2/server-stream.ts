@@ -1,37 +1,43 @@
 /**
- * One request and its answer on a connection: the sending half with its flow control. Whoever answers is the stream's
- * `StreamReceiver`; what the peer sends reaches it through `connection.ts`.
+ * One request and its response: the sending half of a stream, with its flow control. The handler is the stream's
+ * `StreamReceiver`; input of the peer reaches it through `connection.ts`.
  */
 import { ErrorCode, maxFramePayloadBytes } from "@gatewayproxy/runtime/http2/frame";
 import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
 
 /**
- * The handler's side of a stream. It finishes every stream exactly once, with an answer or with `reset`, also after
- * `cancel`: until then the stream counts as work in progress, so a client cannot start work without bound by
- * cancelling it.
+ * The handler's side of a stream. It finishes every stream exactly once, with a response or with `reset`, also after
+ * `cancel`. Until then the stream counts as in progress, so a client cannot start unbounded work by cancelling it.
  */
 export interface StreamReceiver {
-  /** Bytes of the body, valid during the call only; `isLast` with the last of them, which may be none. */
+  /**
+   * Receives bytes of the body, valid during the call only. `isLast` is set with the last chunk, which may be empty.
+   */
   data(chunk: Buffer, isLast: boolean): void;
-  /** The peer gave the request up, or the connection is gone: nothing will be read. Nothing follows. */
+  /**
+   * The peer cancelled the request, or the connection is closed: a response would not be read. No further calls follow.
+   */
   cancel(): void;
 }
 
-/** What a stream needs of its connection. */
+/** The interface of the connection for its streams. */
 export interface StreamHost {
   readonly writer: FrameWriter;
-  /** What may be sent on all streams together. */
+  /** Bytes that may be sent on all streams together. */
   sendWindowBytes: number;
-  /** Bytes of answers that the peer's windows hold back, on all streams. */
+  /** Bytes of responses that the peer's windows hold back, on all streams. */
   waitingBytes: number;
-  /** The stream has more to send than its window, or that of the connection, allows; `resume` is due when both are open. */
-  waitsForWindow(stream: ServerStream): void;
-  /** Nothing more will be sent; `wasReset` when by RST_STREAM, so that frames on their way are expected. */
+  /**
+   * Called when the stream has more to send than its window, or that of the connection, allows. The connection calls
+   * `resume` when both are open.
+   */
+  waitForWindow(stream: ServerStream): void;
+  /** Called when nothing more will be sent. With `wasReset`, frames of the peer may still arrive. */
   finished(stream: ServerStream, wasReset: boolean): void;
 }
 
 /** Bytes that wait for a window, from `start`. */
-interface WaitingData {
+interface PendingData {
   readonly bytes: Uint8Array;
   start: number;
 }
@@ -39,23 +45,23 @@ interface WaitingData {
 export class ServerStream {
   readonly id: number;
   readonly #host: StreamHost;
-  /** What may be sent on this stream. */
+  /** Bytes that may be sent on this stream. */
   #sendWindowBytes: number;
-  /** What the peer may still send on this stream. */
+  /** Bytes that the peer may still send on this stream. */
   receiveWindowBytes: number;
-  /** Body bytes that the request still owes by its content-length; absent when it said none. */
-  owedBytes: number | undefined;
-  /** DATA frames with few bytes so far. */
+  /** Body bytes that are missing by content-length; absent without one. */
+  remainingBytes: number | undefined;
+  /** Number of small DATA frames so far. */
   smallFrames = 0;
-  /** Takes the body; set by the connection once the request is open. */
+  /** Receives the body; set by the connection once the request is open. */
   receiver: StreamReceiver | undefined;
-  /** The peer has sent its last byte. */
+  /** Whether the peer has sent its last byte. */
   isRequestComplete = false;
-  /** The peer has given up; what is sent goes nowhere. */
+  /** Whether the peer has cancelled; nothing is sent any more. */
   isCancelled = false;
   #isFinished = false;
-  /** Absent, as it nearly always is, while nothing has had to wait. */
-  #waiting: WaitingData[] | undefined;
+  /** Absent, as it nearly always is, while nothing waits. */
+  #waiting: PendingData[] | undefined;
   #waitingTrailers: Uint8Array | undefined;
 
   constructor(id: number, host: StreamHost, sendWindowBytes: number, receiveWindowBytes: number) {
@@ -65,7 +71,7 @@ export class ServerStream {
     this.receiveWindowBytes = receiveWindowBytes;
   }
 
-  /** Whether the stream's own window lets something leave. */
+  /** Whether the stream's own window allows to send. */
   get hasWindow(): boolean {
     return this.#sendWindowBytes > 0;
   }
@@ -75,19 +81,22 @@ export class ServerStream {
     return (this.#waiting ?? []).reduce((sum, { bytes, start }) => sum + bytes.length - start, 0);
   }
 
-  /** Bytes of answers that have not left yet: of this stream, and of the connection where they are ready to go. */
+  /** Bytes of responses that have not been sent yet: of this stream, and of the connection's write buffer. */
   get unsentBytes(): number {
     return this.waitingBytes + this.#host.writer.waitingBytes;
   }
 
-  /** A whole answer. The blocks are encoded header blocks; `body` is copied, or kept unchanged until it is sent. */
+  /**
+   * Sends a whole response. The blocks are encoded header blocks; `body` is copied, or must not change until it is
+   * sent.
+   */
   respond(headers: Uint8Array, body: Uint8Array, trailers: Uint8Array): void {
     this.sendHeaders(headers);
     this.sendData(body);
     this.finish(trailers);
   }
 
-  /** A whole answer without a body. */
+  /** Sends a whole response without a body. */
   respondHeadersOnly(headers: Uint8Array): void {
     if (this.#isSilent()) {
       return;
@@ -102,7 +111,7 @@ export class ServerStream {
     }
   }
 
-  /** Sends now what the windows allow and the rest when they open. */
+  /** Sends as much as the windows allow, and the rest when they open. */
   sendData(bytes: Uint8Array): void {
     if (this.#isFinished || this.isCancelled) {
       return;
@@ -112,11 +121,11 @@ export class ServerStream {
       this.#waiting ??= [];
       this.#waiting.push({ bytes, start: sent });
       this.#host.waitingBytes += bytes.length - sent;
-      this.#host.waitsForWindow(this);
+      this.#host.waitForWindow(this);
     }
   }
 
-  /** Ends the answer, after all data. */
+  /** Ends the response, after all data. */
   finish(trailers: Uint8Array): void {
     if (this.#isSilent()) {
       return;
@@ -129,7 +138,7 @@ export class ServerStream {
     this.#conclude();
   }
 
-  /** Ends the stream without an answer, or without the rest of it; harmless on a finished one. */
+  /** Ends the stream without a response, or without its rest; has no effect on a finished one. */
   reset(code: ErrorCode): void {
     if (this.#isFinished) {
       return;
@@ -140,13 +149,13 @@ export class ServerStream {
     this.#close(true);
   }
 
-  /** The peer's window grew or shrank by `bytes`; `false` when it grew beyond what a window can be. */
+  /** Changes the peer's window by `bytes`; returns `false` when it exceeds the maximum of a window. */
   adjustSendWindow(bytes: number): boolean {
     this.#sendWindowBytes += bytes;
     return this.#sendWindowBytes <= 2 ** 31 - 1;
   }
 
-  /** Sends on what waits; `true` when nothing does any more. */
+  /** Sends waiting bytes; returns `true` when none are left. */
   resume(): boolean {
     const waiting = this.#waiting;
     if (waiting === undefined) return true;
@@ -183,7 +192,7 @@ export class ServerStream {
     return at;
   }
 
-  /** Whether an answer has nobody to go to; the stream is finished then. */
+  /** Whether the response cannot be delivered; finishes the stream then. */
   #isSilent(): boolean {
     if (this.isCancelled) {
       this.#close(true);
@@ -191,7 +200,9 @@ export class ServerStream {
     return this.#isFinished;
   }
 
-  /** The answer is out. An answer before the end of the request ends the request too (RFC 9113 §8.1). */
+  /**
+   * Closes the stream after a response. A response before the end of the request ends the request too (RFC 9113 §8.1).
+   */
   #conclude(): void {
     if (!this.isRequestComplete) {
       this.#host.writer.rstStream(this.id, ErrorCode.NoError);

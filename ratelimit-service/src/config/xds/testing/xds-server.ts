@@ -1,4 +1,4 @@
-/** xDS servers for tests, which send what they are told. */
+/** xDS servers for tests, which send what they are reported. */
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
 import type { DiscoveryRequest__Output } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
 import type { DiscoveryResponse } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryResponse";
@@ -12,7 +12,7 @@ import { rateLimitConfigType } from "../xds-resource.ts";
 
 type AdsStream = ServerDuplexStream<DiscoveryRequest__Output, DiscoveryResponse>;
 
-/** What comes one by one, waited for or already there. */
+/** A queue of items that a test awaits one by one. */
 export class Inbox<T> {
   readonly #items: T[] = [];
   readonly #waiting: ((item: T) => void)[] = [];
@@ -34,7 +34,7 @@ export const configMessage = messageOf<RateLimitConfig, RateLimitConfig__Output>
   "ratelimit.config.ratelimit.v3.RateLimitConfig",
 );
 
-/** A control plane that a test plays: it sees streams and requests, and sends what it is told. */
+/** A control plane under a test's control: it records streams and requests, and sends the test's responses. */
 export async function startXdsServer(credentials = ServerCredentials.createInsecure(), port = 0) {
   const streams = new Inbox<AdsStream>();
   const requests = new Inbox<DiscoveryRequest__Output>();

@@ -1,11 +1,11 @@
-/** What is counted, and what is left. */
+/** Counting, and the remaining hits. */
 import { ask, type Case, caseStartSeconds, none, repeat } from "../case.ts";
 
 /** Cases 31 to 47, and refunds. */
 export const countingCases: readonly Case[] = [
   {
     id: "31",
-    requirement: "a limit allows exactly its number and refuses the rest of the window",
+    requirement: "a limit allows exactly its number and rejects the rest of the window",
     domain: "another",
     calls: [
       ...repeat(20, (i) => ask("key2=a").gets(`OK(20,${19 - i}) MINUTE`)),
@@ -14,7 +14,7 @@ export const countingCases: readonly Case[] = [
   },
   {
     id: "32",
-    requirement: "one descriptor over its limit refuses the call; the others go on counting",
+    requirement: "one descriptor over its limit rejects the call; the others go on counting",
     domain: "another",
     calls: repeat(15, (i) =>
       ask("key2=a", "key3=a").gets(
@@ -67,7 +67,7 @@ export const countingCases: readonly Case[] = [
   },
   {
     id: "37",
-    requirement: "a call that crosses the limit is refused, and all its hits stay counted",
+    requirement: "a call that crosses the limit is rejected, and all its hits stay counted",
     domain: "probe",
     calls: [ask("ten=a").gets("OVER_LIMIT(10,0) DAY", { hits: 15 }), ask("ten=a").gets("OVER_LIMIT(10,0) DAY")],
   },
@@ -122,7 +122,7 @@ export const countingCases: readonly Case[] = [
   },
   {
     id: "43",
-    requirement: "a limit of 0 refuses everything and is shown",
+    requirement: "a limit of 0 rejects everything and is shown",
     domain: "probe",
     calls: [ask("zero=a").gets("OVER_LIMIT(0,0) DAY")],
   },

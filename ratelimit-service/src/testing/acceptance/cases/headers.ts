@@ -1,4 +1,4 @@
-/** What the response headers tell. */
+/** Response headers. */
 import { ask, type Case, none, repeat } from "../case.ts";
 
 /** Cases 57 and 73. */
@@ -32,7 +32,7 @@ export const headerCases: readonly Case[] = [
   },
   {
     id: "73",
-    requirement: "the eleventh request of a minute is told as Envoy would tell it",
+    requirement: "the eleventh request of a minute has Envoy's headers",
     domain: "probe",
     settings: { headers: "envoy" },
     calls: [

@@ -1,4 +1,4 @@
-/** Which rule a descriptor hits. */
+/** The rule that a descriptor matches. */
 import { ask, type Case, none, repeat } from "../case.ts";
 
 /** Cases 1 to 30. */
@@ -59,7 +59,7 @@ export const matchingCases: readonly Case[] = [
   },
   {
     id: "15",
-    requirement: "a limit's name is told",
+    requirement: "a limit's name is in the status",
     domain: "basic-domain",
     calls: [ask("key4=foo").gets("OK(1,0) DAY", { name: "key4_rate_limit" })],
   },

@@ -5,20 +5,20 @@ import { ask, type Case, repeat } from "../case.ts";
 export const modeCases: readonly Case[] = [
   {
     id: "48",
-    requirement: "a rule in shadow mode refuses nothing and shows nothing left",
+    requirement: "a rule in shadow mode rejects nothing and shows nothing left",
     domain: "rl",
     calls: [2, 1, 0, 0, 0].map((left) => ask("foo=x,baz=shady").gets(`OK(3,${left}) MINUTE`)),
   },
   {
     id: "49",
-    requirement: "with SHADOW_MODE no call is refused, and statuses tell who would have been",
+    requirement: "with SHADOW_MODE no call is rejected, and statuses tell who would have been",
     domain: "probe",
     settings: { shadowMode: true },
     calls: [ask("zero=a").gets("OK: OVER_LIMIT(0,0) DAY")],
   },
   {
     id: "50",
-    requirement: "quotas refuse only all together, and tell who passed by metadata",
+    requirement: "quotas deny only all together, and metadata names those that allow",
     domain: "rl",
     settings: { dynamicMetadata: true },
     calls: [
@@ -49,7 +49,7 @@ export const modeCases: readonly Case[] = [
   },
   {
     id: "52",
-    requirement: "a limit refuses whatever the quotas say, and quotas refuse whatever the limits say",
+    requirement: "a limit denies regardless of quotas, and quotas deny regardless of limits",
     domain: "probe",
     calls: [
       ask("zero=a", "quota=a").gets("OVER_LIMIT: OVER_LIMIT(0,0) DAY | OK(1,0) DAY"),
@@ -63,7 +63,7 @@ export const modeCases: readonly Case[] = [
     calls: [
       ask("foo=x,bar=banned").gets("OVER_LIMIT(0,0) MINUTE"),
       ...["OK: OK(–) | OK(2,1) MINUTE", "OK: OK(–) | OK(2,0) MINUTE", "OVER_LIMIT: OK(–) | OVER_LIMIT(2,0) MINUTE"].map(
-        (answer) => ask("foo=x,bar=banned", "source_cluster=proxy,destination_cluster=override").gets(answer),
+        (response) => ask("foo=x,bar=banned", "source_cluster=proxy,destination_cluster=override").gets(response),
       ),
       ask("foo=x,bar=banned", "source_cluster=proxy,destination_cluster=mock").gets(
         "OVER_LIMIT: OVER_LIMIT(0,0) MINUTE | OK(1,0) MINUTE",
@@ -76,7 +76,7 @@ export const modeCases: readonly Case[] = [
     domain: "rl",
     calls: [
       ...["OK: OK(–) | OK(2,1) MINUTE", "OK: OK(–) | OK(2,0) MINUTE", "OVER_LIMIT: OK(–) | OVER_LIMIT(2,0) MINUTE"].map(
-        (answer) => ask("foo=x,bar=bkthomps", "source_cluster=proxy,destination_cluster=bkthomps").gets(answer),
+        (response) => ask("foo=x,bar=bkthomps", "source_cluster=proxy,destination_cluster=bkthomps").gets(response),
       ),
       ask("foo=x,bar=bkthomps").gets("OK(1,0) MINUTE"),
       ask("foo=x,bar=bkthomps").gets("OVER_LIMIT(1,0) MINUTE"),

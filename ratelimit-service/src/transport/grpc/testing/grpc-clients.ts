@@ -1,4 +1,4 @@
-/** grpc-js as the client of tests, by method and message; it is also what many of our users' services speak. */
+/** grpc-js clients for tests, by method and message. Many services of users use it too. */
 import { loadProtos } from "@gatewayproxy/protos/load";
 import type { ProtoGrpcType as HealthTypes } from "@gatewayproxy/protos/gen/health";
 import type { ProtoGrpcType as RateLimitTypes } from "@gatewayproxy/protos/gen/rls";

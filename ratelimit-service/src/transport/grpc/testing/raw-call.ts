@@ -1,10 +1,10 @@
-/** Calls as no gRPC client would make them, by node's HTTP/2 client. */
+/** Calls that a gRPC client would not make, with Node's HTTP/2 client. */
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 
 export const shouldRateLimitPath = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/** Headers and trailers of the answer; only the headers where no body is sent. */
+/** Resolves with the headers and trailers of the response; only the headers if it has no body. */
 export async function rawCall(port: number, body: Uint8Array | undefined, fields: Record<string, string> = {}) {
   const session = connectHttp2(`http://127.0.0.1:${port}`);
   try {

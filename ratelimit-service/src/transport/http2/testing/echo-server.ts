@@ -1,7 +1,4 @@
-/**
- * A server that answers each request with its body, or with `nothing`, once it is complete: the connection's behaviour
- * with nothing on top.
- */
+/** A server that responds to each complete request with its body, or with `nothing`: to test a connection alone. */
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { ServerConnection } from "../connection.ts";
@@ -17,21 +14,21 @@ const okHeaders = encodeHeaderBlock([":status", "200", "content-type", "text/pla
 const trailers = encodeHeaderBlock(["x-end", "yes"]);
 
 export class EchoServer {
-  /** Heads in the order in which they came. */
+  /** Heads of the requests, in order. */
   readonly heads: RequestHead[] = [];
-  /** Why connections were given up. */
-  readonly faults: unknown[] = [];
+  /** Reasons why connections were closed. */
+  readonly errors: unknown[] = [];
   readonly connections = new Set<ServerConnection<RequestHead>>();
-  /** Answers that were held back with `hold`, to be sent when called. */
+  /** Responses that `hold` held back; a call sends one. */
   readonly held: (() => void)[] = [];
-  /** Keeps answers back in `held`. */
+  /** Whether to hold responses back in `held`. */
   hold = false;
-  /** Keeps answers back for a while, so that requests pile up. */
-  answerDelayMs = 0;
+  /** Delay of responses, so that requests accumulate. */
+  responseDelayMs = 0;
   readonly memory: ConnectionMemory;
   readonly #server: Server;
 
-  /** @param maxConnectionMemory of all connections together */
+  /** @param maxConnectionMemory bound for all connections together */
   constructor(limits: Partial<Http2Limits> = {}, maxConnectionMemory = defaultMaxConnectionMemory) {
     this.memory = new ConnectionMemory(maxConnectionMemory);
     this.#server = createServer((socket) => {
@@ -43,7 +40,7 @@ export class EchoServer {
         memory: this.memory,
         handler: this.#handler(),
         onClose: () => this.connections.delete(connection),
-        onFault: (error) => this.faults.push(error),
+        onError: (error) => this.errors.push(error),
       });
       this.connections.add(connection);
     });
@@ -72,10 +69,11 @@ export class EchoServer {
             chunks.push(Buffer.from(chunk));
             if (!isLast) return;
             const body = Buffer.concat(chunks);
-            const answer = () => stream.respond(okHeaders, body.length === 0 ? Buffer.from("nothing") : body, trailers);
-            if (this.hold) this.held.push(answer);
-            else if (this.answerDelayMs > 0) systemClock.setTimer(this.answerDelayMs, answer);
-            else answer();
+            const response = () =>
+              stream.respond(okHeaders, body.length === 0 ? Buffer.from("nothing") : body, trailers);
+            if (this.hold) this.held.push(response);
+            else if (this.responseDelayMs > 0) systemClock.setTimer(this.responseDelayMs, response);
+            else response();
           },
           cancel: () => {
             if (!this.hold) stream.reset(ErrorCode.Cancel);

@@ -1,10 +1,10 @@
-/** A client that sends frames as it is told, right or wrong, and tells the frames that come back. */
+/** A client that sends any frames, valid or not, and records the frames that it receives. */
 import { connect, type Socket } from "node:net";
 import { type RawFrame, rawFrame } from "@gatewayproxy/runtime/http2/testing/raw-frame";
 import { clientPreface, FrameReader, FrameType } from "@gatewayproxy/runtime/http2/frame";
 import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 
-/** A header block that begins a request. */
+/** Encodes a header block that begins a request. */
 export function requestBlock(...fields: readonly string[]): Buffer {
   return encodeHeaderBlock([":method", "POST", ":scheme", "http", ":path", "/echo", ":authority", "test", ...fields]);
 }
@@ -12,20 +12,20 @@ export function requestBlock(...fields: readonly string[]): Buffer {
 export class RawClient {
   readonly socket: Socket;
   readonly frames: RawFrame[] = [];
-  /** Everything that came, for answers that are no frames. */
+  /** All received bytes, for responses that are not frames. */
   text = "";
   isClosed = false;
   readonly #waiters = new Set<() => void>();
 
-  /** Connects; with `greet` it says the preface and empty SETTINGS. */
-  constructor(port: number, greet = true) {
+  /** Connects; with `sendPreface` it sends the preface and empty SETTINGS. */
+  constructor(port: number, sendPreface = true) {
     const reader = new FrameReader((type, flags, streamId, buffer, start, end) => {
       this.frames.push({ type, flags, streamId, payload: Buffer.from(buffer.subarray(start, end)) });
     });
     this.socket = connect(port, "127.0.0.1");
     this.socket.on("data", (chunk: Buffer) => {
       this.text += chunk.toString("latin1");
-      if (greet) reader.read(chunk);
+      if (sendPreface) reader.read(chunk);
       this.#wake();
     });
     this.socket.on("close", () => {
@@ -33,7 +33,7 @@ export class RawClient {
       this.#wake();
     });
     this.socket.on("error", () => undefined);
-    if (greet) this.send(clientPreface, rawFrame(FrameType.Settings, 0, 0));
+    if (sendPreface) this.send(clientPreface, rawFrame(FrameType.Settings, 0, 0));
   }
 
   send(...parts: readonly Uint8Array[]): void {
@@ -50,7 +50,7 @@ export class RawClient {
     }
   }
 
-  /** The next frame of that type, on that stream if one is given. */
+  /** Resolves with the next frame of that type, on that stream if one is given. */
   frame(type: number, streamId?: number): Promise<RawFrame> {
     return this.until(() =>
       this.frames.find((frame) => frame.type === type && (streamId === undefined || frame.streamId === streamId)),
@@ -62,7 +62,7 @@ export class RawClient {
     await this.until(() => (this.isClosed ? true : undefined));
   }
 
-  /** The error code of the GOAWAY or RST_STREAM that comes next. */
+  /** Resolves with the error code of the next GOAWAY or RST_STREAM. */
   async errorCode(): Promise<{ readonly frame: "GOAWAY" | "RST_STREAM"; readonly code: number }> {
     return this.until(() => {
       for (const { type, payload } of this.frames) {

@@ -1,14 +1,14 @@
-/** Work that would hold up other calls if it were done at once. */
-export interface Turn {
+/** Work that would delay other calls if it were done at once. */
+export interface QueuedTurn {
   takeTurn(): void;
 }
 
-/** Gives each piece of work a turn of the event loop, in their order, so that sockets are read in between. */
-export class Turns {
-  readonly #waiting = new Set<Turn>();
+/** A queue of work that runs one piece per turn of the event loop, so that sockets are read in between. */
+export class TurnQueue {
+  readonly #waiting = new Set<QueuedTurn>();
 
-  /** A piece that waits already keeps its place. */
-  add(turn: Turn): void {
+  /** Adds a piece; one that is queued already keeps its position. */
+  add(turn: QueuedTurn): void {
     if (this.#waiting.has(turn)) return;
     this.#waiting.add(turn);
     if (this.#waiting.size === 1) setImmediate(this.#next);

@@ -1,0 +1,73 @@
+/** Makes one call to a rate limit service, as a client. */
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
+import { credentials, loadPackageDefinition } from "@grpc/grpc-js";
+import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
+import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/rls";
+import { loadProtos } from "@gatewayproxy/protos/load";
+
+export interface ServiceCall {
+  /** `host:port` */
+  readonly address: string;
+  readonly domain: string;
+  /** Each `key=value,key=value,…`. */
+  readonly descriptors: readonly string[];
+  /** PEM; without it, plain text. */
+  readonly tls?: {
+    readonly ca: Buffer | undefined;
+    readonly cert: Buffer | undefined;
+    readonly key: Buffer | undefined;
+    /** Name that the server's certificate must carry, in place of the host of `address`. */
+    readonly serverName: string | undefined;
+  };
+}
+
+/** Makes a call with one hit. Rejects with the error of the call. */
+export async function callService({
+  address,
+  domain,
+  descriptors,
+  tls,
+}: ServiceCall): Promise<RateLimitResponse__Output> {
+  const requested = descriptors.map((text) => ({ entries: text.split(",").map(entryOf) }));
+  // The loader builds the types that are generated from exactly this file.
+  const { envoy } = loadPackageDefinition(
+    loadProtos("envoy/service/ratelimit/v3/rls.proto"),
+  ) as unknown as ProtoGrpcType;
+  const secure = tls === undefined ? undefined : secureCredentials(tls);
+  const options = tls?.serverName === undefined ? {} : { "grpc.ssl_target_name_override": tls.serverName };
+  const service = envoy.service.ratelimit.v3.RateLimitService;
+  const client = new service(address, secure ?? credentials.createInsecure(), options);
+  try {
+    return await new Promise((resolve, reject) => {
+      client.shouldRateLimit({ domain, descriptors: requested, hitsAddend: 1 }, (error, response) => {
+        if (response === undefined) reject(error ?? new Error("no response"));
+        else resolve(response);
+      });
+    });
+  } finally {
+    client.close();
+  }
+}
+
+function secureCredentials({ ca, key, cert, serverName }: NonNullable<ServiceCall["tls"]>) {
+  return credentials.createSsl(ca, key, cert, {
+    checkServerIdentity: (host, certificate) => {
+      const fault = checkServerIdentity(serverName ?? host, certificate);
+      // Only of an authority that was named: elsewhere `*.name` would be a top-level domain, which Node takes for none.
+      const isCovered = ca !== undefined && serverName !== undefined && isOfNamespace(serverName, certificate);
+      return isCovered ? undefined : fault;
+    },
+  });
+}
+
+/** Whether `*.namespace` of the certificate covers `service.namespace`, as Envoy Gateway writes it. */
+function isOfNamespace(serverName: string, { subjectaltname = "" }: PeerCertificate): boolean {
+  const [, namespace = "", ...more] = serverName.split(".");
+  return namespace !== "" && more.length === 0 && subjectaltname.split(", ").includes(`DNS:*.${namespace}`);
+}
+
+function entryOf(pair: string): { readonly key: string; readonly value: string } {
+  const [key = "", value, more] = pair.split("=");
+  if (value === undefined || more !== undefined) throw new Error(`${pair} is not key=value`);
+  return { key, value };
+}

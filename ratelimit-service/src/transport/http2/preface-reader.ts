@@ -1,0 +1,38 @@
+/**
+ * Reads the first bytes of a connection: an HTTP/2 client sends the preface (RFC 9113 §3.4); any other client is at the
+ * wrong port.
+ */
+import { clientPreface } from "@gatewayproxy/runtime/http2/frame";
+
+/** `incomplete`: more bytes are needed. `complete`: `rest` follows the preface. `mismatch`: not an HTTP/2 client. */
+export type PrefaceResult =
+  | { readonly kind: "incomplete" }
+  | { readonly kind: "complete"; readonly rest: Buffer }
+  | { readonly kind: "mismatch"; readonly response: string };
+
+const plainHttpText = "this port speaks gRPC (HTTP/2 with prior knowledge)\n";
+const http1Response = `HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${plainHttpText.length}\r\n\r\n${plainHttpText}`;
+
+/** Collects the preface from chunks of any size. */
+export class PrefaceReader {
+  #seen: Buffer = Buffer.alloc(0);
+
+  /** Reads the next bytes. For a client that seems to use HTTP/1 the result has a response, for others an empty one. */
+  read(chunk: Buffer): PrefaceResult {
+    const seen = this.#seen.length === 0 ? chunk : Buffer.concat([this.#seen, chunk]);
+    const length = Math.min(seen.length, clientPreface.length);
+    if (seen.compare(clientPreface, 0, length, 0, length) !== 0) {
+      return {
+        kind: "mismatch",
+        response: /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH) /.test(seen.toString("latin1", 0, 8))
+          ? http1Response
+          : "",
+      };
+    }
+    if (length < clientPreface.length) {
+      this.#seen = seen;
+      return { kind: "incomplete" };
+    }
+    return { kind: "complete", rest: seen.subarray(length) };
+  }
+}
