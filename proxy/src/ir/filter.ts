@@ -1,5 +1,6 @@
-/** What a rule does to a request or a response on its way (Gateway API `HTTPRouteFilter`). */
+/** Changes of a rule to requests and responses (Gateway API `HTTPRouteFilter`). */
 
+/** A filter, by its type in the API. */
 export type Filter =
   | ({ readonly kind: "RequestHeaderModifier" } & HeaderEdits)
   | ({ readonly kind: "ResponseHeaderModifier" } & HeaderEdits)
@@ -8,24 +9,26 @@ export type Filter =
   | ({ readonly kind: "RequestMirror" } & Mirror)
   | ({ readonly kind: "CORS" } & Cors);
 
-/** Applied in this order: set, add, remove. Names lower case; no name stands twice. */
+/** Applied in this order: set, add, remove. Names are in lower case and unique. */
 export interface HeaderEdits {
   readonly set: readonly HeaderField[];
   readonly add: readonly HeaderField[];
   readonly remove: readonly string[];
 }
 
+/** A header field. */
 export interface HeaderField {
   readonly name: string;
   readonly value: string;
 }
 
+/** A rewrite of the path (Gateway API `HTTPPathModifier`). */
 export type PathRewrite =
   | { readonly kind: "ReplaceFullPath"; readonly value: string }
-  /** Replaces the prefix that the rule's match found; the query stays. */
+  /** Replaces the prefix that the match of the rule found; the query stays. */
   | { readonly kind: "ReplacePrefixMatch"; readonly value: string };
 
-/** What is absent stays as the client asked for it. */
+/** A redirect. Absent parts are those of the request. */
 export interface Redirect {
   readonly statusCode: 301 | 302 | 303 | 307 | 308;
   readonly scheme?: "http" | "https";
@@ -35,7 +38,7 @@ export interface Redirect {
   readonly path?: PathRewrite;
 }
 
-/** A copy of `numerator` of every `denominator` requests goes to a backend whose answers nobody sees. */
+/** Mirrors `numerator` of every `denominator` requests to a backend whose responses are discarded. */
 export interface Mirror {
   /** Key of a backend of the snapshot. */
   readonly backend: string;
@@ -44,32 +47,32 @@ export interface Mirror {
   readonly denominator: number;
 }
 
-/** Which scripts of other origins may use what the rule serves (Fetch standard, CORS protocol). */
+/** The scripts of other origins that may use the responses of the rule (Fetch standard, CORS protocol). */
 export interface Cors {
   readonly origins: OriginRule;
   readonly allowCredentials: boolean;
   /** Absent: the methods that need no permission (GET, HEAD, POST) and no others. */
   readonly methods?: WordRule;
-  /** Request headers, beyond those that need no permission. */
+  /** Request headers beyond those that need no permission. */
   readonly headers?: WordRule;
-  /** Response headers that scripts may read, beyond those that they always may. */
+  /** Response headers that scripts may read beyond those that they always may. */
   readonly exposeHeaders?: WordRule;
   readonly maxAgeSeconds: number;
 }
 
-/** `*`, or the words as written. */
+/** `*`, or the words as in the route. */
 export type WordRule = { readonly kind: "any" } | { readonly kind: "listed"; readonly words: readonly string[] };
 
-/** Every origin, or those that one of the patterns covers. */
+/** Every origin, or those that a pattern covers. */
 export type OriginRule =
   | { readonly kind: "any" }
   | { readonly kind: "listed"; readonly patterns: readonly OriginPattern[] };
 
-/** Lower case, without the default port of the scheme. */
+/** A pattern of origins, in lower case, without the default port of the scheme. */
 export interface OriginPattern {
   /** `http://` or `https://` */
   readonly scheme: string;
-  /** A host covers itself; a suffix that starts with a dot, or is empty, whatever stands before it. */
+  /** An exact host, or a suffix that begins with a dot or is empty and covers everything that ends with it. */
   readonly host: { readonly kind: "exact" | "suffix"; readonly value: string };
   /** `:8443`; empty for the default port. */
   readonly port: string;

@@ -1,62 +1,72 @@
-/** A local rate limit entry as it applies to one place (ProxyPolicy `spec.traffic.rateLimit.local[]`). */
+/** Local limits as they apply to one rule (ProxyPolicy `spec.traffic.rateLimit.local[]`). */
 import type { UsageChunk } from "./usage.ts";
 
+/** An entry of a policy at one target. */
 export interface LocalLimit {
   /**
-   * Identity of the counter: policy, target, what is counted and how much (`default/chat HTTPRoute/default/chat
-   * requests 10/Minutes+5`). Equal in every place that shares the counter, and unchanged by an edit elsewhere, so the
-   * counter survives it.
+   * Identity of the counter: policy, target, unit and amount (`default/chat HTTPRoute/default/chat requests
+   * 10/Minutes+5`). It is equal in every rule that shares the counter, and unaffected by edits elsewhere, so the
+   * counter survives them.
    */
   readonly counter: string;
   /** `namespace/name` of the ProxyPolicy. */
   readonly policy: string;
-  /** The entry's place in the policy's list, from 0. */
+  /** The index of the entry in the policy's list, from 0. */
   readonly entry: number;
   /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
   readonly target: string;
   readonly counts: "requests" | "tokens";
-  /** Given back at each window end; at least 1. */
+  /** The amount per window; at least 1. */
   readonly amount: number;
-  /** On top of `amount`, full at start; 0 for tokens. */
+  /** Allowed in addition to `amount`; full at the start, and 0 for tokens. */
   readonly burst: number;
   readonly unit: LimitUnit;
   /** Length of the window in units; absent: 1. */
   readonly unitCount?: number;
-  /** What one request counts, from 0 (which counts nothing, and passes while nothing is over); absent: 1. */
+  /**
+   * The units that one request counts; absent: 1. With 0 it counts nothing, and is allowed while nothing is over the
+   * limit.
+   */
   readonly units?: number;
   /** CEL source; one counter per value. Absent: one counter for all. */
   readonly key?: string;
-  /** `Shadow` counts, logs and shows, and never refuses. */
+  /** `Shadow` counts and reports, but denies nothing. */
   readonly mode: "Enforce" | "Shadow";
-  /** Failures that give a request's unit back; absent: `defaultRefundOn`. */
+  /** Failures that refund the units of a request; absent: `defaultRefundOn`. */
   readonly refundOn?: readonly RefundCause[];
-  /** Of its policy: what clients see of the usage event of streams; absent: another policy or the Backend says. */
+  /** `usageChunk` of its policy; absent: another policy or the Backend decides. */
   readonly usageChunk?: UsageChunk;
 }
 
-/** A failure for which a policy may give a request's unit back (ProxyPolicy `spec.traffic.rateLimit.refundOn`). */
+/** A failure for which a policy may refund a request (ProxyPolicy `spec.traffic.rateLimit.refundOn`). */
 export type RefundCause =
-  /** No endpoint got the request: there is none, or no connection to it, or it closed before it looked at the request. */
+  /**
+   * No endpoint received the request: there is none, no connection to it, or it closed before it processed the request.
+   */
   | "ConnectFailure"
-  /** No connection became free, so no endpoint got the request. */
+  /** No connection became free, so no endpoint received the request. */
   | "Overload"
-  /** The endpoint got the request and broke off before its answer. */
+  /** The endpoint received the request and reset the stream or connection before its response. */
   | "Reset"
-  /** A timeout of the rule ended, or the endpoint kept silent. */
+  /** A timeout of the rule, or the idle timeout of the endpoint, expired. */
   | "Timeout"
-  /** The backend answered with a 5xx. */
+  /** The backend sent a 5xx response. */
   | "BackendError";
 
-/** Those in which no backend has seen the request: a client cannot spend a backend's work without its own budget. */
+/**
+ * The failures in which no backend has received the request, so that no client can use a backend without using its own
+ * limit.
+ */
 export const defaultRefundOn: readonly RefundCause[] = ["ConnectFailure", "Overload"];
 
-/** How one limit entry saw a request. */
+/** The decision of one entry on a request. */
 export interface LimitDecision {
   readonly limit: LocalLimit;
   /** `shadowDenied`: would have been denied, but the entry's mode is Shadow. */
   readonly outcome: "allowed" | "denied" | "shadowDenied";
 }
 
+/** The unit of a window. */
 export type LimitUnit = "Seconds" | "Minutes" | "Hours";
 
 /** Length of a window in milliseconds. */

@@ -1,5 +1,6 @@
-/** Conditions of a rule on a request (Gateway API `HTTPRouteMatch`). All parts of one match must hold. */
+/** Conditions of a rule on a request (Gateway API `HTTPRouteMatch`). */
 
+/** A match, all parts of which must hold. */
 export interface Match {
   readonly path: PathMatch;
   /** Upper case; absent matches every method. */
@@ -10,6 +11,7 @@ export interface Match {
   readonly query: readonly ValueMatch[];
 }
 
+/** A condition on the path. */
 export type PathMatch =
   | { readonly kind: "Exact"; readonly value: string }
   /** By path segment: `/foo` matches `/foo` and `/foo/bar`, never `/foobar`. No trailing slash, except `/` itself. */
@@ -17,6 +19,7 @@ export type PathMatch =
   /** RE2 syntax; the whole path must match. */
   | { readonly kind: "RegularExpression"; readonly value: string };
 
+/** A condition on a header or query parameter. */
 export interface ValueMatch {
   readonly kind: "Exact" | "RegularExpression";
   readonly name: string;

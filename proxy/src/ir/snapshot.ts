@@ -1,10 +1,11 @@
 /**
- * The one thing that crosses from configuration to the data path: an immutable, plain-data picture of what to serve.
+ * The snapshot: an immutable, plain-data description of what to serve, and all that passes from configuration to the
+ * data path.
  *
- * `translate` makes it, the main thread sends it to every worker as JSON (so it holds nothing that JSON does not keep),
- * and each worker compiles it and swaps it in whole; a request keeps the snapshot it started with. It holds no counter,
- * no connection and no health: that state lives beside it, keyed by the identities below, so an edit elsewhere never
- * resets a budget (docs/adr/0002).
+ * `translate` builds it, and the main thread sends it to every worker as JSON, so it contains only JSON values. Each
+ * worker compiles it and swaps it in as a whole; a request keeps the snapshot with which it began. Counters,
+ * connections and health are not part of it. They are kept separately, keyed by the identities below, so that an edit
+ * elsewhere never resets a limit (docs/adr/0002).
  */
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
@@ -12,12 +13,13 @@ import type { LocalLimit } from "./limit.ts";
 import type { Match } from "./match.ts";
 import type { UsageChunk } from "./usage.ts";
 
+/** A configuration of the data path. */
 export interface Snapshot {
   /** Counts up from 1 with every accepted configuration. */
   readonly generation: number;
   /** Sorted by address and port; one socket address each. */
   readonly binds: readonly Bind[];
-  /** Every backend that some rule names, as a target or to count its global limits, by its key. */
+  /** Every backend that a rule refers to, as a target or as the service of its global limits, by key. */
   readonly backends: Readonly<Record<BackendKey, Backend>>;
 }
 
@@ -45,15 +47,17 @@ export interface Listener {
   readonly routes: readonly Route[];
 }
 
-/** How a listener meets TLS clients (Gateway API `ListenerTLSConfig`, `FrontendTLSConfig`). */
+/** TLS of a listener (Gateway API `ListenerTLSConfig`, `FrontendTLSConfig`). */
 export interface ListenerTls {
-  /** In the order of the references; never empty. Of those for one name the first is shown. */
+  /** In the order of the references, at least one. Of several for one name the first is presented. */
   readonly certificates: readonly Certificate[];
   readonly minVersion: TlsVersion;
   readonly maxVersion: TlsVersion;
-  /** OpenSSL's names of TLS 1.2 suites, separated by colons, best first; absent: our own choice. */
+  /**
+   * OpenSSL names of TLS 1.2 suites, separated by colons, in order of preference; absent: the default of the gateway.
+   */
   readonly ciphers?: string;
-  /** What is agreed on by ALPN, best first; never empty. */
+  /** Protocols for ALPN in order of preference, at least one. */
   readonly protocols: readonly AlpnProtocol[];
   /** Absent: clients are not asked for a certificate. */
   readonly clientValidation?: ClientValidation;
@@ -66,35 +70,36 @@ export type AlpnProtocol = "h2" | "http/1.1";
 export interface Certificate {
   /** `namespace/name` of the Secret. */
   readonly source: string;
-  /** PEM, the server's own certificate first, then those that lead to its root. */
+  /** PEM: the server certificate, then the chain to its root. */
   readonly chain: string;
   /** PEM */
   readonly privateKey: Secret;
-  /** DNS names it is for, lower case; exact or `*.` followed by a domain. */
+  /** DNS names of the certificate in lower case; exact or `*.` followed by a domain. */
   readonly hostnames: readonly string[];
 }
 
-/** Which client certificates are taken (Gateway API `FrontendTLSValidation`). */
+/** Validation of client certificates (Gateway API `FrontendTLSValidation`). */
 export interface ClientValidation {
-  /** PEM certificates of the authorities that are trusted. */
-  readonly authorities: string;
-  /** `AllowInsecureFallback` asks for a certificate and takes the client whatever it shows. */
+  /** Trusted authorities: one PEM text per object that holds some. Never empty. */
+  readonly authorities: readonly string[];
+  /** `AllowInsecureFallback` requests a certificate and accepts the client whatever it presents. */
   readonly mode: "AllowValidOnly" | "AllowInsecureFallback";
 }
 
+/** The name of an object. */
 export interface ObjectName {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** An HTTPRoute as one listener sees it. */
+/** An HTTPRoute attached to one listener. */
 export interface Route extends ObjectName {
   /** `namespace/name` */
   readonly key: string;
   /**
-   * Those of the route's hostnames, as written there, that have hosts in common with the listener's; lower case. Empty
-   * matches every host of the listener. Not narrowed: a host that the route names exactly outranks one that a wildcard
-   * of it covers, also where the listener has one host only (Gateway API `HTTPRouteSpec.hostnames`).
+   * Host names of the route, as in the route, that overlap with that of the listener; lower case. Empty matches every
+   * host of the listener. They are not narrowed: a host that the route names exactly takes precedence over one that its
+   * wildcard covers, even where the listener has one host only (Gateway API `HTTPRouteSpec.hostnames`).
    */
   readonly hostnames: readonly string[];
   /** RFC 3339; the first tie-breaker between routes. Absent sorts last. */
@@ -102,41 +107,45 @@ export interface Route extends ObjectName {
   readonly rules: readonly RouteRule[];
 }
 
+/** A rule of a route. */
 export interface RouteRule {
-  /** `namespace/name/0`: the route and the rule's place in it; or its `name` in place of the number. */
+  /** `namespace/name/0`: the route, and the index or the `name` of the rule. */
   readonly key: string;
   readonly name?: string;
   /** Never empty: a rule without matches has one that matches path prefix `/`. */
   readonly matches: readonly Match[];
   /** In the order to apply. */
   readonly filters: readonly Filter[];
-  /** Empty: the rule answers 500 (Gateway API `HTTPRouteRule.backendRefs`). */
+  /** Empty: the rule responds with 500 (Gateway API `HTTPRouteRule.backendRefs`). */
   readonly backendRefs: readonly BackendRef[];
-  /** Absent: no limit but those of the connection to the backend. */
+  /** Absent: only the timeouts of connections to the backend apply. */
   readonly timeouts?: Timeouts;
-  /** Absent: only what never reached the backend, or may safely be repeated, is sent to one more endpoint. */
+  /** Absent: only a request that never reached the backend, or is safe to repeat, is sent to one more endpoint. */
   readonly retry?: RetryPolicy;
-  /** Every limit that applies here: of the rule, the route, the listener and the Gateway, in that order. */
+  /** All limits of the rule, the route, the listener and the Gateway, in that order. */
   readonly limits: readonly LocalLimit[];
   /** Global limits in the same order; absent where there are none. */
   readonly globalLimits?: readonly GlobalLimit[];
-  /** Policies (`namespace/name`) that cannot be read and close the rule: it answers 503. Absent where there are none. */
+  /**
+   * The first policies (`namespace/name`) that are invalid and close the rule, which responds with 503. Absent where there are
+   * none.
+   */
   readonly refusedPolicies?: readonly string[];
 }
 
-/** Gateway API `HTTPRouteTimeouts`. Milliseconds; 0 means that there is none. */
+/** Gateway API `HTTPRouteTimeouts`, in milliseconds; 0 means none. */
 export interface Timeouts {
-  /** From the head of the client's request to the last byte of its answer, retries included. */
+  /** From the head of the client's request to the last byte of its response, including retries. */
   readonly requestMs?: number;
-  /** From the start of one call to a backend to the last byte of its answer. */
+  /** From the start of an attempt to the last byte of its response. */
   readonly backendRequestMs?: number;
 }
 
 /** Gateway API `HTTPRouteRetry`. */
 export interface RetryPolicy {
-  /** Statuses that are not passed on while there are attempts left. A call without an answer counts as one of them. */
+  /** Statuses that are retried while attempts are left. An attempt without a response counts as one of them. */
   readonly codes: readonly number[];
-  /** At most this many calls after the first; at least 1. */
+  /** The most attempts after the first one; at least 1. */
   readonly attempts: number;
   /** Shortest wait before the first retry; later ones wait longer. */
   readonly backoffMs: number;
@@ -150,20 +159,21 @@ export type BackendRef =
       readonly backend: BackendKey;
       readonly filters: readonly Filter[];
     }
-  /** Takes its share of the traffic and answers it with 500. */
+  /** Responds with 500 to its share of the traffic. */
   | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
 
 /** `Service/namespace/name:port`, `Backend/namespace/name`, or `address/host:port` of a rate limit service. */
 export type BackendKey = string;
 
+/** A backend and its endpoints. */
 export interface Backend {
   readonly key: BackendKey;
   readonly kind: "Service" | "Backend";
   readonly namespace: string;
   readonly name: string;
-  /** Ready endpoints only; empty answers 503. A host name stands for all its addresses. */
+  /** Ready endpoints; where there is none the response is a 503. A host name represents all its addresses. */
   readonly endpoints: readonly Endpoint[];
-  /** Absent: HTTP/1.1. HTTP/2 is spoken from the first byte, or agreed on by ALPN where there is TLS. */
+  /** Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. */
   readonly protocol?: "h2";
   /** Absent: plain text. */
   readonly tls?: UpstreamTls;
@@ -171,22 +181,24 @@ export interface Backend {
   readonly ai?: AiBackend;
 }
 
+/** One address of a backend. */
 export interface Endpoint {
-  /** Pod name, or `backend` for an address that a Backend names itself; shown to operators. */
+  /** Pod name, or `backend` for the address of a Backend; shown to operators. */
   readonly name: string;
   /** IP address or host name. */
   readonly host: string;
   readonly port: number;
 }
 
+/** TLS to the endpoints of a backend. */
 export interface UpstreamTls {
-  /** Server name to send and to verify; the endpoint's host when absent. */
+  /** Server name to send (SNI) and to verify; absent: the host of the endpoint. */
   readonly hostname?: string;
-  /** PEM certificates of the authorities to trust; absent: those that Node brings. */
-  readonly authorities?: string;
-  /** Of which the certificate must have one; then `hostname` is asked for and verifies nothing. */
+  /** Trusted authorities: one PEM text per object that holds some. Absent: the authorities of the system. */
+  readonly authorities?: readonly string[];
+  /** Names of which the certificate must have one; `hostname` is then sent, but not verified. */
   readonly subjectAltNames?: readonly SubjectAltName[];
-  /** Shown to a server that asks for one. */
+  /** Presented to a server that requests one. */
   readonly clientCertificate?: ClientCertificate;
 }
 
@@ -196,33 +208,36 @@ export interface SubjectAltName {
   readonly value: string;
 }
 
+/** The client certificate for a backend. */
 export interface ClientCertificate {
-  /** PEM, the client's own certificate first. */
+  /** PEM: the client certificate, then its chain. */
   readonly chain: string;
   /** PEM */
   readonly privateKey: Secret;
 }
 
-/** What an LLM backend needs beyond an endpoint. */
+/** Settings of an `ai` Backend. */
 export interface AiBackend {
   readonly provider: "openai" | "anthropic";
   /** Replaces the request body's `model`. */
   readonly model?: string;
-  /** Put before the request's path, without a trailing slash. */
+  /** Prefix of the request's path, without a trailing slash. */
   readonly pathPrefix?: string;
-  /** Absent passes the client's own credentials through. */
+  /** Absent: the credentials of the client are forwarded. */
   readonly apiKey?: Secret;
-  /** Clients may switch protocols, past token limits and `model`; absent: refused. */
+  /** Whether clients may switch protocols, which bypasses token limits and `model`; absent: rejected. */
   readonly allowsUpgrades?: true;
-  /** Whether clients may ask for work whose tokens no response reports; absent: refused under a token limit or a prescribed `model`. */
+  /**
+   * Whether clients may request work whose tokens no response reports; absent: rejected under a token limit or `model`.
+   */
   readonly allowsDeferredWork?: true;
-  /** Whether endpoints pass that are not known to answer at once by the model that is named; absent: refused like deferred work. */
+  /** Whether endpoints outside the known model APIs are served; absent: rejected under a token limit or `model`. */
   readonly allowsOtherEndpoints?: true;
-  /** What clients see of the usage event of streams, where no policy says; absent: `defaultUsageChunk`. */
+  /** `usageChunk` where no policy has one; absent: `defaultUsageChunk`. */
   readonly usageChunk?: UsageChunk;
 }
 
-/** Wrapped so that a dump or a log never shows it by accident: redaction looks for this shape. */
+/** A secret value, wrapped so that a dump or a log never shows it: redaction looks for this shape. */
 export interface Secret {
   readonly secret: string;
 }

@@ -1,40 +1,40 @@
-/** What an LLM response is known to have cost; made by `llm`, charged by `policy`, shown by `telemetry`. */
+/** The usage of LLM responses; computed by `llm`, charged by `policy`, reported by `telemetry`. */
 
-/** Tokens of one LLM response, as its `usage` told, or estimated. */
+/** The tokens of one LLM response, as reported in its `usage` or estimated. */
 export interface TokenUsage {
   readonly input?: number;
   readonly output?: number;
   readonly total: number;
-  /** The model that answered, by its own word. */
+  /** The model that the response reports. */
   readonly model?: string;
-  /** True when the upstream did not report everything and a figure is bytes ÷ 4. */
+  /** True where the upstream did not report every figure, and one is an estimate of bytes ÷ 4. */
   readonly estimated: boolean;
 }
 
-/** Why a response adds nothing to a token budget; a closed set, fit for a metric label. */
+/** The reason for which a response adds nothing to a token limit; a closed set, suitable as a metric label. */
 export type UncountedReason =
-  /** The response says nothing of its usage, and nothing was asked with a body that a model could have answered. */
+  /** The response reports no usage, and the request had no body that a model could have processed. */
   | "absent"
-  /** It is the copy of an answer that was charged when it was made. */
+  /** The response is a stored copy of one that was charged when it was generated. */
   | "stored"
-  /** It has a usage whose figures are no whole numbers from 0 to 2³¹ − 1. */
+  /** Its usage has figures that are not integers from 0 to 2³¹ − 1. */
   | "malformed"
-  /** Its content encoding is unknown or its bytes do not follow it, so nothing could be read. */
+  /** Its content encoding is unknown or its bytes are invalid, so nothing could be read. */
   | "undecodable"
-  /** The status is 400 or above and there is no usage: nothing was spent. */
+  /** The status is 400 or above, and there is no usage. */
   | "errorStatus";
 
-/** What reading one response came to. */
+/** The outcome of reading one response. */
 export type UsageOutcome =
   | { readonly kind: "counted"; readonly usage: TokenUsage }
   | { readonly kind: "uncounted"; readonly reason: UncountedReason };
 
 /**
- * What a client sees of the usage event of a stream that the gateway asked for (ProxyPolicy
- * `spec.traffic.rateLimit.usageChunk`, Backend `spec.ai.usageChunk`). `Merge`: the usage is in the last chunk that has a
- * choice. `Pass`: the event passes as the provider sends it. `Hide`: it is cut.
+ * How the usage event of a stream reaches a client that did not request it (ProxyPolicy
+ * `spec.traffic.rateLimit.usageChunk`, Backend `spec.ai.usageChunk`). `Merge`: the usage is in the last chunk that has
+ * a choice. `Pass`: the event passes as the provider sends it. `Hide`: it is removed.
  */
 export type UsageChunk = "Merge" | "Pass" | "Hide";
 
-/** Where neither a policy nor a Backend says. */
+/** The value where neither a policy nor a Backend has one. */
 export const defaultUsageChunk: UsageChunk = "Merge";

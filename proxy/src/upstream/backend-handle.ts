@@ -15,6 +15,7 @@ import { HealthChecks } from "./health-checks.ts";
 import { NameWatch, type ResolveName } from "./name-watch.ts";
 import { RetryBudget } from "./retry-budget.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
+import { tlsIdentity } from "./tls-identity.ts";
 
 export interface BackendOptions extends PoolOptions, UpstreamSettings {
   readonly clock: Clock;
@@ -38,7 +39,7 @@ export class BackendHandle implements PoolOwner {
   #tls: UpstreamTls | undefined;
   /** By host name: the settings where they name none. */
   #tlsByHost = new Map<string, UpstreamTls>();
-  #tlsText = "";
+  #tlsIdentity = "";
   #tlsVersion = 0;
   /** By endpoint, address and TLS settings. */
   #members = new Map<string, Member>();
@@ -84,11 +85,11 @@ export class BackendHandle implements PoolOwner {
   }
 
   #takeTls(tls: UpstreamTls | undefined): void {
-    const text = JSON.stringify(tls ?? null);
-    if (text === this.#tlsText) return;
+    const identity = tlsIdentity(tls);
+    if (identity === this.#tlsIdentity) return;
     this.#tls = tls;
     this.#tlsByHost.clear();
-    this.#tlsText = text;
+    this.#tlsIdentity = identity;
     this.#tlsVersion++;
   }
 
@@ -198,16 +199,15 @@ export class BackendHandle implements PoolOwner {
 
   #eject(member: Member): void {
     const { clock, random } = this.#options;
-    const { health } = member.pool;
-    const ms = ejectionMs(health.timesEjected, random());
-    health.timesEjected++;
+    const ms = ejectionMs(member.pool.health.timesEjected, random());
+    member.pool.countEjection();
     const timer = clock.setTimer(ms, () => {
       member.ejection = undefined;
       this.#options.log.debug(this.#named(member), "endpoint is back");
       this.#choose();
     });
     member.ejection = { timer, untilMs: clock.monotonicMs() + ms };
-    const { timesEjected } = health;
+    const { timesEjected } = member.pool.health;
     this.#options.log.debug({ ...this.#named(member), timesEjected, forMs: Math.round(ms) }, "endpoint ejected");
     this.#choose();
   }
@@ -259,7 +259,7 @@ export class BackendHandle implements PoolOwner {
     const tls = this.#tlsFor(endpoint.host);
     const guard = this.#options.addresses;
     const resolved = this.#names.get(endpoint.host)?.addresses ?? [];
-    const permitted = resolved.filter((address) => guard.refusal(address, endpoint.port) === undefined);
+    const permitted = resolved.filter((address) => guard.denialReason(address, endpoint.port) === undefined);
     const addresses = permitted.length === 0 ? resolved : permitted;
     const shared = {
       ...(tls !== undefined && { tls }),

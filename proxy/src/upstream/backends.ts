@@ -10,6 +10,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
 import type { EndpointState } from "./endpoint-state.ts";
+import { tlsIdentity } from "./tls-identity.ts";
 
 interface Held {
   readonly handle: BackendHandle;
@@ -87,5 +88,5 @@ export class Backends {
 function identityOf({ kind, endpoints, protocol, tls, ai }: Backend): string {
   if (kind === "Service") return kind;
   const servers = endpoints.map(({ host, port }) => [host, port]);
-  return JSON.stringify([kind, servers, protocol, tls, ai !== undefined]);
+  return JSON.stringify([kind, servers, protocol, tlsIdentity(tls), ai !== undefined]);
 }

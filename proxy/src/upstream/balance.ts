@@ -1,11 +1,11 @@
 /** Which endpoint gets the next call. */
-import type { EndpointHealth } from "./endpoint-health.ts";
+import type { EndpointFigures } from "./endpoint-health.ts";
 
 /** What is weighed of an endpoint. */
 export interface Candidate {
   /** Calls under way and waiting. */
   readonly inFlight: number;
-  readonly health: EndpointHealth;
+  readonly health: EndpointFigures;
 }
 
 /** What has not been measured for so long is not held against an endpoint, or it would never be measured again. */

@@ -1,10 +1,13 @@
+import { rootCertificates } from "node:tls";
 import { expect, test } from "vitest";
 import { clientTls } from "./client-tls.ts";
 
-test("connections with the same settings share a context", () => {
-  const tls = { hostname: "a.test" };
-  const { secureContext } = clientTls("10.0.0.1", tls);
-  expect(secureContext).toBeDefined();
-  expect(clientTls("10.0.0.2", tls).secureContext).toBe(secureContext);
-  expect(clientTls("10.0.0.1", { ...tls }).secureContext).not.toBe(secureContext);
+test("connections share a context if their authorities and client certificates are the same objects", () => {
+  const contextOf = (tls: Parameters<typeof clientTls>[1]) => clientTls("10.0.0.1", tls).secureContext;
+  const authorities = rootCertificates.slice(0, 2);
+  const context = contextOf({ hostname: "a.test", authorities });
+  expect(context).toBeDefined();
+  expect(contextOf({ hostname: "b.test", authorities })).toBe(context);
+  expect(contextOf({ hostname: "a.test", authorities: [...authorities] })).not.toBe(context);
+  expect(contextOf({ hostname: "a.test" })).not.toBe(context);
 });

@@ -10,14 +10,20 @@ export interface ClientTls extends Pick<ConnectionOptions, "checkServerIdentity"
   readonly servername: string;
 }
 
-/** Reading the authorities takes up to some 10 ms, so connections with the same settings share what came of it. */
-const contexts = new WeakMap<UpstreamTls, SecureContext>();
+/**
+ * Reading authorities takes up to some 10 ms and 1 MiB, so backends with the same authorities and client certificate share
+ * a context.
+ */
+const contexts = new WeakMap<object, WeakMap<object, SecureContext>>();
+/** Stand for absent authorities and an absent client certificate. */
+const systemAuthorities = {};
+const noCertificate = {};
 
 /**
  * As node:tls names it; what is absent has Node's default.
  *
  * @param host of the endpoint, as it is connected to.
- * @param tls the same object for connections that are to share a context.
+ * @param tls connections share a context if their authorities and client certificates are the same objects.
  * @throws where OpenSSL refuses the authorities or the certificate.
  */
 export function clientTls(host: string, tls: UpstreamTls): ClientTls {
@@ -34,15 +40,18 @@ export function clientTls(host: string, tls: UpstreamTls): ClientTls {
 }
 
 function contextOf(tls: UpstreamTls): SecureContext {
-  const known = contexts.get(tls);
-  if (known !== undefined) return known;
   const { authorities, clientCertificate } = tls;
+  const trust = authorities ?? systemAuthorities;
+  const ofTrust = contexts.get(trust) ?? new WeakMap<object, SecureContext>();
+  contexts.set(trust, ofTrust);
+  const known = ofTrust.get(clientCertificate ?? noCertificate);
+  if (known !== undefined) return known;
   if (authorities === undefined) trustSystemAuthorities();
   const context = createSecureContext({
-    ...(authorities !== undefined && { ca: authorities }),
+    ...(authorities !== undefined && { ca: [...authorities] }),
     ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
   });
-  contexts.set(tls, context);
+  ofTrust.set(clientCertificate ?? noCertificate, context);
   return context;
 }
 

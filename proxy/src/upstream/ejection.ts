@@ -1,5 +1,5 @@
 /** When an endpoint that keeps failing is left out, and for how long. */
-import type { EndpointHealth } from "./endpoint-health.ts";
+import type { EndpointFigures } from "./endpoint-health.ts";
 
 /** In a row. */
 const failuresToEject = 5;
@@ -7,7 +7,7 @@ const firstEjectionMs = 10_000;
 const longestEjectionMs = 300_000;
 
 /** Whether it has failed too often; one that has come back and fails again at once goes again at once. */
-export function deservesEjection({ consecutiveFailures }: EndpointHealth): boolean {
+export function deservesEjection({ consecutiveFailures }: EndpointFigures): boolean {
   return consecutiveFailures >= failuresToEject;
 }
 

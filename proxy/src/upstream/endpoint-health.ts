@@ -43,3 +43,8 @@ export class EndpointHealth {
     if (this.score >= recovered) this.timesEjected = 0;
   }
 }
+
+/** The same for readers, who change nothing. */
+export type EndpointFigures = Readonly<
+  Pick<EndpointHealth, "consecutiveFailures" | "latencyMs" | "notedMs" | "requests" | "score" | "timesEjected">
+>;

@@ -1,6 +1,8 @@
 /**
  * The connections of this worker to one endpoint, as many as are allowed, and the calls that wait for one. Connections
  * with room for a call wait on a stack, so the warmest is used first and the others age out.
+ *
+ * A worker has tens of thousands of endpoints and calls few of them, so a pool makes each part of its state at first use.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Dispatcher } from "undici";
@@ -15,7 +17,7 @@ import {
   openConnection,
 } from "./connection.ts";
 import { serverName } from "./client-tls.ts";
-import { EndpointHealth } from "./endpoint-health.ts";
+import { type EndpointFigures, EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
@@ -41,66 +43,101 @@ export interface PoolOwner {
 }
 
 export class EndpointPool implements CallOwner {
-  readonly endpoint: Endpoint;
-  /** `host:port` */
-  readonly address: string;
   readonly target: ConnectionTarget;
-  readonly health = new EndpointHealth();
+  #address: string | undefined;
+  #health: EndpointHealth | undefined;
   readonly #owner: PoolOwner;
   readonly #options: PoolOptions;
-  readonly #callsPerConnection: number;
   /** Of a TLS endpoint; undici opens a new socket for each request that names another. */
   readonly #servername: string | null;
-  readonly #connections = new Set<Connection>();
+  #connections: Set<Connection> | undefined;
   /** Those whose endpoint leaves, until their last call has ended; they count for nothing. */
-  readonly #leaving = new Set<Connection>();
+  #leaving: Set<Connection> | undefined;
   /** Those with room for a call. */
   readonly #free: Connection[] = [];
-  readonly #line: WaitingLine;
+  #line: WaitingLine | undefined;
   /** Calls whose HTTP/2 connection is being made, or accepts no stream for now (SETTINGS_MAX_CONCURRENT_STREAMS). */
-  readonly #starting: WaitingLine;
-  readonly #tunnels: TunnelShare;
+  #starting: WaitingLine | undefined;
+  #tunnels: TunnelShare | undefined;
   #closing = false;
   /** Calls that are on a connection or wait for one. */
   inFlight = 0;
 
   constructor(target: ConnectionTarget, owner: PoolOwner, options: PoolOptions) {
-    this.endpoint = target.endpoint;
-    this.address = addressOf(target.endpoint);
     this.target = target;
     this.#owner = owner;
     this.#options = options;
-    const { clock, maxWaitMs, connectTimeoutMs } = options;
-    this.#tunnels = new TunnelShare(options.maxTunnels ?? options.maxConnections);
-    this.#line = new WaitingLine({
-      clock,
-      maxWaitMs,
-      load: owner.load,
-      failure: `no connection has become free within ${maxWaitMs} ms`,
-    });
-    this.#starting = new WaitingLine({
-      clock,
-      maxWaitMs: connectTimeoutMs + maxWaitMs,
-      load: { waiting: 0 },
-      failure: `the endpoint has accepted no HTTP/2 stream within ${maxWaitMs} ms`,
-    });
-    this.#callsPerConnection = callsPerConnection(target);
     this.#servername = target.tls === undefined ? null : serverName(target.endpoint.host, target.tls);
+  }
+
+  get endpoint(): Endpoint {
+    return this.target.endpoint;
+  }
+
+  /** `host:port` */
+  get address(): string {
+    return (this.#address ??= addressOf(this.target.endpoint));
+  }
+
+  get health(): EndpointFigures {
+    return this.#health ?? unmeasured;
+  }
+
+  /** The endpoint is left out once more. */
+  countEjection(): void {
+    this.#ownHealth.timesEjected++;
+  }
+
+  get #ownHealth(): EndpointHealth {
+    return (this.#health ??= new EndpointHealth());
   }
 
   /** Whether a call would have to wait in line. */
   get isBusy(): boolean {
-    return this.#free.length === 0 && this.#connections.size >= this.#maxConnections;
+    return this.#free.length === 0 && this.#size >= this.#maxConnections;
+  }
+
+  /** Connections that may carry calls. */
+  get #size(): number {
+    return this.#connections?.size ?? 0;
   }
 
   /** Those that tunnels take come on top. */
   get #maxConnections(): number {
-    return this.#options.maxConnections + Math.ceil(this.#tunnels.size / this.#callsPerConnection);
+    return this.#options.maxConnections + Math.ceil((this.#tunnels?.size ?? 0) / this.#callsPerConnection);
+  }
+
+  get #callsPerConnection(): number {
+    return callsPerConnection(this.target);
+  }
+
+  get #ownTunnels(): TunnelShare {
+    return (this.#tunnels ??= new TunnelShare(this.#options.maxTunnels ?? this.#options.maxConnections));
+  }
+
+  get #ownLine(): WaitingLine {
+    const { clock, maxWaitMs } = this.#options;
+    return (this.#line ??= new WaitingLine({
+      clock,
+      maxWaitMs,
+      load: this.#owner.load,
+      failure: `no connection has become free within ${maxWaitMs} ms`,
+    }));
+  }
+
+  get #ownStarting(): WaitingLine {
+    const { clock, maxWaitMs, connectTimeoutMs } = this.#options;
+    return (this.#starting ??= new WaitingLine({
+      clock,
+      maxWaitMs: connectTimeoutMs + maxWaitMs,
+      load: { waiting: 0 },
+      failure: `the endpoint has accepted no HTTP/2 stream within ${maxWaitMs} ms`,
+    }));
   }
 
   /** Whether calls wait for a connection. */
   get hasWaiting(): boolean {
-    return this.#line.first !== undefined;
+    return this.#line?.first !== undefined;
   }
 
   /**
@@ -109,12 +146,12 @@ export class EndpointPool implements CallOwner {
    * @returns false, and fails none, where `client` itself has as many.
    */
   makeRoomFor(client: string | undefined): boolean {
-    return this.#line.makeRoomFor(client);
+    return this.#line?.makeRoomFor(client) ?? false;
   }
 
   /** As `makeRoomFor`, for a call that may switch protocols; true where there is room already. */
   makeRoomForTunnel(client: string | undefined): boolean {
-    return this.#tunnels.makeRoomFor(client);
+    return this.#ownTunnels.makeRoomFor(client);
   }
 
   /**
@@ -126,10 +163,10 @@ export class EndpointPool implements CallOwner {
     const call = new UpstreamCall(this.address, request, sink, this);
     this.inFlight++;
     if (request.upgrade === undefined) this.#owner.load.inFlight++;
-    else this.#tunnels.add(call, request.client);
-    if (!isRepeated) this.health.requests++;
+    else this.#ownTunnels.add(call, request.client);
+    if (!isRepeated) this.#ownHealth.requests++;
     const connection = this.#connectionWithRoom();
-    if (connection === undefined) this.#line.join(call, request);
+    if (connection === undefined) this.#ownLine.join(call, request);
     else this.#dispatch(connection, request, call);
     return call;
   }
@@ -152,39 +189,39 @@ export class EndpointPool implements CallOwner {
   /** Closes every connection now; calls under way fail. */
   destroy(): void {
     this.#closing = true;
-    for (const { client } of this.#connections) void client.destroy();
-    for (const connection of this.#leaving) connection.breakOff();
+    for (const { client } of this.#connections ?? []) void client.destroy();
+    for (const connection of this.#leaving ?? []) connection.breakOff();
   }
 
   begun(call: UpstreamCall): void {
-    this.#starting.leave(call);
+    this.#starting?.leave(call);
   }
 
   answered(call: UpstreamCall): void {
     const nowMs = this.#options.clock.monotonicMs();
     const isGood = call.status < 500;
-    this.health.answered(isGood, nowMs - call.sentMs, nowMs);
+    this.#ownHealth.answered(isGood, nowMs - call.sentMs, nowMs);
     if (!isGood) this.#owner.onFailed(this);
   }
 
   /** Takes a connection back from a call that ended. Of HTTP/1.1, one on which a call failed is not used again. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void {
     this.inFlight--;
-    if (!this.#tunnels.delete(call)) this.#owner.load.inFlight--;
+    if (this.#tunnels?.delete(call) !== true) this.#owner.load.inFlight--;
     if (failure !== undefined && saysSomethingOfTheEndpoint(failure)) {
-      this.health.failed(this.#options.clock.monotonicMs());
+      this.#ownHealth.failed(this.#options.clock.monotonicMs());
       this.#owner.onFailed(this);
     }
     const { connection } = call;
     if (connection === undefined) {
-      this.#line.forget(call);
+      this.#line?.forget(call);
       return;
     }
     call.connection = undefined;
-    this.#starting.leave(call);
+    this.#starting?.leave(call);
     // It accepts no streams, and other connections may: what it carries is finished, and nothing more is sent over it.
     if (failure?.kind === "overloaded") this.#leave(connection);
-    if (this.#leaving.has(connection)) {
+    if (this.#leaving?.has(connection) === true) {
       connection.calls--;
       if (connection.calls === 0) {
         this.#leaving.delete(connection);
@@ -192,7 +229,7 @@ export class EndpointPool implements CallOwner {
       }
     } else this.#takeBack(connection, failure !== undefined);
     // The tunnel that it was opened for has ended.
-    if (connection.calls === 0 && this.#connections.size > this.#maxConnections) this.#discard(connection);
+    if (connection.calls === 0 && this.#size > this.#maxConnections) this.#discard(connection);
     this.#serveNext();
     if (this.#closing && connection.calls === 0) this.#discard(connection);
   }
@@ -206,31 +243,31 @@ export class EndpointPool implements CallOwner {
   }
 
   #serveNext(): void {
-    const next = this.#line.first;
+    const next = this.#line?.first;
     if (next === undefined) return;
     const connection = this.#connectionWithRoom();
     if (connection === undefined) return;
-    this.#line.leave(next.call);
+    this.#line?.leave(next.call);
     this.#dispatch(connection, next.request, next.call);
   }
 
   /** The one on top of the stack, which is a new one where there was none. */
   #connectionWithRoom(): Connection | undefined {
     const free = this.#free.at(-1);
-    if (free !== undefined || this.#connections.size >= this.#maxConnections) return free;
+    if (free !== undefined || this.#size >= this.#maxConnections) return free;
     const connection = openConnection(this.target, this.#options, (left) => this.#leave(left));
-    this.#connections.add(connection);
+    (this.#connections ??= new Set()).add(connection);
     this.#free.push(connection);
     return connection;
   }
 
   #leave(connection: Connection): void {
     this.#discard(connection);
-    if (connection.calls > 0) this.#leaving.add(connection);
+    if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
   }
 
   #discard(connection: Connection): void {
-    this.#connections.delete(connection);
+    this.#connections?.delete(connection);
     const at = this.#free.indexOf(connection);
     if (at !== -1) this.#free.splice(at, 1);
     // A switched connection may end after the pool was destroyed.
@@ -263,7 +300,7 @@ export class EndpointPool implements CallOwner {
       // A request that undici refuses to write (a method or a header that it finds unsafe): nothing was sent.
       call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
     }
-    if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#starting.join(call, request);
+    if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#ownStarting.join(call, request);
   }
 }
 
@@ -271,3 +308,6 @@ export class EndpointPool implements CallOwner {
 function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
   return kind !== "aborted" && kind !== "overloaded" && kind !== "refused" && kind !== "forbidden";
 }
+
+/** Of every endpoint that has not been called. */
+const unmeasured: EndpointFigures = new EndpointHealth();

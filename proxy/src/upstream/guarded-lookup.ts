@@ -12,7 +12,7 @@ export const forbiddenAddress = "ERR_FORBIDDEN_ADDRESS";
 
 /** The error of a connection to an IP address that is not permitted; undefined where it is, and for a name. */
 export function findForbidden(guard: AddressGuard, host: string, port: number): Error | undefined {
-  const refusal = isIP(host) === 0 ? undefined : guard.refusal(host, port);
+  const refusal = isIP(host) === 0 ? undefined : guard.denialReason(host, port);
   return refusal === undefined ? undefined : forbidden(`${host} ${refusal}`);
 }
 
@@ -24,7 +24,7 @@ export function guardedLookup(guard: AddressGuard, port: number): LookupFunction
         done(error, []);
         return;
       }
-      const permitted = found.filter(({ address }) => guard.refusal(address, port) === undefined);
+      const permitted = found.filter(({ address }) => guard.denialReason(address, port) === undefined);
       const [first] = permitted;
       const [refused] = found;
       if (first === undefined) {
@@ -37,7 +37,7 @@ export function guardedLookup(guard: AddressGuard, port: number): LookupFunction
 }
 
 function describe(guard: AddressGuard, address: string, port: number): string {
-  return `resolves to ${address}, which ${guard.refusal(address, port) ?? "is permitted"}`;
+  return `resolves to ${address}, which ${guard.denialReason(address, port) ?? "is permitted"}`;
 }
 
 function forbidden(message: string): Error {
