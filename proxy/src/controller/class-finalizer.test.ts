@@ -20,7 +20,7 @@ metadata: {name: web}
 spec: {gatewayClassName: ours, listeners: [{name: http, port: 80, protocol: HTTP}]}
 `;
 
-/** A class as the API server has it, and who may change it. */
+/** A class in the API server, and a finalizer writer over it. */
 function given(metadata: KubeObject | undefined, isLeader = true) {
   const get = vi.fn<ClassFinalizerOptions["api"]["get"]>(() => Promise.resolve(metadata && { metadata }));
   const merge = vi.fn<ClassFinalizerOptions["api"]["merge"]>(() => Promise.resolve({}));
@@ -34,7 +34,7 @@ function given(metadata: KubeObject | undefined, isLeader = true) {
 }
 
 describe("the finalizer of a class", () => {
-  test("is written for the version that was read, beside those of others", async () => {
+  test("is written for the version that was read, and keeps the finalizers of others", async () => {
     const { merge, reconcile } = given({ resourceVersion: "7", finalizers: ["theirs"] });
     expect(await reconcile(gatewayClass(), gateway)).toBe(true);
     expect(merge.mock.calls).toEqual([
@@ -49,7 +49,7 @@ describe("the finalizer of a class", () => {
     ["is there and used", gatewayClass(`finalizers: [${finalizer}]`) + gateway],
     ["is not there and not used", gatewayClass()],
     ["cannot be added any more", gatewayClass("deletionTimestamp: 2026-01-01T00:00:00Z") + gateway],
-  ])("is not asked for where it %s", async (_, manifests) => {
+  ])("is not requested where it %s", async (_, manifests) => {
     const { get, reconcile } = given({ resourceVersion: "7" });
     expect(await reconcile(manifests)).toBe(true);
     expect(get).not.toHaveBeenCalled();
@@ -59,22 +59,22 @@ describe("the finalizer of a class", () => {
     ["is there by now", { resourceVersion: "7", finalizers: [finalizer] }],
     ["belongs to a class that is being deleted by now", { resourceVersion: "7", deletionTimestamp: "2026-01-01" }],
     ["belongs to a class that is gone", undefined],
-  ])("is not written where it %s", async (_, standing) => {
-    const { merge, reconcile } = given(standing);
+  ])("is not written where it %s", async (_, current) => {
+    const { merge, reconcile } = given(current);
     expect(await reconcile(gatewayClass(), gateway)).toBe(true);
     expect(merge).not.toHaveBeenCalled();
   });
 
-  test("is left to the leader", async () => {
+  test("is written by the leader only", async () => {
     const { get, reconcile } = given({ resourceVersion: "7" }, false);
     expect(await reconcile(gatewayClass(), gateway)).toBe(false);
     expect(get).not.toHaveBeenCalled();
   });
 
-  test("is tried again when it could not be written, which is told once, and of a conflict not at all", async () => {
+  test("is tried again after a failure, which is logged once, and after a conflict, which is not logged", async () => {
     const { merge, warn, reconcile } = given({ resourceVersion: "7" });
     for (const status of [403, 403, 409, 404]) {
-      merge.mockRejectedValueOnce(new ApiFailure(status, "refused"));
+      merge.mockRejectedValueOnce(new ApiFailure(status, "failed"));
       expect(await reconcile(gatewayClass(), gateway)).toBe(false);
     }
     expect(warn).toHaveBeenCalledTimes(1);

@@ -1,6 +1,6 @@
 /**
- * Keeps classes of ours from being deleted while Gateways use them (Gateway API `GatewayClass`): without its class a
- * Gateway is nobody's, and its proxies would stop serving it. A class that is to be deleted waits for its last Gateway.
+ * Sets the finalizer that prevents the deletion of a GatewayClass while Gateways use it (Gateway API `GatewayClass`).
+ * Without its class a Gateway has no controller, and its proxies would stop serving it.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -12,34 +12,35 @@ import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf } from "../kube/object.ts";
 import { ourClasses } from "../translate/gateway-classes.ts";
 
-/** Of the Gateway API, whoever the controller is; that of a class of another controller is not ours to touch. */
+/** The finalizer that the Gateway API defines for all controllers. Classes of other controllers are not changed. */
 const finalizer = `gateway-exists-finalizer.${gatewayGroup}`;
 
 const classes = { apiVersion: `${gatewayGroup}/v1`, plural: "gatewayclasses" };
 
+/** What a `ClassFinalizer` works with. */
 export interface ClassFinalizerOptions {
   readonly api: Pick<KubeApi, "get" | "merge">;
   readonly log: Logger;
-  /** Asked before each change: who has lost the lead leaves the rest to its successor. */
+  /** Read before each change: a replica that is no longer the leader makes no further changes. */
   readonly isLeader: () => boolean;
 }
 
 export class ClassFinalizer {
   readonly #options: ClassFinalizerOptions;
-  /** Classes of which it could not be changed when it was last tried: that is told once. */
+  /** Names of classes whose last change failed. The failure is logged once. */
   readonly #failing = new Set<string>();
 
   constructor(options: ClassFinalizerOptions) {
     this.#options = options;
   }
 
-  /** Never rejects; false where some class could not be changed and should be tried again. */
+  /** Changes the finalizers of all classes. Never rejects. Resolves with false if a class has to be tried again. */
   async reconcile({ GatewayClass, Gateway }: Pick<ResourceSet, "GatewayClass" | "Gateway">): Promise<boolean> {
     const used = new Set(Gateway.map(({ spec }) => spec.gatewayClassName));
     const outcomes: boolean[] = [];
     for (const each of ourClasses(GatewayClass)) {
       const isUsed = used.has(each.metadata.name);
-      if (mayStay(each, isUsed)) continue;
+      if (isCurrent(each, isUsed)) continue;
       outcomes.push(await this.#attempt(each, isUsed));
     }
     return outcomes.every(Boolean);
@@ -53,15 +54,16 @@ export class ClassFinalizer {
       this.#failing.delete(name);
       return true;
     } catch (error) {
-      // Somebody else was quicker; it is looked at again when that is seen.
+      // Another writer changed or deleted the class first. The watch reports that change, and the next pass follows.
       if (error instanceof ApiFailure && (error.status === 404 || error.status === 409)) return false;
-      if (!this.#failing.has(name)) log.warn({ class: name, err: error }, "cannot change the finalizer of a class");
+      if (!this.#failing.has(name))
+        log.warn({ class: name, err: error }, "cannot change the finalizer of a GatewayClass");
       this.#failing.add(name);
       return false;
     }
   }
 
-  /** Changes the newest list, in which others have finalizers of their own. */
+  /** Changes the list as the API server has it now, since it also holds the finalizers of others. */
   async #change(name: string, isUsed: boolean): Promise<void> {
     const { api, log } = this.#options;
     const path = resourcePath(classes, undefined, name);
@@ -73,12 +75,15 @@ export class ClassFinalizer {
     const isLate = isUsed && deletionTimestamp !== undefined;
     if (resourceVersion === undefined || isLate || isDeepStrictEqual(new Set(before), new Set(after))) return;
     await api.merge(path, { metadata: { resourceVersion, finalizers: after } });
-    log.info({ class: name }, isUsed ? "class is kept while Gateways use it" : "class may be deleted");
+    log.info(
+      { class: name },
+      isUsed ? "GatewayClass is protected from deletion while Gateways use it" : "GatewayClass can be deleted",
+    );
   }
 }
 
-/** Whether the finalizer is where it should be. One that is being deleted takes none any more, says the API. */
-function mayStay({ metadata: { finalizers = [], deletionTimestamp } }: GatewayClass, isUsed: boolean): boolean {
+/** Whether the class has the desired finalizer. The API server adds no finalizer to an object that is being deleted. */
+function isCurrent({ metadata: { finalizers = [], deletionTimestamp } }: GatewayClass, isUsed: boolean): boolean {
   const isHeld = finalizers.includes(finalizer);
   return isHeld === isUsed || (isUsed && deletionTimestamp !== undefined);
 }

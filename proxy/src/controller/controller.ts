@@ -1,14 +1,14 @@
 /**
- * The controller put together: watches the cluster, and while this replica leads, keeps the objects of every Gateway
- * and writes every status. Whatever changes, all is planned anew from what is known, and only differences are written;
- * so it does not matter what was missed, in which order things came, or who led before.
+ * The controller: watches the cluster, and while this replica is the leader, reconciles the objects of every Gateway and
+ * writes every status. Each pass plans everything from the current state and writes only differences, so it does not
+ * depend on missed events, on their order, or on the previous leader.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
-import { Backoff } from "@gatewayproxy/runtime/retry";
-import { inTurns } from "@gatewayproxy/runtime/steps";
-import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
+import { Backoff } from "@gatewayproxy/runtime/backoff";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
+import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import { objectCounts } from "../api/resource.ts";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
@@ -26,21 +26,25 @@ import { ClassFinalizer } from "./class-finalizer.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";
 import { Provisioner } from "./provision/provisioner.ts";
-import { type ProxyDefaults, tenantName } from "./provision/workload.ts";
-import { standingObjects } from "./standing.ts";
+import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
+import { currentObjects } from "./current-objects.ts";
 
+/** What a `Controller` works with. */
 export interface ControllerOptions {
   readonly connection: ClusterConnection;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logs: Logs;
   readonly defaults: ProxyDefaults;
-  /** Of the Lease. */
+  /** The namespace of the Lease. */
   readonly namespace: string;
+  /** The name of this replica in the Lease. */
   readonly identity: string;
-  /** Called once everything is known that there is to know. */
+  /** Called at each pass that begins with all watches synced. */
   readonly onSynced: () => void;
+  /** Called when this replica becomes the leader, and when it stops being the leader. */
   readonly onLeading: (isLeader: boolean) => void;
+  /** Called after each attempt to write a status. */
   readonly onWritten: (outcome: "written" | "failed") => void;
 }
 
@@ -48,21 +52,22 @@ export interface ControllerOptions {
 const leaseName = "gateway-proxy-controller";
 
 /**
- * A connection that is dead and does not say so must not cost the lead: after that time another one is tried, and that is
- * soon enough to renew within the ten seconds that a leader has.
+ * Time without a response after which a request for the Lease uses another connection. A dead connection must not cost
+ * the lead: this leaves time to renew within the renew deadline of 10 s.
  */
 const leaseSilenceMs = 4_000;
 
-/** Changes come in bursts: a rollout is dozens of them. */
+/** A pass begins after 50 ms without a change, and 250 ms after the first change at the latest: a rollout makes dozens. */
 const quietMs = 50;
 const maxMs = 250;
 
-/** When to try again what could not be written, at the earliest. */
+/** The shortest wait before a failed write is tried again. */
 const retryMs = 2_000;
 
-/** Of one kind, for one set of resources; the rest is counted. */
+/** Problems that are logged for one set of resources. The rest is counted. */
 const maxLines = 20;
 
+/** Runs the controller of one replica. */
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #source: KubernetesSource;
@@ -73,24 +78,24 @@ export class Controller {
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
   #credentials = noCredentials;
-  #told: ReadonlySet<string> = new Set();
-  readonly #toldCulprits = new Set<string>();
+  #loggedProblems: ReadonlySet<string> = new Set();
+  readonly #loggedCulprits = new Set<string>();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
-  /** Whether ReferenceGrants have changed since the pass began: rights must be looked at again soon. */
+  /** Whether ReferenceGrants changed since the pass began: then rights have to be reconciled again soon. */
   #hasNewGrants = false;
   #isClosed = false;
 
-  /** Begins at once; what cannot be reached is tried again for ever. */
+  /** Starts at once. Failed connections are tried again without limit. */
   constructor(options: ControllerOptions) {
     this.#options = options;
     const { connection, clock, random, logs, namespace, identity } = options;
     const api = new KubeApi(connection);
-    this.#backoff = new Backoff(random);
+    this.#backoff = new Backoff({ random });
     const onFailure = (error: unknown, waitMs: number) =>
-      logs.logger("controller::reconcile").error({ err: error, waitMs }, "cannot reconcile; it is tried again");
+      logs.logger("controller::reconcile").error({ err: error, waitMs }, "cannot reconcile the cluster; trying again");
     this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile(), onFailure });
-    const onChange = () => this.#changes.poke();
+    const onChange = () => this.#changes.trigger();
     const isLeader = () => this.#isLeader;
     const { onWritten } = options;
     const statusLog = logs.logger("controller::status");
@@ -106,7 +111,7 @@ export class Controller {
       ...{ connection, clock, random, keepsStatus: true },
       log: logs.logger("controller::source"),
       *select(resources) {
-        // What cannot be judged is found by each plan too, and reported there.
+        // Each plan finds the objects that cannot be processed as well, and reports them.
         const { value: named } = yield* contained(resources, controllerObjects);
         return { resources, named };
       },
@@ -123,7 +128,7 @@ export class Controller {
     this.#election.start();
   }
 
-  /** Finishes the requests under way, leaves the rest to another replica and gives it the lead. */
+  /** Finishes the requests in progress, and releases the Lease so that another replica can lead. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#source.close();
@@ -144,34 +149,44 @@ export class Controller {
     this.#configuration = configuration;
     const log = this.#options.logs.logger("controller::config");
     if (log.isLevelEnabled("debug")) {
-      log.debug({ objects: objectCounts(resources), rejected: rejected.length, kept: kept.length }, "objects taken");
+      log.debug(
+        { objects: objectCounts(resources), rejected: rejected.length, kept: kept.length },
+        "configuration received",
+      );
     }
-    this.#tell(configuration.problems);
-    this.#changes.poke();
+    this.#logProblems(configuration.problems);
+    this.#changes.trigger();
   }
 
-  /** Each problem once; what translation finds is told by statuses. */
-  #tell(problems: readonly Problem[]): void {
+  /** Logs each problem of parsing once. Statuses report what the translation finds. */
+  #logProblems(problems: readonly Problem[]): void {
     const log = this.#options.logs.logger("controller::config");
     const texts = problems.map(renderProblem);
-    const news = texts.filter((text) => !this.#told.has(text));
+    const news = texts.filter((text) => !this.#loggedProblems.has(text));
     for (const text of news.slice(0, maxLines)) log.warn({ problem: text }, "wrong configuration");
-    if (news.length > maxLines) log.warn({ more: news.length - maxLines }, "and more; statuses have them");
-    this.#told = new Set(texts);
+    if (news.length > maxLines)
+      log.warn(
+        { more: news.length - maxLines },
+        "further problems are not logged; the statuses of the objects contain them",
+      );
+    this.#loggedProblems = new Set(texts);
   }
 
-  /** Once for each version of an object. */
-  #tellCulprits(culprits: readonly RejectedResource[]): void {
+  /** Logs each version of an object that cannot be planned once. */
+  #logCulprits(culprits: readonly RejectedResource[]): void {
     const log = this.#options.logs.logger("controller::reconcile");
-    for (const { object, faults } of culprits) {
+    for (const { object, errors } of culprits) {
       const { namespace, name, uid, generation } = fieldsOf(object["metadata"]);
       const key = `${textOf(uid)} ${textOf(generation)}`;
-      if (this.#toldCulprits.has(key)) continue;
-      this.#toldCulprits.add(key);
-      const problem = renderFaults(faults);
-      log.error({ kind: object["kind"], namespace, name, problem }, "cannot plan for an object");
+      if (this.#loggedCulprits.has(key)) continue;
+      this.#loggedCulprits.add(key);
+      const problem = renderErrors(errors);
+      log.error(
+        { kind: object["kind"], namespace, name, problem },
+        "cannot compute the workload and status of an object; it is left out",
+      );
     }
-    if (culprits.length === 0) this.#toldCulprits.clear();
+    if (culprits.length === 0) this.#loggedCulprits.clear();
   }
 
   async #reconcile(): Promise<void> {
@@ -181,49 +196,49 @@ export class Controller {
     const log = this.#options.logs.logger("controller::reconcile");
     const startMs = this.#options.clock.monotonicMs();
     this.#hasNewGrants = false;
-    // Who knows no Gateway would take everything away from all of them.
+    // With no known Gateway, the pass would delete the objects of all of them.
     if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) {
-      log.debug({ forbiddenKinds }, "pass left out, since Gateways may not be read");
+      log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
       return;
     }
-    const plan = await inTurns(planFor(this.#configuration, this.#options.defaults, this.#credentials));
-    // Also while another replica leads: its successor must know which credentials were sound.
+    const plan = await runInSlices(planFor(this.#configuration, this.#options.defaults, this.#credentials));
+    // Also computed while another replica leads: a new leader has to know the last valid credentials.
     this.#credentials = plan.credentials;
-    this.#tellCulprits(plan.culprits);
+    this.#logCulprits(plan.culprits);
     if (!this.#isLeader) {
-      log.debug({}, "pass left to the leader");
+      log.debug({}, "pass skipped: another replica leads");
       return;
     }
-    log.debug({ gateways: resources.Gateway.length, wanted: plan.provision.wanted.length }, "pass began");
+    log.debug({ gateways: resources.Gateway.length, wanted: plan.provision.desired.length }, "pass began");
     const isKept = await this.#finalizer.reconcile(resources);
-    const faults = await this.#provisioner.reconcile(plan.provision);
-    const statuses = await inTurns(
+    const errors = await this.#provisioner.reconcile(plan.provision);
+    const statuses = await runInSlices(
       clusterStatuses(plan, {
         resources,
-        faults,
-        serviceOf: (gateway) => this.#provisioner.standing("Service", gateway.metadata.namespace, tenantName(gateway)),
+        errors,
+        serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
       }),
     );
-    const isWritten = await this.#writer.write(statuses, standingObjects(resources, rejected));
+    const isWritten = await this.#writer.write(statuses, currentObjects(resources, rejected));
     this.#retry?.cancel();
     const durationMs = Math.round(this.#options.clock.monotonicMs() - startMs);
     log.debug(
-      { durationMs, faults: faults.gateways.size, withheld: faults.withheld.size, isWritten, isKept },
+      { durationMs, faults: errors.gateways.size, withheld: errors.withheld.size, isWritten, isKept },
       "pass ended",
     );
-    const isMade = faults.gateways.size === 0 && faults.withheld.size === 0;
+    const isMade = errors.gateways.size === 0 && errors.withheld.size === 0;
     if (!isMade || !isWritten || !isKept) this.#retryLater();
     else this.#backoff.reset();
   }
 
-  /** What is refused may be refused for long: each time later, up to 10 s. */
+  /** Schedules another pass, after 2 s at first and up to 10 s after repeated failures. */
   #retryLater(): void {
     const waitMs = Math.max(retryMs, this.#backoff.next());
-    this.#retry = this.#options.clock.setTimer(waitMs, () => this.#changes.poke());
+    this.#retry = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
   }
 }
 
-/** Whether two lists have the same items in the same order. What has not changed in the cluster is the same object. */
+/** Whether two lists have the same items in the same order. Unchanged objects of the cluster are identical values. */
 function isSameList(a: readonly object[], b: readonly object[]): boolean {
   return a.length === b.length && a.every((item, index) => item === b[index]);
 }

@@ -7,7 +7,7 @@ import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readines
 
 const service = (fields: object): KubeObject => ({ metadata: { name: "web", namespace: "infra" }, ...fields });
 
-/** Slices of Services, from `service: address ready…` in a few words. */
+/** Builds EndpointSlices of Services from texts of the form `service: address ready…`. */
 function slices(yaml: string): readonly EndpointSlice[] {
   const { resources, problems } = parseManifests([{ path: "slices.yaml", text: yaml }]);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
@@ -28,12 +28,12 @@ endpoints: [${endpoints}]
 const ready = (address: string) => `{addresses: [${address}], conditions: {ready: true}}`;
 const unready = (address: string) => `{addresses: [${address}], conditions: {ready: false}}`;
 
-describe("what the cluster says of a Gateway", () => {
+describe("the readiness of a Gateway", () => {
   test("counts the ready proxies of its Service, each once, over all of its slices", () => {
     const all = slices(
       [
         slice("a", [ready("10.0.0.1"), unready("10.0.0.2")].join(", ")),
-        // Kubernetes moves endpoints between slices, and shows them in both for a moment.
+        // While Kubernetes moves an endpoint between slices, both contain it for a moment.
         slice("b", [ready("10.0.0.1"), ready("10.0.0.3")].join(", ")),
         slice("c", ready("10.0.0.4"), { of: "other" }),
         slice("d", ready("10.0.0.5"), { namespace: "elsewhere" }),
@@ -42,9 +42,9 @@ describe("what the cluster says of a Gateway", () => {
     expect(readinessOf(service({}), all, undefined).ready).toBe(2);
   });
 
-  test("is nothing where it has no Service", () => {
+  test("has no address and no ready proxy where there is no Service", () => {
     expect(readinessOf(undefined, slices(slice("a", ready("10.0.0.1"))), "no quota")).toEqual({
-      ...{ addresses: [], ready: 0, fault: "no quota" },
+      ...{ addresses: [], ready: 0, error: "no quota" },
     });
   });
 
@@ -89,13 +89,13 @@ describe("what the cluster says of a Gateway", () => {
   test.each([
     ["a load balancer", { type: "LoadBalancer" }],
     ["external addresses", { externalIPs: Array.from({ length: 20 }, (_, index) => `192.0.2.${index}`) }],
-  ])("tells no more addresses of %s than the API takes", (_, spec) => {
+  ])("has no more addresses of %s than the API accepts", (_, spec) => {
     const ingress = Array.from({ length: 20 }, (_, index) => ({ ip: `192.0.2.${index}` }));
     const { addresses } = readinessOf(service({ spec, status: { loadBalancer: { ingress } } }), [], undefined);
     expect(addresses).toHaveLength(16);
   });
 
-  test("tells no more addresses of pods than the API takes", () => {
+  test("has no more addresses of pods than the API accepts", () => {
     const pods = slices(slice("a", Array.from({ length: 20 }, (_, index) => ready(`10.0.0.${index + 1}`)).join(", ")));
     const { addresses, ready: count } = readinessOf(service({ spec: { clusterIP: "None" } }), pods, undefined);
     expect(addresses).toHaveLength(16);
@@ -111,7 +111,7 @@ metadata: {name: web, namespace: infra}
 spec: {gatewayClassName: gateway-proxy, addresses: [${addresses}], listeners: [{name: http, port: 80, protocol: HTTP}]}
 `;
   const [gateway] = parseManifests([{ path: "a.yaml", text }]).resources.Gateway;
-  if (gateway === undefined) throw new Error("the Gateway was refused");
+  if (gateway === undefined) throw new Error("the Gateway was rejected");
   return gateway;
 }
 
@@ -135,42 +135,47 @@ describe("a Gateway's status", () => {
     ],
   };
   const address = { type: "IPAddress", value: "10.96.0.7" } as const;
-  const good = { addresses: [address], ready: 1, fault: undefined };
+  const good = { addresses: [address], ready: 1, error: undefined };
 
-  test("stays as translation has it where proxies answer at an address", () => {
+  test("is that of the translation where proxies are ready at an address", () => {
     expect(withReadiness(status, gatewayWith(""), good)).toEqual({ ...status, addresses: [address] });
   });
 
   test.each([
-    ["an object of it cannot be made", { ...good, fault: "quota exceeded" }, "NoResources", "quota exceeded"],
-    ["no proxy is ready", { ...good, ready: 0 }, "NoResources", "no proxy is ready yet"],
-    ["it has no address", { ...good, addresses: [] }, "AddressNotAssigned", "its Service has no address yet"],
+    ["an object of it cannot be made", { ...good, error: "quota exceeded" }, "NoResources", "quota exceeded"],
+    ["no proxy is ready", { ...good, ready: 0 }, "NoResources", "no proxy of the Gateway is ready yet"],
+    [
+      "it has no address",
+      { ...good, addresses: [] },
+      "AddressNotAssigned",
+      "the Service of the Gateway has no address yet",
+    ],
   ])("is not programmed where %s, nor are its listeners", (_, readiness, reason, message) => {
-    const told = withReadiness(status, gatewayWith(""), readiness);
-    expect(told.conditions).toEqual([
+    const result = withReadiness(status, gatewayWith(""), readiness);
+    expect(result.conditions).toEqual([
       status.conditions[0],
       { type: "Programmed", status: "False", reason, message, observedGeneration: 3 },
     ]);
-    expect(told.listeners[0]?.conditions).toMatchObject([
+    expect(result.listeners[0]?.conditions).toMatchObject([
       { type: "Accepted", status: "True" },
       { type: "Programmed", status: "False", reason: "Pending", observedGeneration: 3 },
     ]);
-    expect(told.addresses).toBe(readiness.addresses);
+    expect(result.addresses).toBe(readiness.addresses);
   });
 
-  test("is not programmed where it was not given the address that it asks for", () => {
+  test("is not programmed where its Service was not assigned the address that it requests", () => {
     const gateway = gatewayWith("{value: 192.0.2.9}, {value: 10.96.0.7}");
     expect(withReadiness(status, gateway, good).conditions[1]).toMatchObject({
       ...{ type: "Programmed", status: "False", reason: "AddressNotUsable" },
-      message: "its Service was not given 192.0.2.9",
+      message: "the Service of the Gateway was not assigned the requested addresses 192.0.2.9",
     });
     expect(withReadiness(status, gatewayWith("{value: 10.96.0.7}"), good).conditions).toEqual(status.conditions);
   });
 
-  test("keeps the reason that translation has for not programming it", () => {
+  test("keeps the reason of the translation for not programming it", () => {
     const invalid = { type: "Programmed", status: "False", reason: "Invalid", message: "no listener" } as const;
-    const refused = { ...status, conditions: [invalid], listeners: [] };
-    expect(withReadiness(refused, gatewayWith(""), { ...good, ready: 0 }).conditions).toEqual([invalid]);
+    const rejected = { ...status, conditions: [invalid], listeners: [] };
+    expect(withReadiness(rejected, gatewayWith(""), { ...good, ready: 0 }).conditions).toEqual([invalid]);
   });
 });
 
@@ -181,7 +186,7 @@ describe("a ListenerSet's status", () => {
     listeners: [],
   };
 
-  test("stays as translation has it where its Gateway is programmed", () => {
+  test("is that of the translation where its Gateway is programmed", () => {
     expect(setWithReadiness(status, true)).toBe(status);
   });
 

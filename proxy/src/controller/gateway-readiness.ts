@@ -1,4 +1,4 @@
-/** What the cluster says of a Gateway: where it can be reached, and whether a proxy is there to answer. Pure. */
+/** Computes from the cluster's state where a Gateway can be reached, and whether a proxy is ready to serve. Pure. */
 import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
@@ -6,22 +6,24 @@ import type { Condition, GatewayStatus, ListenerSetStatus, ListenerStatus } from
 import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
 import type { GatewayAddress } from "../status/cluster-statuses.ts";
 
+/** The state of a Gateway's workload. */
 export interface GatewayReadiness {
+  /** Addresses for `status.addresses`, at most 16. */
   readonly addresses: readonly GatewayAddress[];
-  /** Proxies that are ready. */
+  /** The number of proxies that are ready. */
   readonly ready: number;
-  /** Why its objects could not be made as they should be. */
-  readonly fault: string | undefined;
+  /** The reason why its objects could not be created or changed; undefined if they could. */
+  readonly error: string | undefined;
 }
 
-/** What the API takes of them in a status. */
+/** The maximum of `GatewayStatus.addresses` in the CRD. */
 const mostAddresses = 16;
 
-/** Reads a Gateway's Service and the slices behind it. */
+/** Reads the readiness of a Gateway from its Service and the EndpointSlices of that. */
 export function readinessOf(
   service: KubeObject | undefined,
   slices: readonly EndpointSlice[],
-  fault: string | undefined,
+  error: string | undefined,
 ): GatewayReadiness {
   const { namespace, name } = fieldsOf(service?.["metadata"]);
   const own = slices.filter(
@@ -29,7 +31,7 @@ export function readinessOf(
   );
   const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
   const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
-  return { addresses: addressesOf(service, pods).slice(0, mostAddresses), ready: pods.length, fault };
+  return { addresses: addressesOf(service, pods).slice(0, mostAddresses), ready: pods.length, error: error };
 }
 
 function addressesOf(service: KubeObject | undefined, pods: readonly string[]): readonly GatewayAddress[] {
@@ -58,7 +60,7 @@ function ipAddress(value: string): GatewayAddress {
   return { type: "IPAddress", value };
 }
 
-/** The status of translation, with Programmed only where requests are answered. */
+/** Returns the status of the translation, with `Programmed` set to False unless a proxy serves the Gateway. */
 export function withReadiness(
   status: GatewayStatus,
   gateway: Gateway,
@@ -71,10 +73,10 @@ export function withReadiness(
   return { ...status, conditions, listeners: status.listeners.map(pending), addresses };
 }
 
-/** Listeners of sets are served by the proxies of the Gateway. */
+/** Returns the status of a ListenerSet, whose listeners the proxies of its Gateway serve. */
 export function setWithReadiness(status: ListenerSetStatus, isGatewayReady: boolean): ListenerSetStatus {
   if (isGatewayReady) return status;
-  const obstacle = { reason: "ParentNotProgrammed", message: "its Gateway is not programmed" } as const;
+  const obstacle = { reason: "ParentNotProgrammed", message: "the parent Gateway is not programmed" } as const;
   const conditions = unprogrammed(status.conditions, obstacle);
   return { ...status, conditions, listeners: status.listeners.map(pending) };
 }
@@ -84,24 +86,28 @@ interface Obstacle {
   readonly message: string;
 }
 
-function obstacleOf(gateway: Gateway, { addresses, ready, fault }: GatewayReadiness): Obstacle | undefined {
-  if (fault !== undefined) return { reason: "NoResources", message: fault };
+function obstacleOf(gateway: Gateway, { addresses, ready, error: error }: GatewayReadiness): Obstacle | undefined {
+  if (error !== undefined) return { reason: "NoResources", message: error };
   const asked = gateway.spec.addresses.flatMap(({ value }) => (value === undefined || value === "" ? [] : [value]));
   const missing = asked.filter((value) => !addresses.some((address) => address.value === value));
   if (missing.length > 0) {
-    return { reason: "AddressNotUsable", message: `its Service was not given ${missing.join(", ")}` };
+    return {
+      reason: "AddressNotUsable",
+      message: `the Service of the Gateway was not assigned the requested addresses ${missing.join(", ")}`,
+    };
   }
-  if (ready === 0) return { reason: "NoResources", message: "no proxy is ready yet" };
-  if (addresses.length === 0) return { reason: "AddressNotAssigned", message: "its Service has no address yet" };
+  if (ready === 0) return { reason: "NoResources", message: "no proxy of the Gateway is ready yet" };
+  if (addresses.length === 0)
+    return { reason: "AddressNotAssigned", message: "the Service of the Gateway has no address yet" };
   return undefined;
 }
 
 function pending(listener: ListenerStatus): ListenerStatus {
-  const obstacle = { reason: "Pending", message: "its Gateway is not programmed yet" } as const;
+  const obstacle = { reason: "Pending", message: "the Gateway is not programmed yet" } as const;
   return { ...listener, conditions: unprogrammed(listener.conditions, obstacle) };
 }
 
-/** Programmed as translation found it holds for the configuration; this is what the cluster says to it. */
+/** Sets `Programmed` to False where the translation set it to True. A reason that the translation found is kept. */
 function unprogrammed<C extends Condition>(
   conditions: readonly C[],
   obstacle: Pick<C, "reason" | "message">,

@@ -1,9 +1,9 @@
 /**
- * That tenants cannot reach each other through the controller, whatever they write: in random clusters of three tenants,
- * what is planned for one names nothing of another, and depends on nothing of another, unless a ReferenceGrant, a
- * listener or an attached object of the other says so.
+ * Tenants cannot reach each other through the controller, whatever they write: in random clusters of three tenants, the
+ * plan for one neither names nor depends on an object of another, unless a ReferenceGrant, a listener or an attached
+ * object of the other permits it.
  */
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Resource, resourceSet } from "../api/resource.ts";
@@ -24,7 +24,7 @@ function statusesOf({ statuses }: ReturnType<typeof planOf>, owner: string): unk
   );
 }
 
-/** What the proxies of a tenant's Gateways serve, as JSON. */
+/** Returns the configuration that the proxies of a tenant's Gateways serve, as JSON. */
 function servedFor(objects: readonly Resource[], owner: string, before = noCredentials): string {
   const resources = resourceSet(objects);
   const environment = clusterEnvironment();
@@ -40,7 +40,7 @@ function servedFor(objects: readonly Resource[], owner: string, before = noCrede
 describe("tenants that open nothing to each other", () => {
   const closed = clusterOf({ attaches: false, grants: false });
 
-  test("have nothing of each other in what their proxies serve", () => {
+  test("have nothing of each other in the configuration of their proxies", () => {
     fc.assert(
       fc.property(closed, tenant, (objects, owner) => {
         const served = servedFor(objects, owner);
@@ -63,19 +63,19 @@ describe("tenants that open nothing to each other", () => {
         const others = tenants.filter((each) => each !== owner);
         const text = JSON.stringify(made);
         for (const other of others) expect(text).not.toContain(`"${other}`);
-        // The controller reads for one tenant what it reads without the others.
-        const alone = atOnce(controllerObjects(resourceSet(objects.filter((each) => namespaceOf(each) === owner))));
-        const all = atOnce(controllerObjects(resourceSet(objects)));
+        // The controller reads the same objects for one tenant as without the others.
+        const alone = runToEnd(controllerObjects(resourceSet(objects.filter((each) => namespaceOf(each) === owner))));
+        const all = runToEnd(controllerObjects(resourceSet(objects)));
         expect(new Set(alone)).toEqual(new Set(all.filter(({ namespace }) => namespace === owner)));
       }),
       { numRuns: 60 },
     );
   });
 
-  test("see nothing of what others have or do, be it there or not", () => {
+  test("cannot see what others have or do, whether it exists or not", () => {
     fc.assert(
       fc.property(closed, tenant, (objects, owner) => {
-        // That a parent does not exist or is not accepted is for everybody to see, says the Gateway API.
+        // In the Gateway API everyone can see that a parent does not exist or is not accepted.
         const isParent = ({ kind, metadata }: Resource) =>
           kind === "Gateway" || kind === "ListenerSet" || metadata.name === "parameters";
         const kept = objects.filter((each) => namespaceOf(each) === owner || isParent(each));
@@ -111,8 +111,8 @@ describe("tenants that open something to each other", () => {
         expect(statusesOf(after, owner)).toEqual(statusesOf(never, owner));
         expect(madeFor(after, owner)).toEqual(madeFor(never, owner));
         expect(servedFor(withdrawn, owner, credentials)).toEqual(servedFor(withdrawn, owner));
-        const watched = atOnce(controllerObjects(resourceSet(withdrawn)));
-        const named = atOnce(controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner))));
+        const watched = runToEnd(controllerObjects(resourceSet(withdrawn)));
+        const named = runToEnd(controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner))));
         // Without a grant only a tenant's own objects name what is in its namespace.
         for (const each of named) expect(each.namespace).toBe(owner);
         expect(watched).toEqual(expect.arrayContaining([...named]));
@@ -121,8 +121,8 @@ describe("tenants that open something to each other", () => {
     );
   });
 
-  test("the random clusters say something: many have rights across namespaces, by each way", () => {
-    // The same clusters each time: chance must not decide.
+  test("the random clusters are meaningful: many have rights across namespaces, of each kind", () => {
+    // A fixed seed gives the same clusters each time.
     const clusters = fc.sample(open, { numRuns: 300, seed: 1 });
     const foreign = clusters.flatMap((objects) => {
       const plan = planOf(objects);

@@ -7,12 +7,12 @@ import { LeaderElection, leaseSeconds } from "./lease.ts";
 const silent = () => undefined;
 const log = { error: silent, warn: silent, info: silent, debug: silent, trace: silent, isLevelEnabled: () => false };
 
-/** The one Lease of an API server, with its versions; `isAway` makes every call fail. */
+/** An API server with one Lease and its versions; `isAway` makes every call fail. */
 class LeaseServer {
   lease: KubeObject | undefined;
   isAway = false;
   #version = 0;
-  /** What happens between the next reading of the lease and its writing. */
+  /** Called between the next read of the lease and its write. */
   beforeNextWrite: (() => void) | undefined;
 
   get spec(): KubeObject {
@@ -21,11 +21,11 @@ class LeaseServer {
   }
 
   get(): Promise<KubeObject | undefined> {
-    return this.#answer(() => this.lease);
+    return this.#respond(() => this.lease);
   }
 
   create(_path: string, body: KubeObject): Promise<KubeObject> {
-    return this.#answer(() => {
+    return this.#respond(() => {
       this.#interfere();
       if (this.lease !== undefined) throw new ApiFailure(409, "it exists");
       return this.put(body);
@@ -33,14 +33,14 @@ class LeaseServer {
   }
 
   replace(_path: string, body: KubeObject): Promise<KubeObject> {
-    return this.#answer(() => {
+    return this.#respond(() => {
       this.#interfere();
       if (versionOf(body) !== versionOf(this.lease)) throw new ApiFailure(409, "it has been changed");
       return this.put(body);
     });
   }
 
-  /** Stores a lease as whoever writes to it does. */
+  /** Stores a new version of the lease. */
   put(body: KubeObject): KubeObject {
     const metadata = isObject(body["metadata"]) ? body["metadata"] : {};
     this.#version++;
@@ -53,7 +53,7 @@ class LeaseServer {
     this.beforeNextWrite = undefined;
   }
 
-  #answer<T>(act: () => T): Promise<T> {
+  #respond<T>(act: () => T): Promise<T> {
     return this.isAway ? Promise.reject(new Error("connection refused")) : new Promise((resolve) => resolve(act()));
   }
 }
@@ -62,10 +62,10 @@ function versionOf(lease: KubeObject | undefined): unknown {
   return isObject(lease?.["metadata"]) ? lease["metadata"]["resourceVersion"] : undefined;
 }
 
-/** Lets everything run that no timer holds back. */
+/** Runs all pending promises. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Moves a clock in small steps, so that answers come between its timers. */
+/** Advances a clock in small steps, so that responses arrive between its timers. */
 async function pass(clock: FakeClock, ms: number): Promise<void> {
   for (let left = ms; left > 0; left -= 500) {
     clock.advance(Math.min(500, left));
@@ -75,9 +75,9 @@ async function pass(clock: FakeClock, ms: number): Promise<void> {
 
 interface Replica {
   readonly election: LeaderElection;
-  /** What it was told of its lead, in order. */
+  /** The values that `onChange` received, in order. */
   readonly changes: readonly boolean[];
-  /** What it logged of its failures. */
+  /** The failures that it logged. */
   readonly warnings: readonly unknown[];
 }
 
@@ -119,7 +119,7 @@ describe("a replica", () => {
       holderIdentity: "one",
       leaseDurationSeconds: leaseSeconds,
       leaseTransitions: 0,
-      // Six digits of fractions, as a MicroTime has them.
+      // A MicroTime has six fractional digits.
       acquireTime: "2023-11-14T22:13:20.123000Z",
       renewTime: "2023-11-14T22:13:20.123000Z",
     });
@@ -137,7 +137,7 @@ describe("a replica", () => {
     expect(server.spec["renewTime"]).toBe("2023-11-14T22:14:20.000000Z");
   });
 
-  test("tells once that it cannot renew its lease, however often it tries, and anew after a renewal", async () => {
+  test("logs once that it cannot renew its lease, however often it tries, and again after a renewal", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const { warnings } = await start(server, clock, "one");
@@ -150,7 +150,7 @@ describe("a replica", () => {
     }
   });
 
-  test("does not lead where another is quicker to make the lease", async () => {
+  test("does not lead where another replica creates the lease first", async () => {
     const server = new LeaseServer();
     server.beforeNextWrite = () => server.put(heldByOther());
     const { election, changes } = await start(server, new FakeClock(), "one");
@@ -159,7 +159,7 @@ describe("a replica", () => {
     expect(server.spec["holderIdentity"]).toBe("other");
   });
 
-  test("goes on leading when somebody else has edited the lease that it renews", async () => {
+  test("continues to lead when another writer has edited the lease that it renews", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const { election, changes } = await start(server, clock, "one");
@@ -169,7 +169,7 @@ describe("a replica", () => {
     expect(changes).toEqual([true]);
   });
 
-  test("stops leading when the lease is another's", async () => {
+  test("stops leading when another replica holds the lease", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const { election, changes } = await start(server, clock, "one");
@@ -180,7 +180,7 @@ describe("a replica", () => {
     expect(server.spec["holderIdentity"]).toBe("other");
   });
 
-  test("stops leading 10 s after its last renewal, before anybody else may begin", async () => {
+  test("stops leading 10 s after its last renewal, before another replica may begin", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const { election, changes } = await start(server, clock, "one");
@@ -195,7 +195,7 @@ describe("a replica", () => {
     expect(server.spec["leaseTransitions"]).toBe(0);
   });
 
-  test("does not lead by an answer that took longer than its deadline", async () => {
+  test("does not lead by a response that took longer than its deadline", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     server.beforeNextWrite = () => clock.advance(10_000);
@@ -207,8 +207,8 @@ describe("a replica", () => {
   });
 });
 
-describe("a lease of another", () => {
-  test("is taken over once nobody has renewed it for as long as it holds, and the handover is counted", async () => {
+describe("a lease that another replica holds", () => {
+  test("is taken over once it has not been renewed for its duration, and the transition is counted", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     server.put(heldByOther());
@@ -220,7 +220,7 @@ describe("a lease of another", () => {
     expect(server.spec).toMatchObject({ holderIdentity: "one", leaseTransitions: 5 });
   });
 
-  test("is left alone as long as it is renewed", async () => {
+  test("is not taken over while it is renewed", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const { election, changes } = await start(server, clock, "one");
@@ -233,7 +233,7 @@ describe("a lease of another", () => {
     expect(changes).toEqual([true, false]);
   });
 
-  test("holds for as long as it says itself", async () => {
+  test("is valid for the duration in its spec", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     server.put(heldByOther({ leaseDurationSeconds: 60 }));
@@ -259,7 +259,7 @@ describe("a lease of another", () => {
     },
   );
 
-  test("goes to one of those who wait", async () => {
+  test("goes to one of the waiting replicas", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     server.put(heldByOther());
@@ -269,8 +269,8 @@ describe("a lease of another", () => {
   });
 });
 
-describe("a replica that is asked to end", () => {
-  test("gives its lease free, and the next one leads at its next look", async () => {
+describe("a replica that is closed", () => {
+  test("releases its lease, and another replica leads at its next read", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const first = await start(server, clock, "one");
@@ -283,7 +283,7 @@ describe("a replica that is asked to end", () => {
     expect(server.spec).toMatchObject({ holderIdentity: "two", leaseTransitions: 1 });
   });
 
-  test("leaves the lease of another as it is", async () => {
+  test("does not change the lease of another replica", async () => {
     const server = new LeaseServer();
     server.put(heldByOther());
     const { election, changes } = await start(server, new FakeClock(), "one");
@@ -293,7 +293,7 @@ describe("a replica that is asked to end", () => {
     expect(changes).toEqual([]);
   });
 
-  test("ends though the API server is away, and holds no timer", async () => {
+  test("ends while the API server is unavailable, and holds no timer", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
     const { election, changes } = await start(server, clock, "one");

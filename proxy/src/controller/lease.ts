@@ -1,7 +1,8 @@
 /**
- * Leader election by a Lease (coordination.k8s.io/v1): of several replicas one acts. Holding means having renewed
- * within the lease's duration by our own monotonic clock; others take over when they have seen no renewal for that
- * long by theirs, so clocks need not agree. A leader that cannot renew stops acting before anybody else may begin.
+ * Leader election by a Lease (coordination.k8s.io/v1): of several replicas one acts. A leader holds the lease while it
+ * renews it, measured by its own monotonic clock. Another replica takes the lease over after it has seen no renewal for
+ * the lease's duration, measured by its own clock, so clocks need not agree. A leader that cannot renew stops acting
+ * before another replica may begin.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -9,40 +10,49 @@ import { type KubeApi, resourcePath } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
 
+/** What a `LeaderElection` works with. */
 export interface LeaseOptions {
   readonly api: Pick<KubeApi, "get" | "create" | "replace">;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The namespace of the Lease. */
   readonly namespace: string;
+  /** The name of the Lease. */
   readonly name: string;
-  /** Of this replica, unlike any other's. */
+  /** The name of this replica, unique among all replicas. */
   readonly identity: string;
-  /** Called when we become the leader, and when we are it no more. */
+  /** Called when this replica becomes the leader, and when it stops being the leader. */
   readonly onChange: (isLeader: boolean) => void;
 }
 
-/** How long a lease holds without renewal; a dead leader is replaced after that. */
+/** Seconds for which a lease is valid without renewal. After that, a dead leader is replaced. */
 export const leaseSeconds = 15;
 
-/** A leader that has not renewed for this long stops, while the others still wait. */
+/** A leader that has not renewed for this long stops acting, while the others still wait. */
 const renewDeadlineMs = 10_000;
 
-/** How often a leader renews, and the others look. */
+/** The interval at which a leader renews the lease, and the others read it. */
 const retryMs = 2_000;
 
 const leases = { apiVersion: "coordination.k8s.io/v1", plural: "leases" };
 
+/**
+ * Competes for one Lease.
+ *
+ * States: follower (reads the lease every 2 s), leader (renews it every 2 s; without a renewal for 10 s it becomes a
+ * follower), closed (has released the lease).
+ */
 export class LeaderElection {
   readonly #options: LeaseOptions;
-  /** When we last renewed; undefined while somebody else leads. */
+  /** The monotonic time of the last renewal; undefined while this replica does not lead. */
   #renewedMs: number | undefined;
-  /** The lease as we last saw it change, and when. */
+  /** The version of the lease at its last observed change, and the time of that observation. */
   #seen: { readonly version: unknown; readonly atMs: number } | undefined;
   #timer: Timer | undefined;
-  /** Ends our lead when no renewal comes. */
+  /** Ends the lead of this replica when it has not renewed. */
   #deadline: Timer | undefined;
   #turn: Promise<void> = Promise.resolve();
-  /** The last attempt failed, and that has been told. */
+  /** Whether the last attempt failed; its failure has been logged. */
   #isFailing = false;
   #isClosed = false;
 
@@ -54,12 +64,12 @@ export class LeaderElection {
     return this.#renewedMs !== undefined;
   }
 
-  /** Begins to ask for the lease. */
+  /** Starts to compete for the lease. */
   start(): void {
     this.#turn = this.#round();
   }
 
-  /** Stops leading and gives the lease free at once, so that the next leader need not wait. */
+  /** Stops leading and releases the lease, so that the next leader does not have to wait until it expires. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
@@ -84,7 +94,7 @@ export class LeaderElection {
     });
   }
 
-  /** @param renewedMs when the renewal that succeeded was begun; an answer that took too long renews nothing. */
+  /** @param renewedMs when the successful renewal began. A renewal that took longer than the deadline has no effect. */
   #step(renewedMs: number | undefined): void {
     const { log, onChange, identity, clock } = this.#options;
     const before = this.isLeader;
@@ -93,63 +103,63 @@ export class LeaderElection {
     this.#renewedMs = leftMs > 0 ? renewedMs : undefined;
     if (leftMs > 0) this.#deadline = clock.setTimer(leftMs, () => this.#step(undefined));
     if (before === this.isLeader) return;
-    log.info({ identity }, this.isLeader ? "leading" : "not leading any more");
+    log.info({ identity }, this.isLeader ? "leading" : "stopped leading");
     onChange(this.isLeader);
   }
 
   #failed(error: unknown): void {
-    // Somebody else was quicker.
+    // Another replica created or replaced the lease first.
     if (error instanceof ApiFailure && error.status === 409) {
-      this.#options.log.debug({ err: error }, "another replica was quicker");
+      this.#options.log.debug({ err: error }, "another writer changed the lease first");
       return;
     }
-    if (!this.#isFailing) this.#options.log.warn({ err: error }, "cannot renew the lease; it is tried again");
+    if (!this.#isFailing) this.#options.log.warn({ err: error }, "cannot acquire or renew the lease; trying again");
     this.#isFailing = true;
   }
 
-  /** Whether the lease is ours now. */
+  /** Tries to take or renew the lease. Resolves with whether this replica holds it. */
   async #acquire(): Promise<boolean> {
     const { api, namespace, name, identity, log } = this.#options;
     const path = resourcePath(leases, namespace, name);
-    const standing = await api.get(path);
-    if (standing === undefined) {
-      log.debug({ identity }, "lease made");
+    const current = await api.get(path);
+    if (current === undefined) {
+      log.debug({ identity }, "creating the lease");
       await api.create(resourcePath(leases, namespace), this.#lease(undefined, undefined));
       return true;
     }
-    const holder = holderOf(standing);
-    if (holder !== identity && holder !== "" && !this.#hasExpired(standing)) {
-      log.debug({ holder, identity }, "lease held by another replica");
+    const holder = holderOf(current);
+    if (holder !== identity && holder !== "" && !this.#hasExpired(current)) {
+      log.debug({ holder, identity }, "another replica holds the lease");
       return false;
     }
-    await api.replace(path, this.#lease(standing, holder));
-    log.debug({ holder, identity }, holder === identity ? "lease renewed" : "lease taken");
+    await api.replace(path, this.#lease(current, holder));
+    log.debug({ holder, identity }, holder === identity ? "lease renewed" : "lease acquired");
     return true;
   }
 
-  /** Whether we have seen the same version for as long as it holds. */
-  #hasExpired(standing: KubeObject): boolean {
+  /** Whether the same version has been observed for longer than the lease's duration. */
+  #hasExpired(current: KubeObject): boolean {
     const now = this.#options.clock.monotonicMs();
-    const version = fieldsOf(standing["metadata"])["resourceVersion"];
+    const version = fieldsOf(current["metadata"])["resourceVersion"];
     if (this.#seen?.version !== version) this.#seen = { version, atMs: now };
-    const { leaseDurationSeconds } = fieldsOf(standing["spec"]);
+    const { leaseDurationSeconds } = fieldsOf(current["spec"]);
     const seconds = typeof leaseDurationSeconds === "number" ? leaseDurationSeconds : leaseSeconds;
     return now - (this.#seen?.atMs ?? now) > seconds * 1_000;
   }
 
-  #lease(standing: KubeObject | undefined, holder: string | undefined): KubeObject {
+  #lease(current: KubeObject | undefined, holder: string | undefined): KubeObject {
     const { clock, namespace, name, identity } = this.#options;
     const now = microTime(clock.nowMs());
-    const before = standing === undefined ? {} : fieldsOf(standing["spec"]);
+    const before = current === undefined ? {} : fieldsOf(current["spec"]);
     const transitions = typeof before["leaseTransitions"] === "number" ? before["leaseTransitions"] : 0;
-    const taken = holder === identity ? {} : { acquireTime: now, leaseTransitions: transitions + (standing ? 1 : 0) };
+    const taken = holder === identity ? {} : { acquireTime: now, leaseTransitions: transitions + (current ? 1 : 0) };
     return {
       apiVersion: leases.apiVersion,
       kind: "Lease",
       metadata: {
         namespace,
         name,
-        ...(standing && { resourceVersion: fieldsOf(standing["metadata"])["resourceVersion"] }),
+        ...(current && { resourceVersion: fieldsOf(current["metadata"])["resourceVersion"] }),
       },
       spec: { ...before, ...taken, holderIdentity: identity, leaseDurationSeconds: leaseSeconds, renewTime: now },
     };
@@ -158,9 +168,9 @@ export class LeaderElection {
   async #release(): Promise<void> {
     const { api, namespace, name, identity } = this.#options;
     const path = resourcePath(leases, namespace, name);
-    const standing = await api.get(path);
-    if (standing === undefined || holderOf(standing) !== identity) return;
-    const lease = this.#lease(standing, identity);
+    const current = await api.get(path);
+    if (current === undefined || holderOf(current) !== identity) return;
+    const lease = this.#lease(current, identity);
     await api.replace(path, { ...lease, spec: { ...fieldsOf(lease["spec"]), holderIdentity: "" } });
   }
 }
@@ -170,7 +180,7 @@ function holderOf(lease: KubeObject): string {
   return typeof holderIdentity === "string" ? holderIdentity : "";
 }
 
-/** As `metav1.MicroTime` has it: six digits of fractions. */
+/** Formats a time as a `metav1.MicroTime`, with six fractional digits. */
 function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }

@@ -1,4 +1,4 @@
-/** The modules of the controller that log, by name, with what their lines are about. `docs/logs.md` shows this table. */
+/** The log modules of the controller, by name, with the subject of their lines. `docs/logs.md` shows this table. */
 export const controllerLogModules = {
   "controller::lifecycle": "start, readiness, shutdown",
   "controller::leader": "which replica leads",

@@ -1,7 +1,8 @@
-/** What a controller counts, and the table that declares it. */
+/** The metrics of the controller. */
 import { renderMetrics } from "@gatewayproxy/runtime/exposition";
 import { createFamilies, type MetricTable, takeSnapshot } from "@gatewayproxy/runtime/metrics";
 
+/** The table of the controller's metrics. */
 export const controllerMetrics = {
   leader: {
     name: "gateway_proxy_controller_leader",
@@ -17,6 +18,7 @@ export const controllerMetrics = {
   },
 } as const satisfies MetricTable;
 
+/** Records and renders the controller's metrics. */
 export class ControllerMetrics {
   readonly #families = createFamilies(controllerMetrics);
 

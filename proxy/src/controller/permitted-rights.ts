@@ -1,6 +1,6 @@
 /**
- * What the proxies of a Gateway that the parser refuses may be permitted to read. Its listeners and its own references
- * are unknown, so this is the most that any version of it could be permitted now. Pure.
+ * Computes which Secrets and ConfigMaps the proxies of a rejected Gateway may read. Its listeners and references are
+ * unknown, so the result is the maximum that any version of it could be permitted now. Pure.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -11,16 +11,18 @@ import { type IsPermitted, referencePermissions } from "../translate/reference-g
 import { namedObjects } from "../translate/references.ts";
 import { objectKey } from "./provision/roles.ts";
 
+/** Whether an object may be read. */
 export type MayRead = (object: NamedObject) => boolean;
 
-/** What a Gateway may be permitted to read, whatever it says. */
-export type MostRights = (gateway: Gateway) => Steps<MayRead>;
+/** Computes what a Gateway may be permitted to read, whatever its spec contains. */
+export type MaximumRights = (gateway: Gateway) => Steps<MayRead>;
 
 /**
- * A Secret or ConfigMap is permitted in the Gateway's own namespace, where a ReferenceGrant lets the Gateway refer to
- * it, and where a ListenerSet, route or policy that names the Gateway leads to it.
+ * Returns the maximum rights of any Gateway of the resources. A Secret or ConfigMap is permitted if it is in the Gateway's
+ * namespace, if a ReferenceGrant lets the Gateway refer to it, or if a ListenerSet, route or policy that names the Gateway
+ * refers to it.
  */
-export function mostRights(resources: ResourceSet, scopeOf: ScopeOf): MostRights {
+export function maximumRights(resources: ResourceSet, scopeOf: ScopeOf): MaximumRights {
   const isPermitted: IsPermitted = referencePermissions(resources.ReferenceGrant);
   return function* ({ kind, metadata }) {
     const { namespace } = metadata;

@@ -1,11 +1,12 @@
 /**
- * From resources to what is to be: the objects of each Gateway and, once they are seen, every status. Pure; the
- * translation is the proxies' own, so what a status says is what they serve.
+ * Computes the desired state from resources: the objects of each Gateway and, with the observed state, every status. Pure.
+ * The translation is the same as in the proxies, so a status reports what they serve.
  */
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
+import type { ParentRef } from "../api/http-route.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
@@ -23,31 +24,32 @@ import { gatewayOwnership, ourClasses } from "../translate/gateway-classes.ts";
 import { gatewayScopes, type ScopeOf } from "../translate/gateway-scope.ts";
 import { namedObjects } from "../translate/references.ts";
 import { translateInSteps } from "../translate/translate.ts";
-import { type MostRights, mostRights } from "./permitted-rights.ts";
+import { type MaximumRights, maximumRights } from "./permitted-rights.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
-import { besideClass, limitedMetadata, selectedKeys, withoutSelectedLabels } from "./provision/infrastructure.ts";
+import { besideClass, unsupportedMetadata, selectedKeys, withoutSelectedLabels } from "./provision/infrastructure.ts";
 import { ownerKey } from "./provision/names.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
-import type { FrozenRights, Provision, ProvisionFaults } from "./provision/provisioner.ts";
+import type { SuspendedRights, Provision, ProvisionErrors } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
-import { type ProxyDefaults, type Tenant, workloadOf } from "./provision/workload.ts";
+import { type ProxyDefaults, type ManagedGateway, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
-import { withWithheld } from "./withheld.ts";
+import { withWithheldRights } from "./withheld.ts";
 
+/** The result of `planFor`. */
 export interface Plan {
   readonly statuses: Statuses;
   readonly provision: Provision;
-  /** Every Gateway by `namespace/name`. */
+  /** Every Gateway, by `namespace/name`. */
   readonly gateways: ReadonlyMap<string, Gateway>;
-  /** For the next plan. */
+  /** The last valid credentials, for the next plan. */
   readonly credentials: SoundCredentials;
-  /** Objects that could not be planned with. */
+  /** Objects that made the planning throw, and were left out. */
   readonly culprits: readonly RejectedResource[];
 }
 
-/** What a controller reads of Secrets and ConfigMaps: what resources name, and parameters. */
+/** Returns the Secrets and ConfigMaps that the controller watches: those that resources refer to, and parameters. */
 export function* controllerObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
@@ -60,25 +62,25 @@ export function* controllerObjects(resources: ResourceSet): Steps<readonly Named
   return [...(yield* namedObjects(resources)), ...parameters];
 }
 
-type Known = Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">;
+type PlanInput = Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">;
 
 /**
- * Never throws for an object: one that cannot be planned with is left out, and its status says so. In steps, since thousands
- * of objects take seconds, in which the lease has to be renewed.
+ * Plans for a configuration. An object that makes the planning throw is left out, and its status reports that. Runs in
+ * steps: thousands of objects take seconds, in which the lease has to be renewed.
  *
- * @param before what the last plan knew of credentials.
+ * @param before the credentials of the previous plan.
  */
-export function* planFor(known: Known, defaults: ProxyDefaults, before: SoundCredentials): Steps<Plan> {
+export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: SoundCredentials): Steps<Plan> {
   const { value: plan, culprits } = yield* contained(known.resources, (resources) =>
     planOf({ ...known, resources }, defaults, before),
   );
   if (culprits.length === 0) return plan;
-  // What permits a Gateway that cannot be planned with to read more than its own namespace is not known.
+  // For a Gateway that cannot be planned, rights beyond its own namespace are unknown.
   const present = new Set(known.resources.Gateway.map(({ metadata }) => ownerKey(metadata)));
   const missing = known.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(keyOf(metadata)));
-  const frozen = new Map([
-    ...plan.provision.frozen,
-    ...missing.map(({ metadata }): [string, FrozenRights] => [
+  const suspended = new Map([
+    ...plan.provision.suspended,
+    ...missing.map(({ metadata }): [string, SuspendedRights] => [
       ownerKey(metadata),
       { kind: "unknown", mayRead: ({ namespace }) => namespace === metadata.namespace },
     ]),
@@ -86,100 +88,120 @@ export function* planFor(known: Known, defaults: ProxyDefaults, before: SoundCre
   return {
     ...plan,
     statuses: withRejected(plan.statuses, culprits),
-    provision: { ...plan.provision, present, frozen },
+    provision: { ...plan.provision, present, suspended: suspended },
     culprits,
   };
 }
 
 function* planOf(
-  { resources, rejected, unreadable }: Known,
+  { resources, rejected, unreadable }: PlanInput,
   defaults: ProxyDefaults,
   before: SoundCredentials,
 ): Steps<Plan> {
-  const judgeParameters = (owner: Gateway | GatewayClass) => {
-    const read = parametersOf(owner, resources.ConfigMap);
-    if (read.kind === "fault") return read.message;
-    if (owner.kind === "GatewayClass") return undefined;
-    const parameters = parametersOfClass(owner, resources);
-    const { gatewayClassName: name } = owner.spec;
-    return conflictWithClass(read.parameters, { name, parameters, serviceType: defaults.serviceType });
-  };
   const selected = selectedKeys(resources.Service);
   const limitedInfrastructure = (gateway: Gateway) =>
-    limitedMetadata(gateway, {
+    unsupportedMetadata(gateway, {
       selected: selected(gateway.metadata.namespace),
       ofClass: parametersOfClass(gateway, resources),
     });
-  const addresses = new AddressGuard({ own: [], refusesSpecial: true, allowed: defaults.allowedAddresses });
-  const { statuses: judged, credentials } = yield* translateInSteps(resources, {
+  const addresses = new AddressGuard({ own: [], deniesSpecial: true, allowed: defaults.allowedAddresses });
+  const { statuses: translated, credentials } = yield* translateInSteps(resources, {
     onlyStatuses: true,
-    refuseAddress: (host, port) => addresses.refusalOfHost(host, port),
-    environment: clusterEnvironment({ judgeParameters, limitedInfrastructure }),
+    refuseAddress: (host, port) => addresses.denialReasonOfHost(host, port),
+    environment: clusterEnvironment({
+      judgeParameters: (owner) => parametersError(owner, resources, defaults),
+      limitedInfrastructure,
+    }),
     refusedPolicies: defaults.refusedPolicies,
     unreadable,
     before,
   });
-  const statuses = withRejected(judged, rejected);
+  const statuses = withRejected(translated, rejected);
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
-  const wanted: Provision["wanted"][number][] = [];
-  const frozen = new Map<string, FrozenRights>();
-  const scopeOf = yield* gatewayScopes(resources);
-  const mostOf = mostRights(resources, scopeOf);
-  const known = judged.gateways.flatMap((status) => {
+  const desired: Provision["desired"][number][] = [];
+  const suspended = new Map<string, SuspendedRights>();
+  const scopeOf = yield* gatewayScopes(resources, acceptedParents(translated));
+  const maximumRightsOf = maximumRights(resources, scopeOf);
+  const known = translated.gateways.flatMap((status) => {
     const gateway = byName.get(keyOf(status));
     return gateway === undefined ? [] : [{ gateway, status }];
   });
   const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
+  const setsOf = ownedSets(translated, resources);
   yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
-    const rights = yield* rightsOf(gateway, scopeOf, mostOf, defaults);
-    const tenant = tenantOf(gateway, status, judged, resources, defaults, selected(gateway.metadata.namespace));
-    if (tenant === undefined || rights.kind === "unknown") frozen.set(ownerKey(status), rights);
-    else for (const object of [...rights.roles, ...workloadOf(tenant)]) wanted.push(object);
+    const rights = yield* rightsOf(gateway, scopeOf, maximumRightsOf, defaults);
+    const managed = managedGatewayOf(
+      gateway,
+      status,
+      setsOf(gateway),
+      resources,
+      defaults,
+      selected(gateway.metadata.namespace),
+    );
+    if (managed === undefined || rights.kind === "unknown") suspended.set(ownerKey(status), rights);
+    else for (const object of [...rights.roles, ...workloadOf(managed)]) desired.push(object);
   });
   return {
     statuses,
     credentials,
     culprits: [],
     gateways: byName,
-    provision: { wanted, present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))), frozen },
+    provision: {
+      desired: desired,
+      present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))),
+      suspended: suspended,
+    },
   };
 }
 
-/** What the proxies of a Gateway may read, whether or not the Gateway is accepted: they may run since it was. */
+/** Returns the parentRefs of routes that the translation has accepted. */
+function acceptedParents({ httpRoutes }: Statuses): ReadonlySet<ParentRef> {
+  const all = httpRoutes.flatMap(({ parents }) => parents);
+  return new Set(all.filter(({ conditions }) => holds(conditions, "Accepted")).map(({ parentRef }) => parentRef));
+}
+
+/** Returns why the parameters of a Gateway or class cannot be used, in one sentence; undefined if they can. */
+function parametersError(
+  owner: Gateway | GatewayClass,
+  resources: ResourceSet,
+  { serviceType }: ProxyDefaults,
+): string | undefined {
+  const read = parametersOf(owner, resources.ConfigMap);
+  if (read.kind === "fault") return read.message;
+  if (owner.kind === "GatewayClass") return undefined;
+  const parameters = parametersOfClass(owner, resources);
+  return conflictWithClass(read.parameters, { name: owner.spec.gatewayClassName, parameters, serviceType });
+}
+
+/** Returns what the proxies of a Gateway may read. A Gateway that is not accepted may still have running proxies. */
 function* rightsOf(
   gateway: Gateway,
   scopeOf: ScopeOf,
-  mostOf: MostRights,
+  maximumRightsOf: MaximumRights,
   defaults: ProxyDefaults,
-): Steps<FrozenRights> {
+): Steps<SuspendedRights> {
   const { uid } = gateway.metadata;
   const isKnown = gateway.spec.listeners.length > 0 && uid !== undefined;
-  if (!isKnown) return { kind: "unknown", mayRead: yield* mostOf(gateway) };
+  if (!isKnown) return { kind: "unknown", mayRead: yield* maximumRightsOf(gateway) };
   const named = yield* namedObjects(yield* scopeOf(gateway.metadata));
   return { kind: "known", roles: rolesOf({ gateway, uid, defaults }, named) };
 }
 
 /**
- * Undefined where the Gateway is refused, or none of its listeners can be served yet: then what runs is left as it is,
- * and proxies that would not become ready are not made.
+ * Returns the input for the workload of a Gateway. Undefined where the Gateway is not accepted, or no listener can be
+ * served yet: then the current workload stays, and no proxies are created that would not become ready.
  */
-function tenantOf(
+function managedGatewayOf(
   gateway: Gateway,
   status: GatewayStatus,
-  { listenerSets }: Statuses,
+  sets: readonly OwnedSet[],
   resources: ResourceSet,
   defaults: ProxyDefaults,
   selected: ReadonlySet<string>,
-): Tenant | undefined {
+): ManagedGateway | undefined {
   const { uid } = gateway.metadata;
   if (!holds(status.conditions, "Accepted") || uid === undefined) return undefined;
-  const sets = setsOf(gateway, resources);
-  const own = { owner: gateway, listeners: status.listeners };
-  const ofSets = sets.map((owner) => ({
-    owner,
-    listeners: listenerSets.find((each) => keyOf(each) === keyOf(owner.metadata))?.listeners ?? [],
-  }));
-  const all = [own, ...ofSets];
+  const all = [{ owner: gateway, listeners: status.listeners }, ...sets];
   if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed"))))
     return undefined;
   const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
@@ -200,22 +222,36 @@ function classOf({ spec }: Gateway, { GatewayClass }: ResourceSet): GatewayClass
   return GatewayClass.find(({ metadata }) => metadata.name === spec.gatewayClassName);
 }
 
-/** None where it has none, or is not accepted: then its Gateways are not either. */
+/** Returns no parameters where the class has none, or is not accepted: then its Gateways are not accepted either. */
 function parametersOfClass(gateway: Gateway, resources: ResourceSet): Parameters {
   const ofClass = classOf(gateway, resources);
   const read = ofClass && parametersOf(ofClass, resources.ConfigMap);
   return read?.kind === "parameters" ? read.parameters : {};
 }
 
-function setsOf({ metadata: { namespace, name } }: Gateway, { ListenerSet }: ResourceSet): ResourceSet["ListenerSet"] {
-  return ListenerSet.filter(({ metadata, spec: { parentRef } }) => {
-    return parentRef.name === name && (parentRef.namespace ?? metadata.namespace) === namespace;
-  });
+/** A ListenerSet with the statuses of its listeners. */
+interface OwnedSet {
+  readonly owner: ResourceSet["ListenerSet"][number];
+  readonly listeners: readonly ListenerStatus[];
+}
+
+/** Returns a function that returns the ListenerSets of a Gateway. A Gateway may have thousands. */
+function ownedSets(
+  { listenerSets }: Statuses,
+  { ListenerSet }: ResourceSet,
+): (gateway: Gateway) => readonly OwnedSet[] {
+  const statuses = new Map(listenerSets.map((status) => [keyOf(status), status.listeners]));
+  const byParent = Map.groupBy(ListenerSet, parentOf);
+  return ({ metadata }) =>
+    (byParent.get(keyOf(metadata)) ?? []).map((owner) => ({
+      owner,
+      listeners: statuses.get(keyOf(owner.metadata)) ?? [],
+    }));
 }
 
 /**
- * Ports of listeners that are accepted, also of one that lacks its certificate, which may come at any moment; and of
- * those that are served by what was sound before.
+ * Returns the ports of accepted listeners, including those whose certificate is missing and may be created at any moment,
+ * and of listeners that are served by their previous valid version.
  */
 function acceptedPorts(
   { spec }: Gateway | ResourceSet["ListenerSet"][number],
@@ -228,32 +264,33 @@ function acceptedPorts(
   });
 }
 
-export interface Observed {
+/** The observed state of the cluster. */
+export interface ObservedState {
   readonly resources: ResourceSet;
-  /** A Gateway's Service as the API server has it. */
+  /** Returns the Service of a Gateway in its current state. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
-  readonly faults: ProvisionFaults;
+  readonly errors: ProvisionErrors;
 }
 
-/** Every status as it is to be written; in steps, as there may be thousands. */
+/** Computes every status to write. Runs in steps, as there may be thousands. */
 export function* clusterStatuses(
-  { statuses: judged, gateways, provision: { frozen } }: Plan,
-  observed: Observed,
+  { statuses: translated, gateways, provision: { suspended: suspended } }: Plan,
+  observed: ObservedState,
 ): Steps<ClusterStatuses> {
   const { resources } = observed;
-  const statuses = yield* withWithheld(judged, resources, observed.faults.withheld);
+  const statuses = yield* withWithheldRights(translated, resources, observed.errors.withheld);
   const programmed = new Set<string>();
-  const told: ClusterStatuses["gateways"][number][] = [];
+  const gatewayStatuses: ClusterStatuses["gateways"][number][] = [];
   for (const status of statuses.gateways) {
     yield;
     const gateway = gateways.get(keyOf(status));
     if (gateway === undefined) continue;
     const owner = ownerKey(status);
-    const fault = frozen.has(owner) ? undefined : observed.faults.gateways.get(owner);
+    const fault = suspended.has(owner) ? undefined : observed.errors.gateways.get(owner);
     const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);
     if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
-    told.push(shown);
+    gatewayStatuses.push(shown);
   }
   const policies = new Map(resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
   const parents = new Map(resources.ListenerSet.map((set) => [keyOf(set.metadata), parentOf(set)]));
@@ -264,7 +301,11 @@ export function* clusterStatuses(
   }
   const { httpRoutes } = statuses;
   const proxyPolicies: ClusterStatuses["proxyPolicies"][number][] = [];
-  for (const status of yield* withPending(statuses.proxyPolicies, { gateways: told, listenerSets, httpRoutes })) {
+  for (const status of yield* withPending(statuses.proxyPolicies, {
+    gateways: gatewayStatuses,
+    listenerSets,
+    httpRoutes,
+  })) {
     proxyPolicies.push({ ...status, summary: policySummary(policies.get(keyOf(status)), status) });
     yield;
   }
@@ -274,14 +315,18 @@ export function* clusterStatuses(
       ...status,
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
-    gateways: told,
+    gateways: gatewayStatuses,
     proxyPolicies,
     listenerSets,
     orphans: orphansOf(resources, gateways),
   };
 }
 
-/** @param gateways all that exist, by `namespace/name`. */
+/**
+ * Returns Gateways and ListenerSets that no controller owns.
+ *
+ * @param gateways all that exist, by `namespace/name`.
+ */
 function orphansOf(
   { GatewayClass, Gateway, ListenerSet }: ResourceSet,
   gateways: Plan["gateways"],
@@ -293,7 +338,7 @@ function orphansOf(
   };
 }
 
-/** `namespace/name` of the Gateway of a set. */
+/** Returns the `namespace/name` of the Gateway of a ListenerSet. */
 function parentOf({ metadata, spec: { parentRef } }: ResourceSet["ListenerSet"][number]): string {
   return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
 }

@@ -1,44 +1,45 @@
-/** Every setting of the controller. `--help` is made from this table. */
+/** All settings of the controller. `--help` is generated from this table. */
 import { hostname } from "node:os";
-import { pageSettings } from "@gatewayproxy/runtime/page-settings";
+import { operatorServerSettings } from "@gatewayproxy/runtime/operator-server-settings";
 import { integer, ipSocketAddresses, logFilter, oneOf, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { controllerLogModules } from "./log-modules.ts";
 
+/** The table of settings, by name. */
 export const controllerSettings = {
   proxyImage: {
     kind: text("IMAGE", "a container image such as registry.example/gateway-proxy:1.0"),
     flag: "proxy-image",
     env: "PROXY_IMAGE",
-    help: "Image of the proxies that are made for each Gateway.",
+    help: "Container image of the proxies of each Gateway.",
   },
   proxyImagePullPolicy: {
     kind: oneOf("Always", "IfNotPresent", "Never"),
     flag: "proxy-image-pull-policy",
     env: "PROXY_IMAGE_PULL_POLICY",
     default: "IfNotPresent",
-    help: "When nodes pull that image.",
+    help: "Pull policy of that image.",
   },
   proxyReplicas: {
     kind: integer(1, 1_000),
     flag: "proxy-replicas",
     env: "PROXY_REPLICAS",
     default: "2",
-    help: "Proxies of a Gateway whose parameters name no other number.",
+    help: "Number of proxies of a Gateway whose parameters set none.",
   },
   proxyServiceType: {
     kind: oneOf("LoadBalancer", "NodePort", "ClusterIP"),
     flag: "proxy-service-type",
     env: "PROXY_SERVICE_TYPE",
     default: "LoadBalancer",
-    help: "Type of a Gateway's Service whose parameters name no other.",
+    help: "Type of the Service of a Gateway whose parameters set none.",
   },
   proxyClusterRole: {
     kind: text("NAME", "the name of a ClusterRole"),
     flag: "proxy-cluster-role",
     env: "PROXY_CLUSTER_ROLE",
     default: "gateway-proxy-proxy",
-    help: "ClusterRole by which proxies read everything but Secrets and ConfigMaps.",
+    help: "ClusterRole that permits proxies to read everything but Secrets and ConfigMaps.",
   },
   proxyNetworkPolicy: {
     kind: oneOf("off", "on"),
@@ -52,17 +53,17 @@ export const controllerSettings = {
     flag: "proxy-allow-backend-address",
     env: "PROXY_ALLOW_BACKEND_ADDRESS",
     defaultText: "none",
-    help: "Special addresses (loopback, link-local, metadata) that backends and rate limit services may have all the same, in every proxy that is made, such as 127.0.0.1:8081 of a sidecar.",
+    help: "Special addresses (loopback, link-local, metadata) that backends and rate limit services may use nevertheless, in every proxy, such as 127.0.0.1:8081 of a sidecar.",
   },
   proxyRefusedPolicies: {
     kind: oneOf("Closed", "Open"),
     flag: "proxy-refused-policies",
     env: "PROXY_REFUSED_POLICIES",
     default: "Closed",
-    help: "What proxies do with the targets of a ProxyPolicy that cannot be read and of which no sound version is known: they answer 503, or are served without its limits.",
+    help: "How proxies serve the targets of a ProxyPolicy that is invalid and has no previous valid version: Closed responds with 503, Open serves them without the limits of the policy.",
   },
   identity: {
-    kind: text("NAME", "a name that no other replica has"),
+    kind: text("NAME", "a name that is unique among the replicas"),
     flag: "identity",
     env: "POD_NAME",
     default: hostname(),
@@ -74,9 +75,9 @@ export const controllerSettings = {
     flag: "namespace",
     env: "POD_NAMESPACE",
     default: "gateway-proxy-system",
-    help: "Namespace of the Lease by which one replica leads.",
+    help: "Namespace of the Lease of the leader election.",
   },
-  ...pageSettings,
+  ...operatorServerSettings,
   logLevel: {
     kind: logFilter(Object.keys(controllerLogModules)),
     flag: "log-level",
@@ -86,4 +87,5 @@ export const controllerSettings = {
   },
 } as const;
 
+/** The parsed values of `controllerSettings`. */
 export type ControllerSettings = SettingValues<typeof controllerSettings>;

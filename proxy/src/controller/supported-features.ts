@@ -1,6 +1,6 @@
 /**
- * Features of the Gateway API that we claim (`GatewayClass.status.supportedFeatures`): those whose conformance tests
- * pass, see `docs/conformance`. Edit here; the names are the suite's, and the list is sorted.
+ * The Gateway API features in `GatewayClass.status.supportedFeatures`: those whose conformance tests pass, see
+ * `docs/conformance`. The names are those of the conformance suite, sorted.
  */
 export const supportedFeatures: readonly string[] = [
   "BackendTLSPolicy",
@@ -44,8 +44,8 @@ export const supportedFeatures: readonly string[] = [
 ];
 
 /**
- * What more is supported where the API server knows the fields, which are in the experimental channel's CRDs only. Not
- * claimed in a GatewayClass: most clusters have the standard channel, whose API server drops such fields unsaid.
+ * Features that are supported too, but whose fields only the CRDs of the experimental channel contain. They are not in
+ * the status of a GatewayClass, since most clusters use the standard channel, whose API server drops such fields silently.
  */
 export const experimentalFeatures: readonly string[] = [
   "HTTPRouteRetry",

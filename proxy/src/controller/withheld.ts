@@ -1,6 +1,6 @@
 /**
- * Statuses of objects whose Secrets and ConfigMaps proxies may not read, because the controller could not write their
- * rights: whatever the translation finds, the proxies do not have them. Pure.
+ * Corrects the statuses of objects whose Secrets and ConfigMaps the proxies may not read, because the controller could
+ * not write the Role or RoleBinding: the translation resolves such a reference, but the proxies cannot. Pure.
  */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
@@ -13,14 +13,19 @@ import { isConfigMap, isSecret, type ListenerOwner, reference } from "../transla
 import { nameKey } from "../translate/object-names.ts";
 import { referencesOfBackend } from "../translate/references.ts";
 import { ownerKey } from "./provision/names.ts";
-import type { ProvisionFaults } from "./provision/provisioner.ts";
+import type { ProvisionErrors } from "./provision/provisioner.ts";
 import { objectKey } from "./provision/roles.ts";
 
-type Withheld = ProvisionFaults["withheld"];
+type Withheld = ProvisionErrors["withheld"];
 
-type Told = Pick<Statuses, "gateways" | "listenerSets" | "backendTlsPolicies" | "backends">;
+type StatusesWithReferences = Pick<Statuses, "gateways" | "listenerSets" | "backendTlsPolicies" | "backends">;
 
-export function* withWithheld<T extends Told>(statuses: T, resources: ResourceSet, withheld: Withheld): Steps<T> {
+/** Returns the statuses with `ResolvedRefs` or `Accepted` set to False where proxies lack a right to read a reference. */
+export function* withWithheldRights<T extends StatusesWithReferences>(
+  statuses: T,
+  resources: ResourceSet,
+  withheld: Withheld,
+): Steps<T> {
   if (withheld.size === 0) return statuses;
   const gateways = new Map(resources.Gateway.map((each) => [nameKey(each), each]));
   const sets = new Map(resources.ListenerSet.map((each) => [nameKey(each), each]));
@@ -32,8 +37,8 @@ export function* withWithheld<T extends Told>(statuses: T, resources: ResourceSe
       const gateway = gateways.get(keyOf(status));
       const ref = gateway?.spec.tls?.backend?.clientCertificateRef;
       if (gateway === undefined) return status;
-      const faults = faultsOf(ref === undefined ? [] : [ofOwner(gateway, ref)], [ownerKey(status)], withheld);
-      const conditions = unresolved(status.conditions, "InvalidClientCertificateRef", faults);
+      const errors = errorsOf(ref === undefined ? [] : [ofOwner(gateway, ref)], [ownerKey(status)], withheld);
+      const conditions = unresolved(status.conditions, "InvalidClientCertificateRef", errors);
       return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, gateway, withheld) };
     }),
     listenerSets: yield* mapInSteps(statuses.listenerSets, (status) => {
@@ -50,17 +55,17 @@ export function* withWithheld<T extends Told>(statuses: T, resources: ResourceSe
         const policy = policies.get(keyOf(status));
         const refs = (policy?.spec.validation?.caCertificateRefs ?? []).filter(isConfigMap);
         const references = refs.map((ref) => reference({ ...ref, namespace: status.namespace }, ref));
-        const faults = faultsOf(references, [ownerKey(ancestor.ancestorRef)], withheld);
-        return { ...ancestor, conditions: unresolved(ancestor.conditions, "InvalidCACertificateRef", faults) };
+        const errors = errorsOf(references, [ownerKey(ancestor.ancestorRef)], withheld);
+        return { ...ancestor, conditions: unresolved(ancestor.conditions, "InvalidCACertificateRef", errors) };
       }),
     })),
     backends: yield* mapInSteps(statuses.backends, (status) => {
       const backend = backends.get(keyOf(status));
-      const faults = faultsOf(backend === undefined ? [] : referencesOfBackend(backend), withheld.keys(), withheld);
-      if (faults.length === 0) return status;
+      const errors = errorsOf(backend === undefined ? [] : referencesOfBackend(backend), withheld.keys(), withheld);
+      if (errors.length === 0) return status;
       const conditions = status.conditions.map((condition) =>
         condition.status === "True"
-          ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: joinSome(faults) }
+          ? { ...condition, status: "False" as const, reason: "InvalidSecretRef" as const, message: joinSome(errors) }
           : condition,
       );
       return { ...status, conditions };
@@ -68,7 +73,7 @@ export function* withWithheld<T extends Told>(statuses: T, resources: ResourceSe
   };
 }
 
-/** @param gateway whose proxies serve the listeners, and which says how they validate clients. */
+/** @param gateway whose proxies serve the listeners, and whose `spec.tls.frontend` applies to them. */
 function ofListeners(
   statuses: readonly ListenerStatus[],
   owner: ListenerOwner,
@@ -83,8 +88,8 @@ function ofListeners(
     const authorities = (validationOf(gateway, listener.port)?.refs ?? []).filter(isConfigMap);
     const ofClients = authorities.map((ref) => ofOwner(gateway, ref));
     const { conditions } = status;
-    const served = unresolved(conditions, "InvalidCertificateRef", faultsOf(certificates, [gatewayKey], withheld));
-    const validated = unresolved(served, "InvalidCACertificateRef", faultsOf(ofClients, [gatewayKey], withheld));
+    const served = unresolved(conditions, "InvalidCertificateRef", errorsOf(certificates, [gatewayKey], withheld));
+    const validated = unresolved(served, "InvalidCACertificateRef", errorsOf(ofClients, [gatewayKey], withheld));
     return { ...status, conditions: validated };
   });
 }
@@ -94,34 +99,34 @@ function ofOwner(owner: ListenerOwner, ref: Parameters<typeof reference>[1]): Re
 }
 
 /** @param gateways by `ownerKey`. */
-function faultsOf(references: readonly Reference[], gateways: Iterable<string>, withheld: Withheld): readonly string[] {
+function errorsOf(references: readonly Reference[], gateways: Iterable<string>, withheld: Withheld): readonly string[] {
   const keys = new Set(
     references.flatMap(({ to: { kind, namespace, name } }) =>
       kind === "Secret" || kind === "ConfigMap" ? [objectKey({ kind, namespace, name })] : [],
     ),
   );
-  const faults = Array.from(gateways, (gateway) =>
+  const errors = Array.from(gateways, (gateway) =>
     Array.from(keys, (key) => {
-      const fault = withheld.get(gateway)?.get(key);
-      return fault === undefined
+      const error = withheld.get(gateway)?.get(key);
+      return error === undefined
         ? []
-        : `proxies of Gateway ${gateway} may not read ${key}: ${fault}; needed is that the controller can write this right`;
+        : `proxies of Gateway ${gateway} cannot read ${key}: ${error}. The controller must be able to write the Role and RoleBinding that permit it`;
     }),
   );
-  return [...new Set(faults.flat(2))];
+  return [...new Set(errors.flat(2))];
 }
 
-/** `ResolvedRefs` with the faults, beside what it says already. */
+/** Adds the errors to `ResolvedRefs`, after the messages that it has already. */
 function unresolved<C extends Condition>(
   conditions: readonly C[],
   reason: C["reason"],
-  faults: readonly string[],
+  errors: readonly string[],
 ): readonly C[] {
-  if (faults.length === 0) return conditions;
+  if (errors.length === 0) return conditions;
   return conditions.map((condition) => {
     if (condition.type !== "ResolvedRefs") return condition;
-    if (condition.status === "True") return { ...condition, status: "False", reason, message: joinSome(faults) };
-    return { ...condition, message: joinSome([condition.message, ...faults]) };
+    if (condition.status === "True") return { ...condition, status: "False", reason, message: joinSome(errors) };
+    return { ...condition, message: joinSome([condition.message, ...errors]) };
   });
 }
 

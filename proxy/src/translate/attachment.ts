@@ -57,7 +57,7 @@ export function* attachRoute(
       yield;
     } else if (!kind.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so the problem is all that tells.
-      const message = `${parentRef.kind} ${name} does not exist${hints.of(parentRef.kind, name, kind.ours.keys())}`;
+      const message = `${parentRef.kind} ${name} does not exist${hints.of(route.metadata.namespace, parentRef.kind, name, kind.ours.keys())}`;
       problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
       yield;
     }

@@ -139,7 +139,7 @@ function tlsOf({ hostname, caRef, clientCertificateRef }: TlsSpec, read: SecretR
   const clientCertificate = clientCertificateRef && read.keyPair(clientCertificateRef.name);
   return {
     ...(hostname !== undefined && { hostname }),
-    ...(authorities !== undefined && { authorities }),
+    ...(authorities !== undefined && { authorities: [authorities] }),
     ...(clientCertificate !== undefined && { clientCertificate }),
   };
 }

@@ -6,6 +6,7 @@ import type { TlsPolicyState, TlsTargetState } from "./backend-tls.ts";
 import { eachObject } from "./each-object.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import { compareText, nameKey } from "./object-names.ts";
+import { memoised } from "./memoised.ts";
 import type { IsPermitted } from "./reference-grants.ts";
 import { permittedReferents, referencesOfRoute } from "./references.ts";
 import { routeOf, type RouteState } from "./routes.ts";
@@ -34,9 +35,14 @@ export function* gatewaysByService(routes: readonly RouteState[], isPermitted: I
   return byService;
 }
 
+const none: ReadonlySet<string> = new Set();
+
+/** The Gateways that a status can show: thousands of policies may be for one Service, and it may have as many Gateways. */
+const firstGateways = memoised((names: ReadonlySet<string>) => [...names].sort(compareText).slice(0, maxAncestors));
+
 export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {
   const { namespace, name } = state.policy.metadata;
-  const names = new Set(state.targets.flatMap(({ service }) => [...(gateways.get(service) ?? [])]));
+  const names = new Set(state.targets.flatMap(({ service }) => firstGateways(gateways.get(service) ?? none)));
   const ancestors = [...names]
     .sort(compareText)
     .slice(0, maxAncestors)

@@ -6,12 +6,13 @@
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../api/backend-tls-policy.ts";
 import type { Service } from "../api/service.ts";
-import type { BackendTlsRefusal, BackendTlsUnresolved } from "../api/status.ts";
+import type { BackendTlsRejection, BackendTlsUnresolved } from "../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../ir/snapshot.ts";
 import { AuthorityBudget } from "./certificates.ts";
 import { noValidAuthority } from "./credentials.ts";
 import { eachObjectInSteps, itself } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
+import { memoised } from "./memoised.ts";
 import { namedConfigMaps, type ReadableResources } from "./named-objects.ts";
 import { indexByName, nameKey, sortByAge } from "./object-names.ts";
 
@@ -81,6 +82,9 @@ export function* judgeTlsPolicies(resources: ReadableResources): Steps<JudgedTls
   };
 }
 
+/** A Service may have thousands of ports, and thousands of policies may name it. */
+const portNames = memoised(({ spec }: Service) => new Set(spec.ports.map(({ name }) => name)));
+
 type Fault = Omit<NonNullable<TlsTargetState["refusal"]>, "path">;
 
 function targetFault(ref: BackendTlsTargetRef, service: Service | undefined, name: string): Fault | undefined {
@@ -89,7 +93,7 @@ function targetFault(ref: BackendTlsTargetRef, service: Service | undefined, nam
     return { reason: "Invalid", message: `kind ${kind} (group "${group}") is no target, accepted is Service` };
   }
   if (service === undefined) return { reason: "TargetNotFound", message: `Service ${name} does not exist` };
-  if (sectionName === undefined || service.spec.ports.some((port) => port.name === sectionName)) return undefined;
+  if (sectionName === undefined || portNames(service).has(sectionName)) return undefined;
   return { reason: "TargetNotFound", message: `Service ${name} has no port named ${sectionName}` };
 }
 
@@ -158,7 +162,7 @@ function* authoritiesOf(
   const unresolved = read.flatMap(({ fault }, index) =>
     fault === undefined ? [] : [{ ...fault, path: [...validationPath, "caCertificateRefs", index] }],
   );
-  const trust = pems.length > 0 && { trust: { authorities: pems.join("\n") } };
+  const trust = pems.length > 0 && { trust: { authorities: pems } };
   if (unresolved.length < read.length) return { ...trust, refusals: [], unresolved };
   const message = noValidAuthority("the servers", pems.length > 0);
   const path = [...validationPath, "caCertificateRefs"];
@@ -194,7 +198,7 @@ function authoritiesReader(resources: ReadableResources): ReadReference {
 /** Everything that is wrong with a policy, for people. */
 export function tlsPolicyFindings(
   state: TlsPolicyState,
-): readonly Finding<BackendTlsRefusal | BackendTlsUnresolved | "Unserved">[] {
+): readonly Finding<BackendTlsRejection | BackendTlsUnresolved | "Unserved">[] {
   const targets = state.targets.flatMap(({ refusal }) => refusal ?? []);
   return [...targets, ...state.refusals, ...state.unresolved, ...state.unserved];
 }

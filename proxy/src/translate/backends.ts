@@ -59,7 +59,7 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Jud
     const key = `${namespace}/${name}`;
     // A grant for one object of another namespace must not tell the names of others.
     const missing = <T>(objects: ReadonlyMap<string, T>): Resolution => {
-      const hint = namespace === from.namespace ? resources.hints.of(kind, key, objects.keys()) : "";
+      const hint = namespace === from.namespace ? resources.hints.of(namespace, kind, key, objects.keys()) : "";
       return { kind: "unresolved", reason: "BackendNotFound", message: `${kind} ${key} does not exist${hint}` };
     };
     if (kind === "Service") {

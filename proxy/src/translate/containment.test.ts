@@ -1,4 +1,4 @@
-import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
@@ -36,11 +36,11 @@ test("leaves out exactly the objects that cannot be computed with, and computes 
         if (found !== undefined) throw new Error(`cannot stand ${found.metadata.name}`);
         return keysOf(set);
       };
-      const { value, culprits } = atOnce(contained(resources, stepping(compute)));
+      const { value, culprits } = runToEnd(contained(resources, stepping(compute)));
       // Of a Gateway it stays known that it is there.
       const left = all.filter((each) => !isBad.has(each) || each.kind === "Gateway").map(resourceKey);
       expect(new Set(value)).toEqual(new Set(left));
-      const told = culprits.map(({ object, faults }) => [object["kind"], faults[0]?.message]);
+      const told = culprits.map(({ object, errors: faults }) => [object["kind"], faults[0]?.message]);
       const expected = bad.map(({ kind, metadata }) => [kind, `cannot be processed: cannot stand ${metadata.name}`]);
       expect(new Set(told)).toEqual(new Set(expected));
     }),
@@ -51,8 +51,8 @@ test("throws what no object is at fault for", () => {
   const compute = function* (): Steps<never> {
     throw new Error("broken");
   };
-  expect(() => atOnce(contained(resourceSet([]), compute))).toThrow("broken");
-  expect(() => atOnce(contained(resources, compute))).toThrow("broken");
+  expect(() => runToEnd(contained(resourceSet([]), compute))).toThrow("broken");
+  expect(() => runToEnd(contained(resources, compute))).toThrow("broken");
 });
 
 const world = `
@@ -147,7 +147,7 @@ describe("a thousand objects at fault", () => {
     ],
   ])("are found in a few repetitions, and the others are served: %s", (_, objects) => {
     const { runs, compute } = counting();
-    const { value, culprits } = atOnce(contained({ ...parsed.resources, ...objects }, compute));
+    const { value, culprits } = runToEnd(contained({ ...parsed.resources, ...objects }, compute));
     expect(culprits).toHaveLength(count);
     expect(servedRoutes(value)).toEqual(["ns/chat"]);
     // Each object may be tried by itself; all together only a few times.
@@ -161,7 +161,7 @@ describe("a thousand objects at fault", () => {
     const text = world.replace("[{name: s, port: 80}]", `[{name: s, port: 80}, ${backendRefs.join(", ")}]`);
     const { resources: known } = parseManifests([{ path: "a.yaml", text }]);
     const { runs, compute } = counting();
-    const { value, culprits } = atOnce(contained({ ...known, Service: [...known.Service, ...bad] }, compute));
+    const { value, culprits } = runToEnd(contained({ ...known, Service: [...known.Service, ...bad] }, compute));
     expect(new Set(culprits.map(({ object }) => object["kind"]))).toEqual(new Set(["Service"]));
     expect(servedRoutes(value)).toEqual(["ns/chat"]);
     expect(runs.all).toBeLessThan(15);
@@ -178,7 +178,7 @@ describe("a thousand objects at fault", () => {
       return set.HTTPRoute.map(resourceKey);
     };
     const known = { ...parsed.resources, HTTPRoute: [...routes, ...parsed.resources.HTTPRoute] };
-    const { value, culprits } = atOnce(contained(known, compute));
+    const { value, culprits } = runToEnd(contained(known, compute));
     expect(value).toEqual(["HTTPRoute ns/chat"]);
     expect(culprits).toHaveLength(count);
     expect(runs).toBeLessThan(count * 2);
@@ -198,7 +198,7 @@ describe("a policy that cannot be computed with", () => {
     "closes its targets, as one does that cannot be read: %j",
     (path) => {
       expect(parsed.problems).toEqual([]);
-      const { value, culprits } = atOnce(contained(withTrap(path), (set) => translateInSteps(set)));
+      const { value, culprits } = runToEnd(contained(withTrap(path), (set) => translateInSteps(set)));
       expect(culprits).toMatchObject([{ object: { kind: "ProxyPolicy" }, inForce: "remains" }]);
       const rules = value.binds.flatMap(({ listeners }) =>
         listeners.flatMap(({ routes }) => routes.flatMap((route) => route.rules)),
@@ -209,7 +209,7 @@ describe("a policy that cannot be computed with", () => {
 
   test("leaves them open where that is chosen", () => {
     const compute = (set: ResourceSet) => translateInSteps(set, { refusedPolicies: "Open" });
-    const { value } = atOnce(contained(withTrap(["spec", "traffic"]), compute));
+    const { value } = runToEnd(contained(withTrap(["spec", "traffic"]), compute));
     expect(JSON.stringify(value.binds)).not.toContain("refusedPolicies");
   });
 });

@@ -149,7 +149,7 @@ class Remains {
     return Array.from(this.#faults, ([object, error]) => {
       const message = `cannot be processed: ${error instanceof Error ? error.message : String(error)}`;
       const faults = [{ path: [], message, isUnknownField: false }];
-      return { object: { ...object }, faults, inForce: this.#left.has(object) ? "remains" : "nothing" };
+      return { object: { ...object }, errors: faults, inForce: this.#left.has(object) ? "remains" : "nothing" };
     });
   }
 }

@@ -1,5 +1,5 @@
 /** Where the Gateways of a translation live: all in one process, or each in pods of its own. */
-import { ownPorts } from "@gatewayproxy/runtime/page-settings";
+import { ownPorts } from "@gatewayproxy/runtime/operator-server-settings";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import type { Finding } from "./finding.ts";
@@ -37,7 +37,7 @@ export function clusterEnvironment(judges: Partial<Omit<Environment, "isolatesGa
 
 /** What a class that is refused says of parameters is not known. */
 export function isRefusedClass(owner: Gateway | GatewayClass): boolean {
-  return owner.kind === "GatewayClass" && owner.spec.isRefused === true;
+  return owner.kind === "GatewayClass" && owner.spec.isRejected === true;
 }
 
 export const refusedClassMessage = "this version is refused and no sound one is known";

@@ -29,11 +29,11 @@ export function parametersFinding(
   gatewayClass: GatewayClass,
   { judgeParameters }: Environment,
 ): readonly Finding<"InvalidParameters">[] {
-  const isRefused = isRefusedClass(gatewayClass);
-  if (gatewayClass.spec.parametersRef === undefined && !isRefused) return [];
+  const isRejected = isRefusedClass(gatewayClass);
+  if (gatewayClass.spec.parametersRef === undefined && !isRejected) return [];
   const message = judgeParameters(gatewayClass);
   if (message === undefined) return [];
-  return [{ reason: "InvalidParameters", message, path: isRefused ? ["spec"] : ["spec", "parametersRef"] }];
+  return [{ reason: "InvalidParameters", message, path: isRejected ? ["spec"] : ["spec", "parametersRef"] }];
 }
 
 /** Status of the classes that are ours. */

@@ -1,4 +1,4 @@
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { ResourceSet } from "../api/resource.ts";
@@ -114,7 +114,7 @@ describe("the part of a cluster that is one Gateway's", () => {
   });
 
   test("names the Secrets of its listeners and backends, across namespaces only where a grant permits it", () => {
-    const named = atOnce(namedObjects(gatewayScope(resources, gateway)));
+    const named = runToEnd(namedObjects(gatewayScope(resources, gateway)));
     expect(named.map(({ namespace, name }) => `${namespace}/${name}`)).toEqual([
       "infra/own",
       "certs/granted",
@@ -232,7 +232,7 @@ endpoints: []
   });
 
   test("names their Secrets and ConfigMaps", () => {
-    const named = atOnce(namedObjects(scope)).map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`);
+    const named = runToEnd(namedObjects(scope)).map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`);
     expect(named).toEqual([
       ...["Secret infra/own", "Secret certs/granted", "Secret apps/of-set"],
       ...["ConfigMap apps/app-ca", "ConfigMap apps/mirror-ca", "ConfigMap limits/ratelimit-ca", "Secret apps/key"],

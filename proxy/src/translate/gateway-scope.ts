@@ -4,10 +4,10 @@
  * nor is what others refer to without permission. What concerns other Gateways is left out of the resources too, so that
  * no condition is told of it.
  */
-import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
-import type { HttpRoute } from "../api/http-route.ts";
+import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { Resource, ResourceSet } from "../api/resource.ts";
@@ -19,7 +19,7 @@ import { eachObject, itself } from "./each-object.ts";
 import { allowsSet } from "./listener-sets.ts";
 import type { ListenerOwner, Reference } from "./owner-references.ts";
 import { supportedKindsOf } from "./listeners.ts";
-import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
+import { namespaceLabels } from "./namespaces.ts";
 import { indexByName, nameKey } from "./object-names.ts";
 import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "./references.ts";
@@ -32,7 +32,7 @@ export interface GatewayName {
 
 /** Never throws; empty where the Gateway does not exist. */
 export function gatewayScope(resources: ResourceSet, gateway: GatewayName): ResourceSet {
-  return atOnce(gatewayScopeInSteps(resources, gateway));
+  return runToEnd(gatewayScopeInSteps(resources, gateway));
 }
 
 /** The same in steps. */
@@ -51,13 +51,20 @@ export interface ScopeOptions {
 
 export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<ResourceSet>;
 
-/** The same for one Gateway after the other: of thousands of resources each is looked at once, not once per Gateway. */
-export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
-  const index = yield* indexResources(resources);
+/**
+ * Returns the scopes of several Gateways, and reads each resource once for all of them.
+ *
+ * @param accepted The parentRefs that a translation of the resources has accepted. Absent: routes are compared with
+ *   listeners here.
+ */
+export function* gatewayScopes(resources: ResourceSet, accepted?: ReadonlySet<ParentRef>): Steps<ScopeOf> {
+  const index = { ...(yield* indexResources(resources)), accepted };
   return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
 }
 
-type Index = ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never;
+type Index = (ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never) & {
+  readonly accepted: ReadonlySet<ParentRef> | undefined;
+};
 
 function* indexResources(resources: ResourceSet) {
   const labels = namespaceLabels(resources.Namespace);
@@ -106,8 +113,10 @@ function* scopeIn(
     for (const backend of uses.backends) used.backends.add(backend);
   };
   const candidates = valuesOf(index.routesByParent, parents.keys());
+  const isAccepted = (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
+    acceptsAll || (index.accepted?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
   const accepted = yield* eachObject(candidates, itself, (whole) => {
-    const routes = acceptedBy(parents, whole, acceptsAll ? undefined : labels);
+    const routes = acceptedBy(parents, whole, isAccepted);
     if (routes.length > 0) use(usesOf(whole));
     return routes;
   });
@@ -206,24 +215,18 @@ function withAllSets(gateway: Gateway): Gateway {
   return { ...gateway, spec: { ...gateway.spec, allowedListeners: { namespaces: { from: "All" } } } };
 }
 
-/**
- * The route with those parents alone; nothing where none of them accepts it.
- *
- * @param labels undefined: each of the parents accepts it.
- */
+/** Returns the route with those parents alone, or nothing if none of them accepts it. */
 function acceptedBy(
   parents: ReadonlyMap<string, readonly OpenListener[]>,
   route: HttpRoute,
-  labels: NamespaceLabels | undefined,
+  isAccepted: (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
 ): readonly HttpRoute[] {
   const { spec } = route;
   const own = parentsOf(route).flatMap(({ key, ref }) => {
     const listeners = parents.get(key);
-    if (listeners === undefined) return [];
-    const isAccepted = labels === undefined || matchListeners(route, ref, listeners, labels).kind === "attached";
-    return [{ ref, isAccepted }];
+    return listeners === undefined ? [] : [{ ref, listeners }];
   });
-  if (!own.some(({ isAccepted }) => isAccepted)) return [];
+  if (!own.some(({ ref, listeners }) => isAccepted(route, ref, listeners))) return [];
   if (own.length === spec.parentRefs.length) return [route];
   return [{ ...route, spec: { ...spec, parentRefs: own.map(({ ref }) => ref) } }];
 }

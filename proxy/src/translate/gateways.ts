@@ -3,12 +3,12 @@
  * through `listeners.ts` the listeners of all.
  */
 import { isIP, SocketAddress } from "node:net";
-import type { Steps } from "@gatewayproxy/runtime/steps";
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
-import { eachObject, itself } from "./each-object.ts";
+import { eachObject, eachObjectInSteps, itself } from "./each-object.ts";
 import type { Environment } from "./environment.ts";
 import { type Finding, refusedByParser } from "./finding.ts";
 import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
@@ -69,7 +69,7 @@ export function* judgeGateways(
   );
   const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
   const byName = new Map(judged.map((state) => [nameKey(state.gateway), state]));
-  const { placed, problems } = placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
+  const { placed, problems } = yield* placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
   const ours = yield* withListeners(judged, placed, resources, environment);
   const sets = [...ours.values()].flatMap((state) => state.sets);
   const allSets = new Set(resources.ListenerSet.map(nameKey));
@@ -103,11 +103,11 @@ function* withListeners(
   const judgeClientCertificate = clientCertificateJudge(resources);
   const judged = yield* judgeListeners(hosts, tlsJudge(resources), reservedPorts);
   const gatewayOf = ({ gateway }: JudgedGateway) => gateway;
-  const states = yield* eachObject(gateways, gatewayOf, (state): [string, GatewayState] => {
+  const states = yield* eachObjectInSteps(gateways, gatewayOf, function* (state): Steps<[string, GatewayState]> {
     const { gateway } = state;
     const listenersOf = (owner: ListenerState["owner"]) =>
       owner.spec.listeners.flatMap(({ name }) => judged.get(listenerKey(gateway, owner, name)) ?? []);
-    const sets = (byGateway.get(nameKey(gateway)) ?? []).map((candidate) => ({
+    const sets = yield* mapInSteps(byGateway.get(nameKey(gateway)) ?? [], (candidate) => ({
       ...candidate,
       listeners: candidate.refusal ? [] : listenersOf(candidate.set),
     }));

@@ -103,9 +103,9 @@ function soundDescriptors(global: GlobalRateLimit): {
     ({ unit, entries, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
       const before = findings.length;
       entries.forEach(({ expression }, place) => {
-        find(expression.faults, "descriptors", index, "entries", place, "expression");
+        find(expression.errors, "descriptors", index, "entries", place, "expression");
       });
-      find(cost?.faults ?? [], "descriptors", index, "cost");
+      find(cost?.errors ?? [], "descriptors", index, "cost");
       if (findings.length > before) return [];
       return [
         {

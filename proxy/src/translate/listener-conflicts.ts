@@ -4,6 +4,7 @@
  * Gateways first, then ListenerSets by age and name. Of equal rank none wins; a lower rank never takes anything from a
  * higher one, so that nobody who adds a ListenerSet can break what is there.
  */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Listener } from "../api/listener.ts";
 import type { ConflictReason } from "../api/status.ts";
 import type { Finding } from "./finding.ts";
@@ -23,20 +24,24 @@ export interface Claim {
   readonly rank: number;
 }
 
-/** The reasons of those that lose, by key; the paths of the findings are the caller's. */
-export function findConflicts(claims: readonly Claim[]): ReadonlyMap<string, Finding<ConflictReason>> {
+/** Finds the reasons of those that lose, by key; the paths of the findings are the caller's. A step for each claim. */
+export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<string, Finding<ConflictReason>>> {
   const conflicts = new Map<string, Finding<ConflictReason>>();
   const sockets = new Map<string, Occupants>();
   const byRank = [...Map.groupBy(claims, ({ rank }) => rank)].sort(([a], [b]) => a - b);
   for (const [, equals] of byRank) {
     // Those of the same rank are judged together, against each other and those that have won.
-    const places = equals.map((claim) => ({ claim, occupied: socketsOf(claim).map((key) => occupants(sockets, key)) }));
-    for (const { claim, occupied } of places) for (const socket of occupied) socket.add(claim);
-    const losers = places.flatMap(({ claim, occupied }) => {
-      const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
-      return conflict === undefined ? [] : [{ claim, occupied, conflict }];
+    const places = yield* mapInSteps(equals, (claim) => {
+      const occupied = socketsOf(claim).map((key) => occupants(sockets, key));
+      for (const socket of occupied) socket.add(claim);
+      return { claim, occupied };
     });
-    for (const { claim, occupied, conflict } of losers) {
+    const judged = yield* mapInSteps(places, ({ claim, occupied }) => {
+      const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
+      return { claim, occupied, conflict };
+    });
+    for (const { claim, occupied, conflict } of judged) {
+      if (conflict === undefined) continue;
       conflicts.set(claim.key, conflict);
       for (const socket of occupied) socket.remove(claim);
     }
@@ -44,33 +49,60 @@ export function findConflicts(claims: readonly Claim[]): ReadonlyMap<string, Fin
   return conflicts;
 }
 
-/** Keys of TLS listeners that share hosts, though not a host name, with another one of their port. */
-export function findOverlaps(claims: readonly Claim[]): ReadonlySet<string> {
-  const ofTls = claims.filter(({ listener }) => listener.protocol === "HTTPS");
-  const places = ofTls.flatMap((claim) => socketsOf(claim).map((socket) => ({ socket, claim })));
-  const bySocket = Map.groupBy(places, ({ socket }) => socket);
-  return new Set([...bySocket.values()].flatMap((claimants) => overlapsOf(claimants.map(({ claim }) => claim))));
+/** Finds the keys of TLS listeners that share hosts, though not a host name, with another one of their port. */
+export function* findOverlaps(claims: readonly Claim[]): Steps<ReadonlySet<string>> {
+  const bySocket = new Map<string, Claim[]>();
+  for (const claim of claims) {
+    if (claim.listener.protocol !== "HTTPS") continue;
+    for (const socket of socketsOf(claim)) {
+      const claimants = bySocket.get(socket);
+      if (claimants === undefined) bySocket.set(socket, [claim]);
+      else claimants.push(claim);
+    }
+    yield;
+  }
+  const overlapping = new Set<string>();
+  for (const claimants of bySocket.values()) {
+    for (const { key } of yield* overlapsOf(claimants)) overlapping.add(key);
+    yield;
+  }
+  return overlapping;
 }
 
-/** Keys of those among the claims of one socket that share hosts with another. */
-function overlapsOf(claims: readonly Claim[]): readonly string[] {
+/** Finds those among the claims of one socket that share hosts with another. A step for each host name. */
+function* overlapsOf(claims: readonly Claim[]): Steps<readonly Claim[]> {
   const byHostname = Map.groupBy(claims, ({ listener }) => listener.hostname);
-  const isCatchAllThere = byHostname.has(undefined) && claims.length > 1;
-  const shared = [...byHostname].flatMap(([hostname, equals]) => {
-    const wider = hostname === undefined ? [] : wildcardsAbove(hostname).flatMap((name) => byHostname.get(name) ?? []);
-    if (wider.length > 0) return [...equals, ...wider];
-    return isCatchAllThere || equals.length > 1 ? equals : [];
-  });
-  return shared.map(({ key }) => key);
+  // The one for every host shares hosts with all others.
+  if (byHostname.has(undefined) && claims.length > 1) return claims;
+  const wildcards = wildcardsBySuffix(byHostname.keys());
+  const shared = new Set<string | undefined>();
+  for (const [hostname, equals] of byHostname) {
+    if (equals.length > 1) shared.add(hostname);
+    for (const wider of wildcardsAbove(hostname, wildcards)) shared.add(hostname).add(wider);
+    yield;
+  }
+  return [...shared].flatMap((hostname) => byHostname.get(hostname) ?? []);
 }
 
-/** `*.b.test` and `*.test` of `a.b.test`; of a wildcard those that are wider. */
-function wildcardsAbove(hostname: string): readonly string[] {
-  const labels = hostname.split(".");
-  return labels.slice(1).flatMap((_, index) => {
-    const wildcard = `*.${labels.slice(index + 1).join(".")}`;
-    return wildcard === hostname ? [] : [wildcard];
-  });
+/** Wildcard host names by what follows their star. */
+function wildcardsBySuffix(hostnames: Iterable<string | undefined>): ReadonlyMap<string, string> {
+  const wildcards = new Map<string, string>();
+  for (const hostname of hostnames) {
+    if (hostname?.startsWith("*.") === true) wildcards.set(hostname.slice(1), hostname);
+  }
+  return wildcards;
+}
+
+/** Finds `*.b.test` and `*.test` for `a.b.test` among the wildcards; for a wildcard those that are wider. */
+function wildcardsAbove(hostname: string | undefined, wildcards: ReadonlyMap<string, string>): readonly string[] {
+  const above: string[] = [];
+  if (hostname === undefined || wildcards.size === 0) return above;
+  // A name of 126 labels has as many suffixes: they are looked up as they are, and no name is made of them.
+  for (let dot = hostname.indexOf("."); dot !== -1; dot = hostname.indexOf(".", dot + 1)) {
+    const wider = wildcards.get(hostname.slice(dot));
+    if (wider !== undefined && wider !== hostname) above.push(wider);
+  }
+  return above;
 }
 
 /** Each socket that a claim is for. */

@@ -1,4 +1,5 @@
 /** Which ListenerSets of Gateways of ours may attach (Gateway API `ListenerSet`, `GatewaySpec.allowedListeners`). */
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
@@ -30,21 +31,22 @@ interface Parent {
 }
 
 /**
- * Finds the Gateway of each set, and whether it takes it.
+ * Finds the Gateway of each set, and whether it takes it. A step for each set.
  *
  * @param ours Gateways of ours by `namespace/name`.
  * @param all names of every Gateway that exists.
  * @returns sets in the order of their precedence, oldest first.
  */
-export function placeListenerSets(
+export function* placeListenerSets(
   sets: readonly ListenerSet[],
   ours: ReadonlyMap<string, Parent>,
   all: ReadonlySet<string>,
   labels: NamespaceLabels,
-): { readonly placed: readonly PlacedSet[]; readonly problems: readonly ResourceProblem[] } {
+): Steps<{ readonly placed: readonly PlacedSet[]; readonly problems: readonly ResourceProblem[] }> {
   const placed: PlacedSet[] = [];
   const problems: ResourceProblem[] = [];
   for (const set of sortByAge(sets)) {
+    yield;
     const { kind, group, name, namespace = set.metadata.namespace } = set.spec.parentRef;
     const path = ["spec", "parentRef"];
     const gateway = `${namespace}/${name}`;

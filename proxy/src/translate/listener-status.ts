@@ -1,5 +1,5 @@
 /** Status of listeners, whether a Gateway or a ListenerSet declares them. */
-import type { ConflictReason, ListenerCondition, ListenerRefusal, ListenerStatus } from "../api/status.ts";
+import type { ConflictReason, ListenerCondition, ListenerRejection, ListenerStatus } from "../api/status.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
@@ -57,7 +57,7 @@ function conflicted(refusals: ListenerState["refusals"], generation: number | un
   return { type: "Conflicted", status: "False", reason: "NoConflicts", message, ...observed(generation) };
 }
 
-function isConflict(reason: ListenerRefusal): reason is ConflictReason {
+function isConflict(reason: ListenerRejection): reason is ConflictReason {
   return reason === "HostnameConflict" || reason === "ProtocolConflict";
 }
 

@@ -72,7 +72,7 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
       refusals.push({ reason: "NoValidCACertificate", message, path: validationPath ?? path });
     }
     const clientValidation: ClientValidation | undefined =
-      validation === undefined ? undefined : { authorities: authorities.values.join("\n"), mode: validation.mode };
+      validation === undefined ? undefined : { authorities: authorities.values, mode: validation.mode };
     const isServed = options.refusals.length === 0 && canValidate && certificates.values.length > 0;
     return {
       tls: isServed

@@ -9,7 +9,7 @@ import type { FieldPath } from "../api/issue.ts";
 import type { Listener } from "../api/listener.ts";
 import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
-import type { ConflictReason, ListenerRefusal, ListenerUnresolved } from "../api/status.ts";
+import type { ConflictReason, ListenerRejection, ListenerUnresolved } from "../api/status.ts";
 import type { ListenerTls } from "../ir/snapshot.ts";
 import { eachObjectInSteps } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
@@ -31,7 +31,7 @@ export interface ListenerState {
   /** Present where it is served with TLS. */
   readonly tls: ListenerTls | undefined;
   /** Why it is not accepted. */
-  readonly refusals: readonly Finding<ListenerRefusal>[];
+  readonly refusals: readonly Finding<ListenerRejection>[];
   /** What it refers to in vain; it serves with what is left, if it can. */
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
   /** Fields that it sets and we do not act on. */
@@ -71,9 +71,9 @@ export function* judgeListeners(
   judgeTls: JudgeTls,
   reservedPorts: ReadonlyMap<number, string> = new Map(),
 ): Steps<ReadonlyMap<string, ListenerState>> {
-  const claims = hosts.flatMap(claimsOf);
-  const conflicts = findConflicts(claims);
-  const overlaps = findOverlaps(claims);
+  const claims = yield* claimsOf(hosts);
+  const conflicts = yield* findConflicts(claims);
+  const overlaps = yield* findOverlaps(claims);
   const ownerOf = ({ owner }: OwnedClaim) => owner;
   const states = yield* eachObjectInSteps(claims, ownerOf, function* (claim): Steps<[string, ListenerState]> {
     const { key, gateway, owner, listener, path, addresses } = claim;
@@ -116,21 +116,31 @@ interface OwnedClaim extends Claim {
   readonly path: FieldPath;
 }
 
-function claimsOf({ gateway, addresses, place, sets }: ListenerHost): readonly OwnedClaim[] {
-  const claimsBy = (owner: ListenerOwner, rank: number) =>
-    owner.spec.listeners.map((listener, index): OwnedClaim => {
-      const key = listenerKey(gateway, owner, listener.name);
+/** Returns the claims of all listeners. A step for each owner. */
+function* claimsOf(hosts: readonly ListenerHost[]): Steps<readonly OwnedClaim[]> {
+  const claims: OwnedClaim[] = [];
+  for (const { gateway, addresses, place, sets } of hosts) {
+    for (const { owner, rank } of [
+      { owner: gateway, rank: 0 },
+      ...sets.map(({ set, rank }) => ({ owner: set, rank })),
+    ]) {
       const { namespace } = owner.metadata;
-      return { key, gateway, owner, listener, addresses, place, namespace, rank, path: ["spec", "listeners", index] };
-    });
-  return [...claimsBy(gateway, 0), ...sets.flatMap(({ set, rank }) => claimsBy(set, rank))];
+      for (const [index, listener] of owner.spec.listeners.entries()) {
+        const key = listenerKey(gateway, owner, listener.name);
+        const path = ["spec", "listeners", index];
+        claims.push({ key, gateway, owner, listener, addresses, place, namespace, rank, path });
+      }
+      yield;
+    }
+  }
+  return claims;
 }
 
 function refusalsOf(
   { listener, path }: OwnedClaim,
   conflict: Finding<ConflictReason> | undefined,
-): readonly Finding<ListenerRefusal>[] {
-  const refusals: Finding<ListenerRefusal>[] = conflict === undefined ? [] : [{ ...conflict, path }];
+): readonly Finding<ListenerRejection>[] {
+  const refusals: Finding<ListenerRejection>[] = conflict === undefined ? [] : [{ ...conflict, path }];
   if (Object.hasOwn(servedProtocols, listener.protocol)) return refusals;
   const accepted = Object.keys(servedProtocols).join(", ");
   const message = `protocol ${listener.protocol} is not served by this version, accepted is ${accepted}`;

@@ -12,20 +12,21 @@ export class NameHints {
   readonly #searches = new Map<string, number>();
 
   /**
-   * ` (did you mean default/chat?)`, to follow a name in a sentence; the empty string without a near name, or when the
+   * Returns ` (did you mean default/chat?)`, to follow a name in a sentence, or the empty string if no name is near or the
    * namespace has used up its searches.
    *
+   * @param asking The namespace of the object that refers to the name. It pays for the search: the namespace of the name is
+   *   the referrer's choice.
    * @param name `namespace/name` of an object of `kind` that does not exist.
    * @param known Names of the objects of the kind. Only those of the same namespace are suggested.
    */
-  of(kind: string, name: string, known: Iterable<string>): string {
+  of(asking: string, kind: string, name: string, known: Iterable<string>): string {
     const key = `${kind} ${name}`;
     const hint = this.#hints.get(key);
     if (hint !== undefined) return hint;
-    const namespace = name.slice(0, name.indexOf("/"));
-    const searches = this.#searches.get(namespace) ?? 0;
+    const searches = this.#searches.get(asking) ?? 0;
     if (searches === mostSearches) return "";
-    this.#searches.set(namespace, searches + 1);
+    this.#searches.set(asking, searches + 1);
     const found = suggestName(name, known);
     this.#hints.set(key, found);
     return found;

@@ -129,13 +129,13 @@ function rulesFor(service: string, ports: number): readonly object[] {
   }));
 }
 
-test("the endpoints of a namespace are called up to its share of 80,000, and those of others all the same", () => {
+test("the endpoints of a namespace are called up to its share of 160,000, and those of others all the same", () => {
   const resources = resourceSet([
     gatewayClass,
     gatewayWith(1),
     ...["crowd", "host"].flatMap((namespace) => [
-      ...crowdedService(namespace, "s", 60),
-      route(namespace, "r", 1, rulesFor("s", 60)),
+      ...crowdedService(namespace, "s", 100),
+      route(namespace, "r", 1, rulesFor("s", 100)),
     ]),
     ...crowdedService("other", "s", 2),
     route("other", "o", 2, rulesFor("s", 2)),
@@ -145,10 +145,21 @@ test("the endpoints of a namespace are called up to its share of 80,000, and tho
     Object.values(translation.backends)
       .filter((backend) => backend.namespace === namespace)
       .reduce((sum, { endpoints }) => sum + endpoints.length, 0);
-  expect(["crowd", "host", "other"].map(called)).toEqual([39_000, 39_000, 2_000]);
+  expect(["crowd", "host", "other"].map(called)).toEqual([79_000, 79_000, 2_000]);
   expect(translation.problems.map(({ message }) => message)).toContainEqual(
-    "Service crowd/s has more ready endpoints than the 0 that are called: namespace crowd has a share of 39000 of the 80000 endpoints that are called, each port of a Service counted",
+    "Service crowd/s has more ready endpoints than the 0 that are called: namespace crowd has a share of 79000 of the 160000 endpoints that are called, each port of a Service counted",
   );
+});
+
+test("a namespace alone has 100,000 endpoints called", () => {
+  const resources = resourceSet([
+    ...[gatewayClass, gatewayWith(1)],
+    ...crowdedService("crowd", "s", 100),
+    route("crowd", "r", 1, rulesFor("s", 100)),
+  ]);
+  const { backends, problems } = translate(resources, { environment: clusterEnvironment() });
+  expect(Object.values(backends).reduce((sum, { endpoints }) => sum + endpoints.length, 0)).toBe(100_000);
+  expect(problems).toEqual([]);
 });
 
 test("routes and policies take endpoints from one budget", () => {
@@ -162,7 +173,7 @@ test("routes and policies take endpoints from one budget", () => {
         rateLimit: {
           global: {
             domain: "d",
-            backendRef: { name: "s", port: 1_080 },
+            backendRef: { name: "s", port: 1_160 },
             descriptors: [{ entries: [{ name: "k", expression: "'v'" }] }],
           },
         },
@@ -171,12 +182,12 @@ test("routes and policies take endpoints from one budget", () => {
   });
   const resources = resourceSet([
     ...[gatewayClass, gatewayWith(1), policy],
-    ...crowdedService("crowd", "s", 81),
-    route("crowd", "r", 1, rulesFor("s", 80)),
+    ...crowdedService("crowd", "s", 161),
+    route("crowd", "r", 1, rulesFor("s", 160)),
   ]);
   const { backends } = translate(resources, { environment: clusterEnvironment() });
   const called = Object.values(backends).map(({ endpoints }) => endpoints.length);
-  expect([called.length, called.reduce((sum, each) => sum + each, 0)]).toEqual([81, 80_000]);
+  expect([called.length, called.reduce((sum, each) => sum + each, 0)]).toEqual([161, 160_000]);
 });
 
 test("a reference that no ReferenceGrant permits takes none of the endpoints that the other namespace may have", () => {

@@ -1,16 +1,26 @@
 /** Which namespaces are meant by a name or by labels (Gateway API `FromNamespaces`). */
 import type { Namespace } from "../api/namespace.ts";
 import type { LabelSelector } from "../api/schema.ts";
+import { memoised } from "./memoised.ts";
 
-/** Labels of a namespace, by its name. */
-export type NamespaceLabels = (namespace: string) => Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
+
+/** Labels of a namespace, by its name: the same object each time. */
+export type NamespaceLabels = (namespace: string) => Labels;
 
 /** The label that every namespace has, as the API server sets it; file mode rarely has Namespace manifests. */
 const nameLabel = "kubernetes.io/metadata.name";
 
 export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabels {
   const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels]));
-  return (namespace) => ({ ...labels.get(namespace), [nameLabel]: namespace });
+  const complete = new Map<string, Labels>();
+  return (namespace) => {
+    const known = complete.get(namespace);
+    if (known !== undefined) return known;
+    const all = { ...labels.get(namespace), [nameLabel]: namespace };
+    complete.set(namespace, all);
+    return all;
+  };
 }
 
 /** Whose objects may attach to something. */
@@ -39,8 +49,21 @@ export function allowsNamespace(
   }
 }
 
-/** Kubernetes label selectors: all parts must hold; an empty selector selects everything. */
-function selects(selector: LabelSelector, labels: Readonly<Record<string, string>>): boolean {
+/**
+ * Whether a Kubernetes label selector selects labels: all parts must hold; an empty selector selects everything. A selector
+ * may have thousands of expressions and applies to thousands of objects, so it is evaluated once for each namespace.
+ */
+function selects(selector: LabelSelector, labels: Labels): boolean {
+  const known = selected(selector).get(labels);
+  if (known !== undefined) return known;
+  const isSelected = evaluate(selector, labels);
+  selected(selector).set(labels, isSelected);
+  return isSelected;
+}
+
+const selected = memoised<LabelSelector, WeakMap<Labels, boolean>>(() => new WeakMap());
+
+function evaluate(selector: LabelSelector, labels: Labels): boolean {
   const valueOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
   const labelsMatch = Object.entries(selector.matchLabels ?? {}).every(([key, value]) => valueOf(key) === value);
   return (

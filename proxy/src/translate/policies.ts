@@ -7,7 +7,8 @@ import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import { eachObject, itself } from "./each-object.ts";
-import type { JudgedGateways } from "./gateways.ts";
+import type { GatewayState, JudgedGateways } from "./gateways.ts";
+import { memoised } from "./memoised.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { localLimits } from "./limits.ts";
 import type { NameHints } from "./name-hints.ts";
@@ -52,9 +53,15 @@ export interface PolicyState {
 export interface Limits {
   readonly local: readonly LocalLimit[];
   readonly global: readonly GlobalLimit[];
-  /** Policies (`namespace/name`) that close the place, because something that they enforce cannot be read. */
+  /** The first policies (`namespace/name`) that close the target, because something that they enforce is invalid. */
   readonly refused: readonly string[];
 }
+
+/** Policies that a closed target names. It is copied into every rule, and thousands of policies may close one route. */
+const mostClosing = 8;
+
+const withClosing = (names: readonly string[], more: readonly string[]): readonly string[] =>
+  names.length >= mostClosing || more.length === 0 ? names : [...names, ...more];
 
 export interface AttachedPolicies {
   readonly policies: readonly PolicyState[];
@@ -81,12 +88,13 @@ export function* attachPolicies(
   const limits = new Map<string, Limits>();
   const states = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
     const { namespace } = policy.metadata;
+    const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
     const global = translateGlobal(policy);
     const refused = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
     if (policy.spec.targetRefs.length === 0) {
       const place = anyRouteKey(namespace);
       const before = limits.get(place) ?? noLimits;
-      limits.set(place, { ...before, refused: [...before.refused, ...refused] });
+      limits.set(place, { ...before, refused: withClosing(before.refused, refused) });
     }
     const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
@@ -96,19 +104,23 @@ export function* attachPolicies(
       const together: Limits = {
         local: [...local, ...localLimits(policy, target)],
         global: own === undefined ? globals : [...globals, own],
-        refused: [...others, ...refused],
+        refused: withClosing(others, refused),
       };
       const excess = excessOf(together);
       if (excess !== undefined) {
         const closes = refusedPolicies === "Closed" && isEnforced(policy);
-        limits.set(target, { local, global: globals, refused: closes ? [...others, nameKey(policy)] : others });
+        limits.set(target, {
+          local,
+          global: globals,
+          refused: closes ? withClosing(others, [nameKey(policy)]) : others,
+        });
         return { targetRef, unattached: tooMany(target, excess, closes) };
       }
       limits.set(target, together);
       const unattached =
         targetRef.kind === "Gateway"
-          ? judgeGatewayTarget(name, targetRef, gateways, hints)
-          : judgeRouteTargets(name, targetRef, routesByName, conflicts, hints);
+          ? judgeGatewayTarget(name, targetRef, gateways, hint)
+          : judgeRouteTargets(name, targetRef, routesByName, conflicts, hint);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -147,8 +159,8 @@ export function anyRouteKey(namespace: string): string {
 }
 
 /** Whether a policy is to refuse requests and cannot tell which: it cannot be read, and no sound version is known. */
-export function isUnreadable({ isRefused }: ProxyPolicy): boolean {
-  return isRefused === true;
+export function isUnreadable({ isRejected }: ProxyPolicy): boolean {
+  return isRejected === true;
 }
 
 /** Names a target in limits: kind, `namespace/name`, and the section if there is one. */
@@ -156,23 +168,29 @@ export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?:
   return section === undefined ? `${kind}/${name}` : `${kind}/${name}#${section}`;
 }
 
+/** `NameHints.of` for the namespace of the policy. */
+type Hint = (kind: string, name: string, known: Iterable<string>) => string;
+
+/** Whether a Gateway serves any listener, its own or of a ListenerSet. Thousands of policies may name one Gateway. */
+const isServing = memoised(({ listeners, sets }: GatewayState) =>
+  [listeners, ...sets.map((set) => set.listeners)].some((list) => list.some(({ isProgrammed }) => isProgrammed)),
+);
+
 function judgeGatewayTarget(
   name: string,
   { sectionName }: PolicyTargetRef,
   gateways: JudgedGateways,
-  hints: NameHints,
+  hint: Hint,
 ): Unattached | undefined {
   const known = gateways.all.get(name);
   if (known === undefined) {
-    return notFound(`Gateway ${name} does not exist${hints.of("Gateway", name, gateways.all.keys())}`);
+    return notFound(`Gateway ${name} does not exist${hint("Gateway", name, gateways.all.keys())}`);
   }
   const state = gateways.ours.get(name);
   if (state === undefined)
     return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which is not ours`);
   if (sectionName === undefined) {
-    const listeners = [...state.listeners, ...state.sets.flatMap((set) => set.listeners)];
-    const isServing = listeners.some(({ isProgrammed }) => isProgrammed);
-    return isServing ? undefined : pending(`no listener of Gateway ${name} is programmed`);
+    return isServing(state) ? undefined : pending(`no listener of Gateway ${name} is programmed`);
   }
   const listener = state.listeners.find((candidate) => candidate.listener.name === sectionName);
   if (listener === undefined) return notFound(`Gateway ${name} has no listener ${sectionName}`);
@@ -185,11 +203,11 @@ function judgeRouteTargets(
   targetRef: PolicyTargetRef,
   routes: ReadonlyMap<string, readonly RouteState[]>,
   conflicts: JudgedConflicts,
-  hints: NameHints,
+  hint: Hint,
 ): Unattached | undefined {
   const states = routes.get(name) ?? [];
   if (states.length === 0) {
-    return notFound(`HTTPRoute ${name} does not exist${hints.of("HTTPRoute", name, routes.keys())}`);
+    return notFound(`HTTPRoute ${name} does not exist${hint("HTTPRoute", name, routes.keys())}`);
   }
   const judged = states.map((state) => judgeRouteTarget(name, targetRef, state, conflicts));
   return judged.includes(undefined) ? undefined : judged[0];

@@ -23,7 +23,7 @@ function ancestorStatus(state: PolicyState, target: TargetState): AncestorStatus
 
 function acceptedCondition(state: PolicyState): PolicyCondition {
   const generation = observed(state.policy.metadata.generation);
-  if (state.policy.isRefused === true) {
+  if (state.policy.isRejected === true) {
     return { type: "Accepted", status: "False", reason: "Invalid", message: refusedMessage, ...generation };
   }
   const findings = state.global?.findings ?? [];

@@ -1,5 +1,6 @@
 /** Whether an object may refer to one of another namespace (Gateway API `ReferenceGrant`). */
 import type { ReferenceGrant } from "../api/reference-grant.ts";
+import { memoised } from "./memoised.ts";
 
 export interface Referrer {
   readonly group: string;
@@ -14,21 +15,48 @@ export interface Referent extends Referrer {
 /** Within a namespace always; across namespaces only where a grant in the referent's namespace says so. */
 export type IsPermitted = (from: Referrer, to: Referent) => boolean;
 
-export function referencePermissions(grants: readonly ReferenceGrant[]): IsPermitted {
+/** Returns the same function for the same list, which must not change. */
+export const referencePermissions: (grants: readonly ReferenceGrant[]) => IsPermitted = memoised((grants) => {
   const byNamespace = Map.groupBy(grants, ({ metadata }) => metadata.namespace);
+  /** By namespace and referrer: a namespace may have thousands of grants, and a route thousands of references. */
+  const granted = new Map<string, Granted>();
   return (from, to) => {
     if (from.namespace === to.namespace) return true;
-    const there = byNamespace.get(to.namespace) ?? [];
-    return there.some(({ spec }) => {
-      const isFrom = spec.from.some(
-        ({ group, kind, namespace }) => group === from.group && kind === from.kind && namespace === from.namespace,
-      );
-      return (
-        isFrom &&
-        spec.to.some(
-          ({ group, kind, name }) => group === to.group && kind === to.kind && (name === undefined || name === to.name),
-        )
-      );
-    });
+    const there = byNamespace.get(to.namespace);
+    if (there === undefined) return false;
+    const key = JSON.stringify([to.namespace, from.group, from.kind, from.namespace]);
+    const known = granted.get(key) ?? grantedTo(from, there);
+    granted.set(key, known);
+    const kind = kindKey(to);
+    return known.kinds.has(kind) || known.objects.has(`${kind}/${to.name}`);
   };
+});
+
+/** What some grants give to one referrer. */
+interface Granted {
+  /** Kinds all of whose objects it may refer to, as `kindKey` has them. */
+  readonly kinds: ReadonlySet<string>;
+  /** Single objects: the key of the kind, a slash and the name. */
+  readonly objects: ReadonlySet<string>;
+}
+
+function grantedTo(from: Referrer, grants: readonly ReferenceGrant[]): Granted {
+  const kinds = new Set<string>();
+  const objects = new Set<string>();
+  for (const { spec } of grants) {
+    const isFrom = spec.from.some(
+      ({ group, kind, namespace }) => group === from.group && kind === from.kind && namespace === from.namespace,
+    );
+    if (!isFrom) continue;
+    for (const to of spec.to) {
+      if (to.name === undefined) kinds.add(kindKey(to));
+      else objects.add(`${kindKey(to)}/${to.name}`);
+    }
+  }
+  return { kinds, objects };
+}
+
+/** Unlike any other: neither a group nor a kind has a slash. */
+function kindKey({ group, kind }: Pick<Referent, "group" | "kind">): string {
+  return `${group}/${kind}`;
 }

@@ -1,4 +1,4 @@
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import { parseResource } from "../api/parse-resource.ts";
@@ -37,7 +37,7 @@ function grant(kind: string): Resource {
 }
 
 const named = (...resources: readonly Resource[]): readonly string[] =>
-  atOnce(namedObjects(resourceSet(resources))).map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`);
+  runToEnd(namedObjects(resourceSet(resources))).map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`);
 
 const configMap = (name: string, namespace?: string) => ({ group: "", kind: "ConfigMap", name, namespace });
 const both = (kind: string) => ["granted", "other"].map((name) => ({ group: "", kind, name, namespace: "theirs" }));

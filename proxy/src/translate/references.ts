@@ -12,7 +12,7 @@ import { gatewayGroup, proxyGroup } from "../api/names.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import { objectName } from "../api/schema.ts";
-import { eachObject, itself } from "./each-object.ts";
+import { blaming, eachObject, itself } from "./each-object.ts";
 import { gatewayOwnership } from "./gateway-classes.ts";
 import { allowsSet } from "./listener-sets.ts";
 import { memoised } from "./memoised.ts";
@@ -73,20 +73,33 @@ export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObjec
     const gateway = byName.get(parentOf(set) ?? "");
     return gateway !== undefined && allowsSet(gateway, set, labels) ? referencesOfOwner(set) : [];
   });
-  const references = [
-    ...(yield* eachObject(gateways, itself, referencesOfOwner)),
-    ...ofSets,
-    ...(yield* eachObject(resources.BackendTLSPolicy, itself, ofTlsPolicy)),
-    ...(yield* eachObject(resources.Backend, itself, referencesOfBackend)),
-  ];
-  const permitted = references.flatMap((each) => permittedReferents(each, isPermitted));
-  const distinct = new Map(
-    permitted.flatMap(({ kind, namespace, name }): [string, NamedObject][] => {
-      const isRead = (kind === "Secret" || kind === "ConfigMap") && canExist(name);
-      return isRead ? [[`${kind} ${namespace}/${name}`, { kind, namespace, name }]] : [];
-    }),
-  );
+  const distinct = new Map<string, NamedObject>();
+  for (const references of [...(yield* eachObject(gateways, itself, referencesOfOwner)), ...ofSets]) {
+    for (const [key, object] of readable(permittedReferents(references, isPermitted))) distinct.set(key, object);
+    yield;
+  }
+  for (const each of [...resources.BackendTLSPolicy, ...resources.Backend]) {
+    for (const [key, object] of blaming(each, () => namedLocally(each))) distinct.set(key, object);
+    yield;
+  }
   return [...distinct.values()];
+}
+
+/**
+ * The Secrets and ConfigMaps that an object names in its own namespace, which needs no grant. Each Gateway whose routes lead
+ * to the object asks for them.
+ */
+const namedLocally = memoised((object: BackendTlsPolicy | Backend) => {
+  const references = object.kind === "Backend" ? referencesOfBackend(object) : ofTlsPolicy(object);
+  return readable(references.map(({ to }) => to));
+});
+
+/** The Secrets and ConfigMaps among referents, by `kind namespace/name`. */
+function readable(referents: readonly Referent[]): readonly (readonly [string, NamedObject])[] {
+  return referents.flatMap(({ kind, namespace, name }) => {
+    const isRead = (kind === "Secret" || kind === "ConfigMap") && canExist(name);
+    return isRead ? [[`${kind} ${namespace}/${name}`, { kind, namespace, name }] as const] : [];
+  });
 }
 
 /** `namespace/name` of the Gateway of a ListenerSet; undefined where its parent is of another kind. */

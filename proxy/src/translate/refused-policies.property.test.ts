@@ -62,7 +62,7 @@ function manifestOf({ local, global, isNewer, place }: typeof generated extends 
 function refuses(policy: ProxyPolicy): boolean {
   const { local, global } = policy.spec.traffic.rateLimit;
   const isSound = ({ entries }: NonNullable<typeof global>["descriptors"][number]) =>
-    entries.every(({ expression }) => expression.faults.length === 0);
+    entries.every(({ expression }) => expression.errors.length === 0);
   return (
     isUnreadable(policy) ||
     local.some((entry) => entry.mode === "Enforce") ||

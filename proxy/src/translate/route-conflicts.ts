@@ -3,7 +3,7 @@
  * operators. A status is read by whoever owns the route, so it names no route of another namespace (docs/adr/0019);
  * what operators read names all.
  */
-import { shownPath } from "@gatewayproxy/runtime/redaction";
+import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../api/issue.ts";
 import type { ConflictDecision } from "../api/status.ts";
@@ -316,7 +316,7 @@ const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression:
 
 /** `path prefix /v1, method POST, header x-team`; values are not shown, as they may be secrets. */
 function describeMatch({ path, method, headers, query }: Match): string {
-  const path_ = shownPath(path.value);
+  const path_ = redactPath(path.value);
   const value = path_.length > longestPath ? `${path_.slice(0, longestPath).toWellFormed()}…` : path_;
   const names = [...headers.map(({ name }) => `header ${name}`), ...query.map(({ name }) => `query parameter ${name}`)];
   const some = names.length > 2 ? [`${names.length} headers and query parameters`] : names;

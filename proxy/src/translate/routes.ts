@@ -40,7 +40,10 @@ export function* judgeRoutes(
   const budget = new AttachmentBudget(placeOf);
   const sorted = sortByAge(resources.HTTPRoute);
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
-    for (const ref of backendRefsOf(route)) resolver.want(referrerOf(route), ref);
+    for (const ref of backendRefsOf(route)) {
+      resolver.want(referrerOf(route), ref);
+      yield;
+    }
     wantComparisons(route, gateways, budget);
     yield;
   });

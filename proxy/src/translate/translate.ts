@@ -2,7 +2,7 @@
  * From resources to what is served: a pure function of the world. Users' mistakes become conditions and problems,
  * never exceptions; what is sound is served whatever stands beside it. Golden files under `testdata/` show each case.
  */
-import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ResourceKey, ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
@@ -74,7 +74,7 @@ export interface TranslateOptions {
 
 /** Never throws for what users write, and gives the same for the same resources in any order. */
 export function translate(known: ResourceSet, options: TranslateOptions = {}): Translation {
-  return atOnce(translateInSteps(known, options));
+  return runToEnd(translateInSteps(known, options));
 }
 
 /** The same, in steps of one object each: thousands of them take seconds. */

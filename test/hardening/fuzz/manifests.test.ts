@@ -3,7 +3,7 @@
  * neither throw nor block, and no more memory stays than the manifests are worth.
  */
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RejectedResource } from "../../../proxy/src/api/rejected-resource.ts";
@@ -17,7 +17,7 @@ import { CounterTable } from "../../../proxy/src/policy/ratelimit/counter-table.
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
 import { compileFilters } from "../../../proxy/src/filters/compile-filters.ts";
 import { compileRoutes } from "../../../proxy/src/routing/compile-routes.ts";
-import { holdResource } from "../../../proxy/src/source/kubernetes/held-resource.ts";
+import { cacheResource } from "../../../proxy/src/source/kubernetes/cached-resource.ts";
 import { noCredentials } from "../../../proxy/src/translate/credentials.ts";
 import { gatewayScope } from "../../../proxy/src/translate/gateway-scope.ts";
 import { translate } from "../../../proxy/src/translate/translate.ts";
@@ -28,7 +28,7 @@ import { fieldPaths } from "../support/schema-values.ts";
 
 /** What a proxy and a controller of a cluster do with the objects. */
 function runCluster(objects: readonly KubeObject[]): void {
-  const held = objects.map((object) => holdResource(object, undefined, { keepsStatus: true }));
+  const held = objects.map((object) => cacheResource(object, undefined, { keepsStatus: true }));
   const byKey = new Map<string, Resource>();
   for (const { resource } of held) {
     if (resource === undefined) continue;
@@ -41,7 +41,9 @@ function runCluster(objects: readonly KubeObject[]): void {
   const resources = resourceSet(byKey.values());
   const rejected: readonly RejectedResource[] = held.flatMap((each) => each.rejected ?? []);
   // An object that makes it throw is left out, and told.
-  expect(atOnce(planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials)).culprits).toEqual([]);
+  expect(runToEnd(planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials)).culprits).toEqual(
+    [],
+  );
   for (const { metadata } of resources.Gateway) compile(translate(gatewayScope(resources, metadata)));
 }
 
@@ -82,7 +84,7 @@ fuzz("manifests", {
   arbitrary: fc.array(manifest, { minLength: 1, maxLength: 6 }),
   check(objects) {
     for (const object of objects) {
-      const cost = relativeCost(() => holdResource(object, undefined, { keepsStatus: true }), blocked);
+      const cost = relativeCost(() => cacheResource(object, undefined, { keepsStatus: true }), blocked);
       expect(cost).toBeLessThan(blocked);
     }
     expect(relativeCost(() => runCluster([...common, ...objects]), blocked)).toBeLessThan(blocked);

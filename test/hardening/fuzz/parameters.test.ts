@@ -1,5 +1,5 @@
 /** Any text may stand in a ConfigMap of parameters: reading it and merging it neither throws nor blocks. */
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect } from "vitest";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../../proxy/src/api/resource.ts";
@@ -44,7 +44,7 @@ fuzz("parameters", {
   check(configMap) {
     const plan = () => {
       const resources = resourceSet([...owners, configMap].map(read));
-      return atOnce(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials));
+      return runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials));
     };
     // An object that makes it throw is left out, and told.
     expect(plan().culprits).toEqual([]);

@@ -1,6 +1,6 @@
 /**
- * What a Gateway's own parameters cannot say beside those of its class: a field that the class sets is decided. Other
- * fields, other keys of a map and other items of a list with names are added to those of the class.
+ * Finds conflicts between the parameters of a Gateway and those of its class. A field that the class sets cannot be
+ * changed. Other fields, other keys of a map and other items of a named list are added to those of the class.
  */
 import { isDeepStrictEqual } from "node:util";
 import { type FieldPath, renderPath } from "../../api/issue.ts";
@@ -8,32 +8,33 @@ import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 import { isDecidedBy } from "./infrastructure.ts";
 import { listKeyOf } from "./merge.ts";
 import { parameterKeys, type Parameters } from "./parameter-keys.ts";
-import { schedulingFields, serviceTypes } from "./tenant-parameters.ts";
+import { schedulingFields, serviceTypes } from "./gateway-parameters.ts";
 
+/** The parameters of a GatewayClass. */
 export interface ClassParameters {
-  /** Of the class. */
+  /** The name of the class. */
   readonly name: string;
   readonly parameters: Parameters;
-  /** Of the Services of a class that names none. */
+  /** The Service type where the parameters of the class set none. */
   readonly serviceType: string;
 }
 
-/** Why a Gateway's parameters cannot be used with those of its class, in one sentence; undefined where they can. */
+/** Returns why a Gateway's parameters conflict with those of its class, in one sentence; undefined where they do not. */
 export function conflictWithClass(own: Parameters, ofClass: ClassParameters): string | undefined {
   return typeConflict(own, ofClass) ?? schedulingConflict(own, ofClass) ?? fieldConflict(own, ofClass);
 }
 
-/** A Service may be exposed less than the class does, and no further. */
+/** A Gateway can expose its Service less than the class does, but not more. */
 function typeConflict(own: Parameters, { name, parameters, serviceType }: ClassParameters): string | undefined {
   const widest = fieldsOf(parameters.service?.["spec"])["type"] ?? serviceType;
   const asked = fieldsOf(own.service?.["spec"])["type"];
   const rank = (each: unknown) => serviceTypes.findIndex((known) => known === each);
   if (typeof asked !== "string" || rank(asked) <= rank(widest)) return undefined;
   const accepted = serviceTypes.slice(0, rank(widest) + 1).join(", ");
-  return `service.spec.type: found "${asked}", accepted by the GatewayClass ${name} is ${accepted}`;
+  return `service.spec.type: found "${asked}"; the GatewayClass ${name} accepts ${accepted}`;
 }
 
-/** Where pods run is one decision, also where a list would be added to. */
+/** A scheduling field of the class cannot be extended, even where it is a list. */
 function schedulingConflict(own: Parameters, { name, parameters }: ClassParameters): string | undefined {
   const [ofClass, pods] = [parameters, own].map(({ deployment }) =>
     fieldsOf(fieldsOf(fieldsOf(deployment?.["spec"])["template"])["spec"]),
@@ -47,17 +48,17 @@ function fieldConflict(own: Parameters, { name, parameters }: ClassParameters): 
     const path = conflictingPath(own[key], parameters[key], [key]);
     if (path !== undefined) return isSetBy(name, path);
   }
-  // An autoscaler would change the number that the class has set.
+  // An autoscaler would change the number that the class sets.
   const replicas = fieldsOf(parameters.deployment?.["spec"])["replicas"];
   const isScaled = own.horizontalPodAutoscaler !== undefined && parameters.horizontalPodAutoscaler === undefined;
   return isScaled && replicas !== undefined ? isSetBy(name, ["deployment", "spec", "replicas"]) : undefined;
 }
 
 function isSetBy(name: string, path: FieldPath): string {
-  return `${renderPath(path)} is set by the GatewayClass ${name}, and cannot be changed`;
+  return `${renderPath(path)} is set by the GatewayClass ${name} and cannot be changed by a Gateway`;
 }
 
-/** The first field that both set, and not to the same value. */
+/** Returns the first field that both set to different values. */
 function conflictingPath(own: unknown, ofClass: unknown, path: FieldPath): FieldPath | undefined {
   if (own === undefined || ofClass === undefined || isDeepStrictEqual(own, ofClass)) return undefined;
   if (isObject(own) && isObject(ofClass)) return conflictingField(own, ofClass, path);
@@ -75,7 +76,7 @@ function conflictingPath(own: unknown, ofClass: unknown, path: FieldPath): Field
 function conflictingField(own: KubeObject, ofClass: KubeObject, path: FieldPath): FieldPath | undefined {
   for (const [name, value] of Object.entries(own)) {
     const field = [...path, name];
-    // Judged by itself.
+    // Validated by `typeConflict`.
     if (renderPath(field) === "service.spec.type") continue;
     const isNew = !Object.hasOwn(ofClass, name);
     const found = isNew ? undefined : conflictingPath(value, ofClass[name], field);

@@ -1,8 +1,8 @@
 /**
- * Labels and annotations that a Gateway asks for (Gateway API `GatewayInfrastructure`). Other controllers act on some of
- * them: on a Service they shape a load balancer, which is what the field is for. On pods they add containers and volumes
- * (sidecar injection), weaken a security profile, or on a ServiceAccount give a cloud identity. So a key with a prefix
- * goes on the Service alone, unless the prefix is known to be harmless.
+ * Labels and annotations that a Gateway requests (Gateway API `GatewayInfrastructure`). Other controllers act on some of
+ * them. On a Service they configure a load balancer, which is the purpose of the field. On pods they add containers and
+ * volumes (sidecar injection) or weaken a security profile; on a ServiceAccount they grant a cloud identity. So a key with
+ * a prefix is set on the Service only, unless the prefix is known to be harmless.
  */
 import type { Gateway } from "../../api/gateway.ts";
 import type { Service } from "../../api/service.ts";
@@ -12,18 +12,19 @@ import type { Parameters } from "./parameter-keys.ts";
 
 const harmlessPrefixes = ["app.kubernetes.io", "prometheus.io"];
 
-/** Whether a Gateway may put a key on other objects than its Service. */
-export function isTenantMetadata(key: string): boolean {
+/** Whether a Gateway may set a label or annotation key on objects other than its Service. */
+export function isHarmlessKey(key: string): boolean {
   const slash = key.indexOf("/");
   return slash === -1 || harmlessPrefixes.includes(key.slice(0, slash));
 }
 
+/** Labels and annotations. */
 export interface Metadata {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** What a Gateway's infrastructure puts on its Service, and on every other object. */
+/** Returns the labels and annotations of a Gateway's infrastructure for its Service, or for every other object. */
 export function infrastructureOf(gateway: Gateway, on: "Service" | "others"): Metadata {
   const { labels = {}, annotations = {} } = gateway.spec.infrastructure ?? {};
   if (on === "Service") return { labels, annotations };
@@ -31,10 +32,14 @@ export function infrastructureOf(gateway: Gateway, on: "Service" | "others"): Me
 }
 
 function harmless(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(map).filter(([key]) => isTenantMetadata(key)));
+  return Object.fromEntries(Object.entries(map).filter(([key]) => isHarmlessKey(key)));
 }
 
-/** What a Gateway's infrastructure puts on pods. @param selected keys by which Services of its namespace select pods. */
+/**
+ * Returns the labels and annotations of a Gateway's infrastructure for its pods.
+ *
+ * @param selected label keys by which Services of its namespace select pods.
+ */
 export function podMetadataOf(gateway: Gateway, selected: ReadonlySet<string>): Metadata {
   const { labels, annotations } = infrastructureOf(gateway, "others");
   return { labels: withoutSelected(labels, selected), annotations };
@@ -53,23 +58,28 @@ const commonlySelected: ReadonlySet<string> = new Set([
   ...["role", "run", "service", "tier", "version"],
 ]);
 
+/** No selected keys. */
 export const nothingSelected: ReadonlySet<string> = new Set();
 
-/** Whether a Gateway may label its pods with a key. */
+/** Whether a Gateway may set a label key on its pods. */
 export function isPodLabel(key: string, selected: ReadonlySet<string>): boolean {
   return !key.includes("/") && !commonlySelected.has(key) && !selected.has(key);
 }
 
-/** Keys of labels by which the Services of a namespace select pods. */
+/** Returns a function that returns the label keys by which the Services of a namespace select pods. */
 export function selectedKeys(services: readonly Service[]): (namespace: string) => ReadonlySet<string> {
   const byNamespace = Map.groupBy(services, ({ metadata }) => metadata.namespace);
+  // Each of thousands of Gateways asks for the keys of its namespace, which may be thousands too.
+  const known = new Map<string, ReadonlySet<string>>();
   return (namespace) => {
     const there = byNamespace.get(namespace) ?? [];
-    return new Set(there.flatMap(({ spec }) => Object.keys(spec.selector ?? {})));
+    const keys = known.get(namespace) ?? new Set(there.flatMap(({ spec }) => Object.keys(spec.selector ?? {})));
+    known.set(namespace, keys);
+    return keys;
   };
 }
 
-/** A Gateway's own parameters without labels of pods that Services of its namespace select by. */
+/** Returns a Gateway's parameters without pod labels by which Services of its namespace select pods. */
 export function withoutSelectedLabels(parameters: Parameters, selected: ReadonlySet<string>): Parameters {
   const spec = fieldsOf(parameters.deployment?.["spec"]);
   const template = fieldsOf(spec["template"]);
@@ -84,8 +94,8 @@ export function withoutSelectedLabels(parameters: Parameters, selected: Readonly
 }
 
 /**
- * Whether labels or annotations of a class decide about a key: they have it, or another one of its prefix. Keys of one
- * prefix are read together (those of a load balancer), and one may undo what another one says.
+ * Whether labels or annotations of a class take precedence for a key: they contain it, or another key of its prefix. A
+ * load balancer reads all keys of one prefix together, and one may reverse another.
  */
 export function isDecidedBy(ofClass: Readonly<Record<string, unknown>>, key: string): boolean {
   if (Object.hasOwn(ofClass, key)) return true;
@@ -93,7 +103,7 @@ export function isDecidedBy(ofClass: Readonly<Record<string, unknown>>, key: str
   return slash !== -1 && Object.keys(ofClass).some((each) => each.startsWith(key.slice(0, slash + 1)));
 }
 
-/** The Gateway without labels and annotations about which the Service of its class decides. */
+/** Returns the Gateway without the labels and annotations for which the parameters of its class take precedence. */
 export function besideClass(gateway: Gateway, ofClass: Parameters): Gateway {
   const { infrastructure } = gateway.spec;
   if (infrastructure === undefined) return gateway;
@@ -106,36 +116,48 @@ export function besideClass(gateway: Gateway, ofClass: Parameters): Gateway {
   return { ...gateway, spec: { ...gateway.spec, infrastructure: confined } };
 }
 
-/** What decides about the labels and annotations of a Gateway's objects beside the Gateway. */
+/** What restricts the labels and annotations of a Gateway's objects. */
 export interface MetadataBounds {
-  /** Keys of labels by which Services of its namespace select pods. */
+  /** Label keys by which Services of its namespace select pods. */
   readonly selected: ReadonlySet<string>;
+  /** The parameters of the Gateway's class. */
   readonly ofClass: Parameters;
 }
 
-/** The keys that are not put on every object; the status names them. */
-export function limitedMetadata(asked: Gateway, { selected, ofClass }: MetadataBounds): readonly Finding<"Unserved">[] {
+/** Returns a finding for each group of keys that is not set on every object. The status of the Gateway reports them. */
+export function unsupportedMetadata(
+  asked: Gateway,
+  { selected, ofClass }: MetadataBounds,
+): readonly Finding<"Unserved">[] {
   const gateway = besideClass(asked, ofClass);
   const { labels = {}, annotations = {} } = gateway.spec.infrastructure ?? {};
   const decided = Object.entries({ labels, annotations }).flatMap(([field, left]) => {
     const all = asked.spec.infrastructure?.[field === "labels" ? "labels" : "annotations"] ?? {};
     const keys = Object.keys(all).filter((key) => !Object.hasOwn(left, key));
-    return unserved(field, keys, `are left out, as the GatewayClass ${asked.spec.gatewayClassName} decides about them`);
+    return unsupported(
+      field,
+      keys,
+      `have no effect, since the parameters of the GatewayClass ${asked.spec.gatewayClassName} set them or keys of the same prefix`,
+    );
   });
   const onService = Object.entries({ labels, annotations }).flatMap(([field, map]) => {
-    const keys = Object.keys(map).filter((key) => !isTenantMetadata(key));
-    const why = "are put on the Service only, as their prefixes mean something to other controllers";
-    return unserved(field, keys, why);
+    const keys = Object.keys(map).filter((key) => !isHarmlessKey(key));
+    const why = "are set on the Service only, since other controllers interpret their prefixes";
+    return unsupported(field, keys, why);
   });
-  const selecting = Object.keys(labels).filter((key) => isTenantMetadata(key) && !isPodLabel(key, selected));
+  const selecting = Object.keys(labels).filter((key) => isHarmlessKey(key) && !isPodLabel(key, selected));
   return [
     ...decided,
     ...onService,
-    ...unserved("labels", selecting, "are not put on pods, as Services or network policies select pods by them"),
+    ...unsupported(
+      "labels",
+      selecting,
+      "are not set on pods, since Services or NetworkPolicies may select pods by them",
+    ),
   ];
 }
 
-function unserved(field: string, keys: readonly string[], why: string): readonly Finding<"Unserved">[] {
+function unsupported(field: string, keys: readonly string[], why: string): readonly Finding<"Unserved">[] {
   if (keys.length === 0) return [];
   const message = `infrastructure.${field} ${keys.join(", ")} ${why}`;
   return [{ reason: "Unserved", message, path: ["spec", "infrastructure", field] }];

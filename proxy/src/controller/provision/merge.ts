@@ -1,11 +1,11 @@
 /**
- * Puts a user's YAML over an object that we made, as `kubectl patch` does with a strategic merge: maps are merged, null
- * removes, lists of things with a name (containers, ports, variables, volumes) are merged by that name, other lists are
+ * Merges a user's YAML over a generated object, as `kubectl patch` does with a strategic merge: maps are merged, null
+ * removes a field, lists of named items (containers, ports, variables, volumes) are merged by name, other lists are
  * replaced.
  */
 import { isObject, type KubeObject } from "../../kube/object.ts";
 
-/** By which field the items of a list are known, by the name of the list. A list that is not here is replaced. */
+/** The field that identifies the items of a list, by the name of the list. A list that is not here is replaced. */
 const listKeys: Readonly<Record<string, string>> = {
   containers: "name",
   initContainers: "name",
@@ -17,7 +17,7 @@ const listKeys: Readonly<Record<string, string>> = {
   topologySpreadConstraints: "topologyKey",
 };
 
-/** `base` with `patch` over it; neither is changed. */
+/** Returns `base` with `patch` merged over it. Changes neither. */
 export function mergeObject(base: KubeObject, patch: KubeObject): KubeObject {
   const merged = new Map(Object.entries(base));
   for (const [name, value] of Object.entries(patch)) {
@@ -35,8 +35,8 @@ function mergeValue(name: string, base: unknown, patch: unknown): unknown {
 }
 
 /**
- * By which field the items of a list are merged; undefined where the list is replaced. Ports of containers are known by another number than those
- * of Services.
+ * Returns the field by which the items of a list are merged; undefined where the list is replaced. Ports of containers are
+ * identified by `containerPort`, those of Services by `port`.
  */
 export function listKeyOf(name: string, base: unknown, patch: unknown): string | undefined {
   const key = listKeys[name];

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { boundedName } from "./names.ts";
 
 describe("boundedName()", () => {
-  test("leaves a name as it is that may stand so", () => {
+  test("returns a valid name unchanged", () => {
     expect(boundedName("web-gateway-proxy")).toBe("web-gateway-proxy");
     expect(boundedName("a".repeat(63))).toBe("a".repeat(63));
   });
@@ -14,11 +14,11 @@ describe("boundedName()", () => {
     ["begins with a digit, as names of Gateways may", "1st", /^g-1st-[0-9a-f]{8}$/],
     ["ends in a dash", "web-", /^web-[0-9a-f]{8}$/],
     ["would end in a dash where it is cut", `${"a".repeat(50)}----${"b".repeat(20)}`, /^a{50}-[0-9a-f]{8}$/],
-  ])("makes a name of one that %s", (_, text, expected) => {
+  ])("returns a valid name for one that %s", (_, text, expected) => {
     expect(boundedName(text)).toMatch(expected);
   });
 
-  test("makes a DNS label of any text, the same for the same text", () => {
+  test("returns a DNS label for any text, the same for the same text", () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1, maxLength: 300 }), (text) => {
         const name = boundedName(text);
@@ -29,7 +29,7 @@ describe("boundedName()", () => {
     );
   });
 
-  test("tells apart what it has to cut or to replace", () => {
+  test("returns different names for texts that differ only in what is cut or replaced", () => {
     const texts = ["web.a", "web-a", "web.a".padEnd(80, "x"), "web.a".padEnd(81, "x")];
     expect(new Set(texts.map((text) => boundedName(text))).size).toBe(texts.length);
   });

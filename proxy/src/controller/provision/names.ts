@@ -1,26 +1,27 @@
-/** Names and labels of what is made for a Gateway. */
+/** Names and labels of the objects of a Gateway. */
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
 import { gatewayLabelValue } from "../../translate/gateway-label.ts";
 
-/** Says of an object that we made it; only such objects are ever changed or deleted. */
+/** The label that marks the objects of this controller. No other object is ever changed or deleted. */
 export const managedByLabel = "app.kubernetes.io/managed-by";
+/** The value of `managedByLabel`. */
 export const managedBy = "gatewayproxy.dev";
 
-/** Beside the Gateway's name, for objects that are not in its namespace. */
+/** The label with the Gateway's namespace, for objects that are not in it. */
 export const gatewayNamespaceLabel = "gatewayproxy.dev/gateway-namespace";
 
-/** A Gateway as the labels of its objects name it. */
+/** Returns the key of a Gateway from the values of its objects' labels: `namespace/name`, with a long name shortened. */
 export function ownerKey({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
   return `${namespace}/${gatewayLabelValue(name)}`;
 }
 
-/** Longest name of a Service. */
+/** The maximum length of a Service's name. */
 const longest = 63;
 
 /**
- * A DNS label (RFC 1035) for a text: itself where it is one. What had to be cut or replaced is told apart by eight
- * digits of its hash.
+ * Returns a DNS label (RFC 1035) for a text: the text itself where it is one. A text that has to be cut or changed gets
+ * eight digits of its hash, so that different texts have different names.
  */
 export function boundedName(text: string, max = longest): string {
   const plain = text.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-");

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { asAnswered, contains, ownedKey, ownedObject, ownedPath } from "./owned-object.ts";
+import { appliedFields, contains, ownedKey, ownedObject, ownedPath } from "./owned-object.ts";
 
-describe("an object as the API server has it", () => {
+describe("a current object", () => {
   test.each([
     ["has fields by default", { spec: { replicas: 1, paused: false } }, { spec: { replicas: 1 } }],
     ["has items that it completed", { ports: [{ port: 80, nodePort: 3 }] }, { ports: [{ port: 80 }] }],
     ["leaves out what is empty", { spec: {} }, { spec: { rules: [], annotations: {} } }],
-  ])("is as it should be where it %s", (_, standing, wanted) => {
-    expect(contains(standing, wanted)).toBe(true);
+  ])("contains the desired fields where it %s", (_, current, desired) => {
+    expect(contains(current, desired)).toBe(true);
   });
 
   test.each([
@@ -17,12 +17,12 @@ describe("an object as the API server has it", () => {
     ["the order of a list", { args: ["b", "a"] }, { args: ["a", "b"] }],
     ["its form", { spec: [] }, { spec: { replicas: 1 } }],
     ["items where there should be none", { rules: [{ verbs: ["get"] }] }, { rules: [] }],
-  ])("is not where it differs in %s", (_, standing, wanted) => {
-    expect(contains(standing, wanted)).toBe(false);
+  ])("does not where it differs in %s", (_, current, desired) => {
+    expect(contains(current, desired)).toBe(false);
   });
 });
 
-describe("what is to be seen of an object", () => {
+describe("the applied fields", () => {
   test.each([
     ["values as the API server writes them", { cpu: "1000m" }, { cpu: "1" }, { cpu: "1" }],
     ["values that admission put in their place", { image: "a" }, { image: "mirror/a" }, { image: "mirror/a" }],
@@ -34,17 +34,17 @@ describe("what is to be seen of an object", () => {
       [{ name: "a" }, { name: "b" }],
       [{ name: "a" }, { name: "b" }],
     ],
-  ])("is %s", (_, wanted, answer, seen) => {
-    expect(asAnswered(answer, wanted)).toEqual(seen);
-    expect(contains(answer, asAnswered(answer, wanted))).toBe(true);
+  ])("are %s", (_, desired, response, seen) => {
+    expect(appliedFields(response, desired)).toEqual(seen);
+    expect(contains(response, appliedFields(response, desired))).toBe(true);
   });
 
-  test("is nothing of a field that the API server dropped", () => {
-    expect(contains({}, asAnswered({}, { replcas: 1 }))).toBe(true);
+  test("do not contain a field that the API server dropped", () => {
+    expect(contains({}, appliedFields({}, { replcas: 1 }))).toBe(true);
   });
 });
 
-test("an object is known by its kind, its namespace and its name", () => {
+test("the key of an object is its kind, its namespace and its name", () => {
   const role = ownedObject({ kind: "Role", namespace: "infra", name: "web", metadata: { labels: {} }, fields: {} });
   expect(role.body).toEqual({
     apiVersion: "rbac.authorization.k8s.io/v1",

@@ -1,10 +1,10 @@
-/** The kinds of objects that are made for Gateways, and one such object. */
+/** The objects that the controller owns: their kinds, and one such object. */
 import { resourcePath, type ResourceType } from "../../kube/api.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 
 const rbac = "rbac.authorization.k8s.io/v1";
 
-/** Where objects of each kind are. */
+/** The API resource of each kind. */
 export const ownedTypes = {
   ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts" },
   ClusterRoleBinding: { apiVersion: rbac, plural: "clusterrolebindings" },
@@ -17,22 +17,24 @@ export const ownedTypes = {
   NetworkPolicy: { apiVersion: "networking.k8s.io/v1", plural: "networkpolicies" },
 } as const satisfies Readonly<Record<string, ResourceType>>;
 
+/** A kind of `ownedTypes`. */
 export type OwnedKind = keyof typeof ownedTypes;
 
-/** All kinds, in the order in which they are made: what pods need before the pods. */
-// Object.keys forgets the literal types of the table above.
+/** All kinds, in the order in which they are created: what pods need comes before the pods. */
+// The type of Object.keys is string[].
 export const ownedKinds = Object.keys(ownedTypes) as readonly OwnedKind[];
 
-/** An object as we want it. */
+/** A desired object. */
 export interface OwnedObject {
   readonly kind: OwnedKind;
   /** Undefined for objects of the whole cluster. */
   readonly namespace: string | undefined;
   readonly name: string;
-  /** All of it, as server-side apply takes it. */
+  /** The whole object, for server-side apply. */
   readonly body: KubeObject;
 }
 
+/** What `ownedObject` builds an object from. */
 export interface OwnedContent {
   readonly kind: OwnedKind;
   readonly namespace?: string | undefined;
@@ -42,57 +44,61 @@ export interface OwnedContent {
   readonly fields: KubeObject;
 }
 
+/** Builds an object. */
 export function ownedObject({ kind, namespace, name, metadata, fields }: OwnedContent): OwnedObject {
   const named = { name, ...(namespace !== undefined && { namespace }) };
   const body = { apiVersion: ownedTypes[kind].apiVersion, kind, metadata: { ...named, ...metadata }, ...fields };
   return { kind, namespace, name, body };
 }
 
-/** Identity among all that is owned: `Role infra/web`. */
+/** Returns the key of an owned object, such as `Role infra/web`. */
 export function ownedKey({ kind, namespace, name }: Pick<OwnedObject, "kind" | "namespace" | "name">): string {
   return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
 }
 
+/** Returns the API path of an owned object. */
 export function ownedPath({ kind, namespace, name }: Pick<OwnedObject, "kind" | "namespace" | "name">): string {
   return resourcePath(ownedTypes[kind], namespace, name);
 }
 
 /**
- * Whether an object of the API server has every field that we want, as we want it. What else it has, by default or by
- * others, does not matter; lists must be as long as ours, whose items it completes.
+ * Whether a current object has every desired field with its desired value. Further fields, from defaults or other writers,
+ * are ignored. Lists must have the same length, and their items may have further fields.
  */
-export function contains(standing: unknown, wanted: unknown): boolean {
-  if (Array.isArray(wanted)) {
+export function contains(current: unknown, desired: unknown): boolean {
+  if (Array.isArray(desired)) {
     return (
-      Array.isArray(standing) &&
-      standing.length === wanted.length &&
-      wanted.every((item, index) => contains(standing[index], item))
+      Array.isArray(current) &&
+      current.length === desired.length &&
+      desired.every((item, index) => contains(current[index], item))
     );
   }
-  if (!isObject(wanted)) return standing === wanted;
-  const fields = fieldsOf(standing);
-  return Object.entries(wanted).every(
+  if (!isObject(desired)) return current === desired;
+  const fields = fieldsOf(current);
+  return Object.entries(desired).every(
     ([name, value]) => value === undefined || contains(fields[name], value) || (isEmpty(value) && !(name in fields)),
   );
 }
 
 /**
- * What is to be seen of `wanted` in the object, by what the API server answered when it was applied: quantities are
- * written its way (`1000m` is `1`), and admission may have put another value in a field's place.
+ * Returns the fields of `desired` with their values in the response to the apply. The API server normalises quantities
+ * (`1000m` to `1`), and admission may change values.
  */
-export function asAnswered(answer: unknown, wanted: unknown): unknown {
-  if (!isObject(answer)) return Array.isArray(answer) ? itemsAsAnswered(answer, wanted) : answer;
-  if (!isObject(wanted)) return answer;
-  return Object.fromEntries(Object.entries(wanted).map(([name, value]) => [name, asAnswered(answer[name], value)]));
+export function appliedFields(response: unknown, desired: unknown): unknown {
+  if (!isObject(response)) return Array.isArray(response) ? appliedItems(response, desired) : response;
+  if (!isObject(desired)) return response;
+  return Object.fromEntries(
+    Object.entries(desired).map(([name, value]) => [name, appliedFields(response[name], value)]),
+  );
 }
 
-function itemsAsAnswered(answer: readonly unknown[], wanted: unknown): readonly unknown[] {
-  return Array.isArray(wanted) && wanted.length === answer.length
-    ? wanted.map((item, index) => asAnswered(answer[index], item))
-    : answer;
+function appliedItems(response: readonly unknown[], desired: unknown): readonly unknown[] {
+  return Array.isArray(desired) && desired.length === response.length
+    ? desired.map((item, index) => appliedFields(response[index], item))
+    : response;
 }
 
-/** The API server leaves empty maps and lists out. */
+/** The API server omits empty maps and lists. */
 function isEmpty(value: unknown): boolean {
   return typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }

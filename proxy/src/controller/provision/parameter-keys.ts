@@ -1,4 +1,4 @@
-/** The objects that parameters can change. */
+/** The objects that parameters configure. */
 import type { KubeObject } from "../../kube/object.ts";
 
 /** The keys of a ConfigMap of parameters. */
@@ -10,7 +10,8 @@ export const parameterKeys = [
   "horizontalPodAutoscaler",
 ] as const;
 
+/** A key of a ConfigMap of parameters. */
 export type ParameterKey = (typeof parameterKeys)[number];
 
-/** The fields to merge over each object. */
+/** The fields to merge over each object, by key. */
 export type Parameters = Readonly<Partial<Record<ParameterKey, KubeObject>>>;

@@ -62,13 +62,13 @@ describe("parameters", () => {
       "another kind",
       gatewayNaming("{group: example.com, kind: Shape, name: shape}"),
       "{}",
-      'parameters of kind Shape (group "example.com") are not known, accepted is ConfigMap (group "")',
+      'parametersRef has kind Shape (group "example.com"); accepted is ConfigMap (group "")',
     ],
     [
       "a class that does not say in which namespace they are",
       classNaming(shape),
       "{}",
-      "the ConfigMap shape of a GatewayClass needs its namespace",
+      "parametersRef of a GatewayClass names ConfigMap shape without a namespace; the namespace is required",
     ],
     [
       "a ConfigMap that is not there",
@@ -80,7 +80,7 @@ describe("parameters", () => {
       "a key that is not known",
       gatewayNaming(shape),
       '{pod: "{}"}',
-      'ConfigMap infra/shape: key "pod" is not known, accepted are ' +
+      'ConfigMap infra/shape: key "pod" is unknown; accepted are ' +
         "deployment, service, serviceAccount, podDisruptionBudget, horizontalPodAutoscaler",
     ],
     [
@@ -95,14 +95,14 @@ describe("parameters", () => {
       '{service: "kind: Pod"}',
       "ConfigMap infra/shape: service.kind cannot be set",
     ],
-  ])("are at fault for %s", (_, owner, data, message) => {
+  ])("are rejected for %s", (_, owner, data, message) => {
     expect(read(owner, data)).toEqual({ kind: "fault", message });
   });
 
-  test("are at fault for text that is no YAML, and say where", () => {
+  test("are rejected for text that is not valid YAML, with its position", () => {
     expect(read(gatewayNaming(shape), '{service: "spec: {"}')).toMatchObject({
       kind: "fault",
-      message: expect.stringMatching(/^ConfigMap infra\/shape: service is no YAML: .+ at line 1/) as string,
+      message: expect.stringMatching(/^ConfigMap infra\/shape: service is not valid YAML: .+ at line 1/) as string,
     });
   });
 });

@@ -11,10 +11,10 @@ import { Provisioner } from "./provisioner.ts";
 const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
 
-/** A provisioner over a cluster without objects, whose API takes what `refuses` does not name. */
+/** A provisioner over a cluster without objects, whose API takes what `rejects` does not name. */
 async function provisioning(
-  refuses: (path: string) => boolean = () => false,
-  standing?: KubeObject,
+  rejects: (path: string) => boolean = () => false,
+  current?: KubeObject,
   existing: readonly KubeObject[] = [],
 ) {
   const server = await openScriptedApiServer();
@@ -25,14 +25,14 @@ async function provisioning(
   const provisioner = new Provisioner({
     ...{ connection, clock: new FakeClock(), random: () => 1, log, onChange, isLeader: () => true },
     api: {
-      get: (path: string) => Promise.resolve(refuses(path) ? standing : undefined),
+      get: (path: string) => Promise.resolve(rejects(path) ? current : undefined),
       delete: (path: string) => {
         deleted.push(path);
         return Promise.resolve();
       },
       apply: (path: string, body: KubeObject) => {
         applied.push(path);
-        return refuses(path) ? Promise.reject(new Error("refused")) : Promise.resolve(body);
+        return rejects(path) ? Promise.reject(new Error("rejected")) : Promise.resolve(body);
       },
     },
   });
@@ -45,7 +45,7 @@ async function provisioning(
     for (;;) {
       const call = await server.next();
       if (call.isWatch) call.open();
-      else call.answer(200, { kind: "List", metadata: { resourceVersion: "1" }, items: itemsOf(call.url.pathname) });
+      else call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items: itemsOf(call.url.pathname) });
     }
   };
   void serve();
@@ -61,11 +61,11 @@ function accounts(namespace: string, count: number) {
   });
 }
 
-const provision = (...wanted: ReturnType<typeof accounts>) => ({
-  ...{ wanted, present: new Set<string>(), frozen: new Map<string, never>() },
+const provision = (...desired: ReturnType<typeof accounts>) => ({
+  ...{ desired, present: new Set<string>(), suspended: new Map<string, never>() },
 });
 
-test("makes a part of a namespace with thousands of objects in each pass, and all of another", async () => {
+test("creates a part of a namespace with thousands of objects in each pass, and all of another", async () => {
   const { provisioner, applied, onChange } = await provisioning();
   await provisioner.reconcile(provision(...accounts("many", 2_000), ...accounts("few", 5)));
   expect(applied.filter((path) => path.includes("/few/"))).toHaveLength(5);
@@ -73,10 +73,10 @@ test("makes a part of a namespace with thousands of objects in each pass, and al
   expect(onChange).toHaveBeenCalled();
 });
 
-test("deletes a part of what a namespace has too much of in each pass, and all of another", async () => {
+test("deletes a part of the surplus objects of a namespace in each pass, and all of another", async () => {
   const leftOver = [...accounts("many", 200), ...accounts("few", 5)].map(({ body, namespace, name }) => ({
     ...body,
-    // A label that somebody has written does not count for another namespace.
+    // A label from another writer does not count for another namespace.
     metadata: {
       ...{ namespace, name, uid: `${namespace}/${name}` },
       labels: { [managedByLabel]: managedBy, [gatewayNamespaceLabel]: "few", [gatewayNameLabel]: "gone" },
@@ -90,21 +90,21 @@ test("deletes a part of what a namespace has too much of in each pass, and all o
 });
 
 test.each([
-  ["is refused", undefined],
-  ["is there already, and somebody else's", { metadata: { labels: {} } }],
-])("makes what can be made of a namespace in which much %s, and does not try again at once", async (_, standing) => {
-  const { provisioner, applied, onChange } = await provisioning((path) => !path.endsWith("/a99"), standing);
-  const wanted = provision(...accounts("many", 100));
-  for (let pass = 1; pass <= 3; pass++) await provisioner.reconcile(wanted);
+  ["is rejected", undefined],
+  ["exists already and belongs to another writer", { metadata: { labels: {} } }],
+])("creates what it can of a namespace in which much %s, and does not try again at once", async (_, current) => {
+  const { provisioner, applied, onChange } = await provisioning((path) => !path.endsWith("/a99"), current);
+  const desired = provision(...accounts("many", 100));
+  for (let pass = 1; pass <= 3; pass++) await provisioner.reconcile(desired);
   expect(applied.some((path) => path.endsWith("/a99"))).toBe(true);
   onChange.mockClear();
-  const faults = await provisioner.reconcile(wanted);
+  const faults = await provisioner.reconcile(desired);
   expect(onChange).not.toHaveBeenCalled();
   // Objects that were not tried in this pass are reported as well.
   expect(faults.gateways.size).toBe(99);
 });
 
-test("rights that the owner of another namespace prevents are no fault of the Gateway", async () => {
+test("rights that the owner of another namespace prevents are not errors of the Gateway", async () => {
   const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web" };
   const rights = ["infra", "tenant"].flatMap((namespace) => {
     const name = `web-in-${namespace}`;
@@ -115,17 +115,30 @@ test("rights that the owner of another namespace prevents are no fault of the Ga
       ownedObject({ kind: "RoleBinding", ...shared, fields: {} }),
     ];
   });
-  const standing = { metadata: { labels: {} } };
-  const ofTenant = await provisioning((path) => path.endsWith("roles/web-in-tenant"), standing);
+  const current = { metadata: { labels: {} } };
+  const ofTenant = await provisioning((path) => path.endsWith("roles/web-in-tenant"), current);
   expect(await ofTenant.provisioner.reconcile(provision(...rights))).toEqual({
     gateways: new Map(),
     withheld: new Map([
-      ["infra/web", new Map([["Secret tenant/key", "Role tenant/web-in-tenant exists and is not ours"]])],
+      [
+        "infra/web",
+        new Map([
+          [
+            "Secret tenant/key",
+            "Role tenant/web-in-tenant already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by)",
+          ],
+        ]),
+      ],
     ]),
   });
-  const own = await provisioning((path) => path.endsWith("rolebindings/web-in-infra"), standing);
+  const own = await provisioning((path) => path.endsWith("rolebindings/web-in-infra"), current);
   expect(await own.provisioner.reconcile(provision(...rights))).toEqual({
-    gateways: new Map([["infra/web", "RoleBinding infra/web-in-infra exists and is not ours"]]),
+    gateways: new Map([
+      [
+        "infra/web",
+        "RoleBinding infra/web-in-infra already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by)",
+      ],
+    ]),
     withheld: new Map(),
   });
 });

@@ -1,12 +1,12 @@
 /**
- * Keeps the objects of Gateways as they should be: makes what is missing, repairs what somebody changed, deletes what is
- * not wanted any more. Only objects with our label are ever touched. What goes with its Gateway is left to Kubernetes'
- * garbage collection; what lies outside the Gateway's namespace is deleted here.
+ * Reconciles the objects of Gateways: creates missing objects, repairs changed ones, deletes those that are no longer
+ * desired. It changes only objects with the controller's label. Kubernetes' garbage collection deletes the objects in a
+ * deleted Gateway's namespace; the provisioner deletes those outside it.
  */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
+import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import type { NamedObject } from "../../api/resource.ts";
 import { controllerName } from "../../api/names.ts";
 import { type KubeApi, resourcePath } from "../../kube/api.ts";
@@ -18,7 +18,7 @@ import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { gatewayNameLabel } from "../../translate/gateway-label.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import {
-  asAnswered,
+  appliedFields,
   contains,
   type OwnedKind,
   ownedKey,
@@ -28,62 +28,64 @@ import {
   ownedTypes,
 } from "./owned-object.ts";
 import { narrowedRole, objectsReadBy } from "./roles.ts";
-import { heldReplicas, replicasManager } from "./replicas.ts";
+import { retainedReplicas, replicasManager } from "./replicas.ts";
 
+/** What a `Provisioner` works with. */
 export interface ProvisionerOptions {
   readonly connection: ClusterConnection;
   readonly api: Pick<KubeApi, "get" | "apply" | "delete">;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
-  /** Asked before each change: who has lost the lead leaves the rest to its successor. */
+  /** Read before each change: a replica that is no longer the leader makes no further changes. */
   readonly isLeader: () => boolean;
-  /** Some object of ours, or what we know of it, has changed. */
+  /** Called when an owned object, or the state of a watch, has changed. */
   readonly onChange: () => void;
 }
 
-/** What could not be made so, each in one sentence. */
-export interface ProvisionFaults {
-  /** Of each Gateway, by `ownerKey`. */
+/** Why objects could not be reconciled, each in one sentence. */
+export interface ProvisionErrors {
+  /** By Gateway (`ownerKey`). */
   readonly gateways: ReadonlyMap<string, string>;
   /**
-   * By Gateway (`ownerKey`), of the Secrets and ConfigMaps, by `objectKey`, that its proxies may not read for want of
-   * rights in another namespace. The owner of that namespace may cause it, so the Gateway is not at fault.
+   * By Gateway (`ownerKey`) and by object (`objectKey`): why its proxies cannot read a Secret or ConfigMap of another
+   * namespace. The owner of that namespace may cause it, so it is not an error of the Gateway.
    */
   readonly withheld: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
-/** What should be there, and whose objects are to be left as they are. */
+/** The desired objects, and the Gateways whose objects stay unchanged. */
 export interface Provision {
-  readonly wanted: readonly OwnedObject[];
-  /** Gateways that exist, by `ownerKey`; what belongs to others goes with them. */
+  readonly desired: readonly OwnedObject[];
+  /** Gateways that exist, by `ownerKey`. Objects of other Gateways are deleted. */
   readonly present: ReadonlySet<string>;
-  /** Those of them whose workload stays as it is, because what it should be is not known; with their rights. */
-  readonly frozen: ReadonlyMap<string, FrozenRights>;
+  /** Gateways whose workload stays unchanged because its desired state is unknown, with their rights; by `ownerKey`. */
+  readonly suspended: ReadonlyMap<string, SuspendedRights>;
 }
 
 /**
- * What becomes of the roles of a Gateway whose workload stays as it is: its proxies still run, and a permission that is
- * withdrawn must not outlive that.
+ * The rights of a Gateway whose workload stays unchanged. Its proxies still run, and must lose each permission that is
+ * withdrawn.
  */
-export type FrozenRights =
-  /** What its references ask for, where it has been served before. */
+export type SuspendedRights =
+  /** Its references are known: the roles for them, where it has been served before. */
   | { readonly kind: "known"; readonly roles: readonly OwnedObject[] }
-  /** Its references are not known: what it has and may still read. */
+  /** Its references are unknown: it keeps those of its current rights that are still permitted. */
   | { readonly kind: "unknown"; readonly mayRead: (object: NamedObject) => boolean };
 
+/** Watches all owned objects and reconciles them with the desired ones. */
 export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
   /**
-   * What we applied last, by key, and what of it is to be seen in the object: a field that we drop is still in it, so
-   * looking at it is not enough.
+   * The last applied object, by key, with the fields expected in the API server. A field that is no longer applied may
+   * still be in the current object, so a comparison with the current object is not enough.
    */
   readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
   readonly #repairs: RepairLimit;
-  /** What could not be done, by key: each is logged once, and done after all else. */
-  readonly #told = new Map<string, string>();
-  /** Whether some namespace has more to be changed than one pass changes. */
+  /** The errors of the last attempts, by key. Each is logged once, and its object is tried after all others. */
+  readonly #errors = new Map<string, string>();
+  /** Whether some namespace has more changes than one pass makes. */
   #isBehind = false;
 
   constructor(options: ProvisionerOptions) {
@@ -103,44 +105,44 @@ export class Provisioner {
     );
   }
 
-  /** Whether everything that exists is known. */
+  /** Whether all watches are synced. */
   get isSynced(): boolean {
     return [...this.#watches.values()].every(({ state }) => state.kind === "synced");
   }
 
-  /** An object of ours as the API server has it. */
-  standing(kind: OwnedKind, namespace: string | undefined, name: string): KubeObject | undefined {
+  /** Returns the current state of an owned object; undefined where it does not exist. */
+  current(kind: OwnedKind, namespace: string | undefined, name: string): KubeObject | undefined {
     return this.#watches.get(kind)?.objects.get(namespace === undefined ? name : `${namespace}/${name}`);
   }
 
-  /** Never rejects. */
-  async reconcile({ wanted, present, frozen }: Provision): Promise<ProvisionFaults> {
-    const kept = [...frozen.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
-    const served = this.#servedOwners();
-    const left = this.#rightsLeft(frozen);
-    const narrowed = left.filter((role) => role.body !== this.standing(role.kind, role.namespace, role.name));
-    const all = [...wanted, ...kept.filter(({ body }) => served.has(ownerOf(body))), ...narrowed];
-    const frozenNow: FrozenObjects = { owners: new Set(frozen.keys()), roles: new Set(left.map(placeOf)) };
+  /** Reconciles all objects. Never rejects. Resolves with what could not be reconciled. */
+  async reconcile({ desired: desired, present, suspended: suspended }: Provision): Promise<ProvisionErrors> {
+    const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
+    const served = this.#ownersWithBinding();
+    const left = this.#remainingRoles(suspended);
+    const narrowed = left.filter((role) => role.body !== this.current(role.kind, role.namespace, role.name));
+    const all = [...desired, ...kept.filter(({ body }) => served.has(ownerOf(body))), ...narrowed];
+    const suspendedNow: SuspendedObjects = { owners: new Set(suspended.keys()), roles: new Set(left.map(roleKey)) };
     const owners = Map.groupBy(all, ownedKey);
-    // Rights go first, and come first: pods need them, and what is withdrawn must not wait for the work of others.
-    await this.#removeUnclaimed(isRight, owners, present, frozenNow);
-    const faults = [
+    // Rights are removed and created first: pods need them, and a withdrawal must not wait for the objects of others.
+    await this.#removeUnclaimed(isRight, owners, present, suspendedNow);
+    const errors = [
       ...(await this.#ensureAll(all.filter(isRight), present)),
       ...(await this.#ensureAll(
         all.filter((object) => !isRight(object)),
         present,
       )),
     ];
-    await this.#removeUnclaimed((object) => !isRight(object), owners, present, frozenNow);
+    await this.#removeUnclaimed((object) => !isRight(object), owners, present, suspendedNow);
     const { log } = this.#options;
     log.debug(
-      { wanted: all.length, frozen: frozen.size, faults: faults.length, isBehind: this.#isBehind },
+      { wanted: all.length, frozen: suspended.size, faults: errors.length, isBehind: this.#isBehind },
       "provisioned",
     );
     this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
     if (this.#takeBehind()) this.#options.onChange();
     const [foreign, own] = [true, false].map((isForeign) =>
-      faults.filter(({ object }) => isForeignRight(object) === isForeign),
+      errors.filter(({ object }) => isRightElsewhere(object) === isForeign),
     );
     return {
       gateways: joined(own ?? [], ({ object }) => [ownerOf(object.body)]),
@@ -158,33 +160,33 @@ export class Provisioner {
     };
   }
 
-  /** Makes the objects of several namespaces at once; those of one namespace in order, as they may need each other. */
-  async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly Fault[]> {
-    const faults: Fault[] = [];
-    const changed = await inTurns(this.#unlikeWanted(objects));
+  /** Applies objects: several namespaces in parallel, those of one namespace in order, as they may need each other. */
+  async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly ProvisionError[]> {
+    const errors: ProvisionError[] = [];
+    const changed = await runInSlices(this.#changed(objects));
     const lanes = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
-    await inLanes([...lanes.values()], async (own) => {
+    await inParallel([...lanes.values()], async (own) => {
       for (const { object, isInTurn } of this.#shareOf(own)) {
         const key = ownedKey(object);
         if (!isInTurn) {
-          const told = this.#told.get(key);
-          if (told !== undefined) faults.push({ object, message: told });
+          const error = this.#errors.get(key);
+          if (error !== undefined) errors.push({ object, message: error });
           continue;
         }
         const message = await this.#attempt(object, () => this.#ensure(object, present));
         if (message === undefined) continue;
-        this.#told.set(key, message);
-        faults.push({ object, message });
+        this.#errors.set(key, message);
+        errors.push({ object, message });
       }
     });
-    return faults;
+    return errors;
   }
 
-  /** Objects that are not as they should be; to compare thousands takes time. */
-  *#unlikeWanted(objects: readonly OwnedObject[]): Steps<readonly OwnedObject[]> {
+  /** Returns the objects that differ from their current state. Runs in steps, as there may be thousands. */
+  *#changed(objects: readonly OwnedObject[]): Steps<readonly OwnedObject[]> {
     const unlike: OwnedObject[] = [];
     for (const object of objects) {
-      if (this.#isAsWanted(object)) this.#told.delete(ownedKey(object));
+      if (this.#isCurrent(object)) this.#errors.delete(ownedKey(object));
       else unlike.push(object);
       this.#options.log.trace({ object: ownedKey(object), isAsWanted: unlike.at(-1) !== object }, "object compared");
       yield;
@@ -193,58 +195,58 @@ export class Provisioner {
   }
 
   /**
-   * What of a namespace's objects is changed in this pass. What has failed before comes last, and cannot keep the others
-   * from being changed.
+   * Selects the objects of a namespace that are changed in this pass. Those that failed before come last, so that they do
+   * not delay the others.
    */
   #shareOf(own: readonly OwnedObject[]): readonly { readonly object: OwnedObject; readonly isInTurn: boolean }[] {
-    const [fresh = [], failed = []] = [false, true].map((isTold) =>
-      own.filter((object) => this.#told.has(ownedKey(object)) === isTold),
+    const [fresh = [], failed = []] = [false, true].map((hasFailed) =>
+      own.filter((object) => this.#errors.has(ownedKey(object)) === hasFailed),
     );
     if (fresh.length > changesPerPass) this.#isBehind = true;
     return [...fresh, ...failed].map((object, index) => ({ object, isInTurn: index < changesPerPass }));
   }
 
-  /** Deletes what nobody wants any more. */
+  /** Deletes objects that are no longer desired. */
   async #removeUnclaimed(
     concerns: (object: OwnedObject) => boolean,
     owners: ReadonlyMap<string, readonly OwnedObject[]>,
     present: Provision["present"],
-    frozen: FrozenObjects,
+    suspended: SuspendedObjects,
   ): Promise<void> {
     const unclaimed = this.#all().filter((object) => {
       const owner = ownerOf(object.body);
       const claims = owners.get(ownedKey(object)) ?? [];
       if (!concerns(object) || claims.some(({ body }) => ownerOf(body) === owner)) return false;
-      if (isFrozen(object, frozen) || isLeaving(object.body)) return false;
-      // Garbage collection sees to it, and it alone can be sure that the Gateway is gone.
+      if (isSuspended(object, suspended) || isLeaving(object.body)) return false;
+      // Garbage collection deletes the objects of a Gateway that is gone; only it knows that for certain.
       return present.has(owner) || (claims.length === 0 && !hasOwner(object.body));
     });
-    // By where an object is, since whoever may write there may label it as he likes.
+    // Grouped by the object's own namespace: its labels can be changed by all who may write there.
     const lanes = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
-    await inLanes([...lanes.values()], async (own) => {
+    await inParallel([...lanes.values()], async (own) => {
       for (const { object, isInTurn } of this.#shareOf(own)) {
         if (isInTurn) await this.#attempt(object, () => this.#remove(object));
       }
     });
   }
 
-  /** Roles of Gateways whose references are not known, each with what its proxies may still read. */
-  #rightsLeft(frozen: Provision["frozen"]): readonly OwnedObject[] {
+  /** Returns the roles of Gateways whose references are unknown, restricted to what their proxies may still read. */
+  #remainingRoles(suspended: Provision["suspended"]): readonly OwnedObject[] {
     return this.#all().flatMap((object) => {
-      const rights = object.kind === "Role" ? frozen.get(ownerOf(object.body)) : undefined;
+      const rights = object.kind === "Role" ? suspended.get(ownerOf(object.body)) : undefined;
       return rights?.kind === "unknown" ? (narrowedRole(object, rights.mayRead) ?? []) : [];
     });
   }
 
-  /** Gateways that have been served: their binding to what all proxies may read is there. */
-  #servedOwners(): ReadonlySet<string> {
+  /** Returns the Gateways that have been served: their ClusterRoleBinding exists. */
+  #ownersWithBinding(): ReadonlySet<string> {
     const bindings = this.#watches.get("ClusterRoleBinding")?.objects.values() ?? [];
     return new Set(Array.from(bindings, ownerOf));
   }
 
-  /** Forgets what there was of all others. */
+  /** Forgets the state of all other objects. */
   #retain(keys: ReadonlySet<string>): void {
-    for (const known of [this.#applied, this.#told]) {
+    for (const known of [this.#applied, this.#errors]) {
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
     }
   }
@@ -257,18 +259,19 @@ export class Provisioner {
   async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<string | undefined> {
     if (!this.#options.isLeader()) return undefined;
     try {
-      const fault = await act();
-      if (fault !== undefined) this.#options.log.debug({ object: ownedKey(object), fault }, "object left as it is");
-      this.#told.delete(ownedKey(object));
-      return fault;
+      const error = await act();
+      if (error !== undefined) this.#options.log.debug({ object: ownedKey(object), error }, "object left unchanged");
+      this.#errors.delete(ownedKey(object));
+      return error;
     } catch (error) {
       const key = ownedKey(object);
       this.#applied.delete(key);
       if (isEndOfNamespace(error)) return undefined;
       const message = error instanceof Error ? error.message : String(error);
-      // It is tried again every few seconds.
-      if (this.#told.get(key) !== message) this.#options.log.warn({ object: key, err: error }, "cannot provision");
-      this.#told.set(key, message);
+      // An attempt follows every few seconds: log each new error only.
+      if (this.#errors.get(key) !== message)
+        this.#options.log.warn({ object: key, err: error }, "cannot reconcile an object of a Gateway");
+      this.#errors.set(key, message);
       return message;
     }
   }
@@ -279,45 +282,45 @@ export class Provisioner {
     return isBehind;
   }
 
-  /** Whether an object is as we applied it last. */
-  #isAsWanted(object: OwnedObject): boolean {
-    const known = this.standing(object.kind, object.namespace, object.name);
+  /** Whether an object is in the state that was applied last. */
+  #isCurrent(object: OwnedObject): boolean {
+    const known = this.current(object.kind, object.namespace, object.name);
     const applied = this.#applied.get(ownedKey(object));
     if (known === undefined || applied?.text !== JSON.stringify(object.body)) return false;
     return contains(known, applied.expected);
   }
 
-  /** A fault, or undefined. */
+  /** Applies an object. Resolves with an error, or undefined. */
   async #ensure(object: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
     const { api, log } = this.#options;
     const key = ownedKey(object);
     const path = ownedPath(object);
-    const known = this.standing(object.kind, object.namespace, object.name);
+    const known = this.current(object.kind, object.namespace, object.name);
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
     if (known !== undefined && applied?.text === text && !this.#repairs.take(key)) {
-      return `${key} is changed by somebody else as often as it is put right`;
+      return `${key} is changed by another writer each time the controller repairs it`;
     }
-    const standing = known ?? (await api.get(path));
-    if (standing !== undefined) {
-      const other = otherOwnerOf(standing, object.body, present);
-      if (other !== undefined) return `${key} exists and is ${other}`;
-      await this.#prepare(standing, object);
+    const current = known ?? (await api.get(path));
+    if (current !== undefined) {
+      const other = otherOwnerOf(current, object.body, present);
+      if (other !== undefined) return `${key} already exists and ${other}`;
+      await this.#prepare(current, object);
     }
-    const answer = await api.apply(path, object.body, { fieldManager: controllerName });
-    this.#applied.set(key, { text, expected: asAnswered(answer, object.body) });
-    log.info({ object: key }, standing === undefined ? "made" : "changed");
+    const response = await api.apply(path, object.body, { fieldManager: controllerName });
+    this.#applied.set(key, { text, expected: appliedFields(response, object.body) });
+    log.info({ object: key }, current === undefined ? "created" : "changed");
     return undefined;
   }
 
-  /** Makes way for changes that an apply alone cannot make, or not without harm. */
-  async #prepare(standing: KubeObject, object: OwnedObject): Promise<void> {
+  /** Prepares changes that an apply alone cannot make, or not without harm. */
+  async #prepare(current: KubeObject, object: OwnedObject): Promise<void> {
     const { roleRef } = object.body;
-    // A binding's role never changes; another one is another binding.
-    if (roleRef !== undefined && !contains(standing["roleRef"], roleRef)) {
-      await this.#remove({ ...object, body: standing });
+    // The roleRef of a binding is immutable: a binding with another role has to be created again.
+    if (roleRef !== undefined && !contains(current["roleRef"], roleRef)) {
+      await this.#remove({ ...object, body: current });
     }
-    const held = object.kind === "Deployment" ? heldReplicas(standing, object.body) : undefined;
+    const held = object.kind === "Deployment" ? retainedReplicas(current, object.body) : undefined;
     if (held !== undefined) {
       await this.#options.api.apply(ownedPath(object), held, { fieldManager: replicasManager });
     }
@@ -341,21 +344,21 @@ export class Provisioner {
   }
 }
 
-interface Fault {
+interface ProvisionError {
   readonly object: OwnedObject;
   readonly message: string;
 }
 
 /**
- * Objects of one namespace that are made or changed in one pass, rights and others each; and as many that are deleted. A namespace with more has the rest
- * in the next passes, so that the changes and statuses of others do not wait for thousands of its objects.
+ * The maximum of objects of one namespace that one pass applies, of rights and of others each, and the maximum that it
+ * deletes. The next passes do the rest, so that the changes and statuses of others do not wait for thousands of objects.
  */
 const changesPerPass = 48;
 
-/** Requests under way at once; more would be queued by the API server's fairness anyway. */
+/** Requests in progress at once. The API server's priority and fairness would queue more. */
 const parallel = 8;
 
-async function inLanes<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
+async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
   const waiting = items.values();
   const lane = async () => {
     for (const item of waiting) await act(item);
@@ -363,63 +366,66 @@ async function inLanes<T>(items: readonly T[], act: (item: T) => Promise<void>):
   await Promise.all(Array.from({ length: parallel }, lane));
 }
 
-/** What gives a ServiceAccount permissions. */
+/** Whether an object gives a ServiceAccount permissions. */
 function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {
   return kind === "Role" || kind === "RoleBinding" || kind === "ClusterRoleBinding";
 }
 
-/** A right in another namespace than its Gateway's; those of the whole cluster are none. */
-function isForeignRight({ kind, namespace, body }: OwnedObject): boolean {
+/** Whether a right is in another namespace than its Gateway. Cluster-scoped rights are not. */
+function isRightElsewhere({ kind, namespace, body }: OwnedObject): boolean {
   return isRight({ kind }) && namespace !== undefined && namespace !== labelOf(body, gatewayNamespaceLabel);
 }
 
-/** Whether two are the same, or a Role and its binding. */
+/** Whether two objects are the same, or a Role and its binding. */
 function isSameRight(a: OwnedObject, b: OwnedObject): boolean {
   return isRight(a) && a.namespace === b.namespace && a.name === b.name;
 }
 
-/** Messages of faults by each of their keys. */
-function joined(faults: readonly Fault[], keysOf: (fault: Fault) => readonly string[]): ReadonlyMap<string, string> {
+/** Returns the joined messages of errors, by each of their keys. */
+function joined(
+  errors: readonly ProvisionError[],
+  keysOf: (error: ProvisionError) => readonly string[],
+): ReadonlyMap<string, string> {
   const byKey = new Map<string, Set<string>>();
-  for (const fault of faults) {
-    for (const key of keysOf(fault)) byKey.set(key, (byKey.get(key) ?? new Set()).add(fault.message));
+  for (const error of errors) {
+    for (const key of keysOf(error)) byKey.set(key, (byKey.get(key) ?? new Set()).add(error.message));
   }
   return new Map([...byKey].map(([key, messages]) => [key, joinSome(messages)]));
 }
 
-interface FrozenObjects {
-  /** Gateways whose objects stay as they are, by `ownerKey`. */
+interface SuspendedObjects {
+  /** Gateways whose objects stay unchanged, by `ownerKey`. */
   readonly owners: ReadonlySet<string>;
-  /** By `placeOf`: Roles that stay, and so their bindings. */
+  /** Roles that stay, and so their bindings, by `roleKey`. */
   readonly roles: ReadonlySet<string>;
 }
 
-/** Whether an object that nobody asks for stays, because its Gateway's objects do. */
-function isFrozen(object: OwnedObject, { owners, roles }: FrozenObjects): boolean {
+/** Whether an object that is not desired stays because the objects of its Gateway do. */
+function isSuspended(object: OwnedObject, { owners, roles }: SuspendedObjects): boolean {
   if (!owners.has(ownerOf(object.body))) return false;
-  return object.namespace === undefined || !isRight(object) || roles.has(placeOf(object));
+  return object.namespace === undefined || !isRight(object) || roles.has(roleKey(object));
 }
 
-/** The same for a Role and its binding. */
-function placeOf({ namespace = "", name, body }: OwnedObject): string {
+/** Returns a key that is the same for a Role and its binding. */
+function roleKey({ namespace = "", name, body }: OwnedObject): string {
   return `${ownerOf(body)} ${namespace}/${name}`;
 }
 
-/** A Gateway in a namespace that is being deleted needs nothing any more. */
+/** Whether a request failed because the namespace is being deleted: then nothing in it is needed any more. */
 function isEndOfNamespace(error: unknown): boolean {
   return (
     error instanceof ApiFailure && error.status === 403 && error.message.includes("because it is being terminated")
   );
 }
 
-/** Whose an object is that we must not touch; undefined where it is ours to change for the owner of `wanted`. */
-function otherOwnerOf(standing: KubeObject, wanted: KubeObject, present: Provision["present"]): string | undefined {
-  if (labelOf(standing, managedByLabel) !== managedBy) return "not ours";
-  const owner = ownerOf(standing);
-  return owner !== ownerOf(wanted) && present.has(owner) ? `that of Gateway ${owner}` : undefined;
+/** Returns to whom an object belongs that must not be changed; undefined where the owner of `desired` owns it. */
+function otherOwnerOf(current: KubeObject, desired: KubeObject, present: Provision["present"]): string | undefined {
+  if (labelOf(current, managedByLabel) !== managedBy) return `is not managed by ${managedBy} (label ${managedByLabel})`;
+  const owner = ownerOf(current);
+  return owner !== ownerOf(desired) && present.has(owner) ? `belongs to Gateway ${owner}` : undefined;
 }
 
-/** The Gateway that an object belongs to, by `ownerKey`. */
+/** Returns the Gateway that an object belongs to, as `ownerKey`. */
 function ownerOf(object: KubeObject): string {
   return `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`;
 }
@@ -433,7 +439,7 @@ function hasOwner({ metadata }: KubeObject): boolean {
   return objectsOf(fieldsOf(metadata)["ownerReferences"]).length > 0;
 }
 
-/** Being deleted already. */
+/** Whether an object is being deleted already. */
 function isLeaving({ metadata }: KubeObject): boolean {
   return fieldsOf(metadata)["deletionTimestamp"] !== undefined;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { heldReplicas } from "./replicas.ts";
+import { retainedReplicas } from "./replicas.ts";
 
 const identity = { apiVersion: "apps/v1", kind: "Deployment", metadata: { namespace: "infra", name: "web" } };
 
@@ -11,8 +11,8 @@ function deployment(replicas: number, manager: string, operation = "Apply") {
 const ours = "gatewayproxy.dev/controller";
 
 describe("the number of pods", () => {
-  test("is held where we applied it and name it no more", () => {
-    expect(heldReplicas(deployment(20, ours), { ...identity, spec: {} })).toEqual({
+  test("is retained where the controller applied it and drops it now", () => {
+    expect(retainedReplicas(deployment(20, ours), { ...identity, spec: {} })).toEqual({
       ...identity,
       spec: { replicas: 20 },
     });
@@ -23,7 +23,7 @@ describe("the number of pods", () => {
     ["where an autoscaler has set it", deployment(20, "kube-controller-manager", "Update"), {}],
     ["where it is held already", deployment(20, `${ours}-replicas`), {}],
     ["of an object without one", identity, {}],
-  ])("is left as it is %s", (_, standing, spec) => {
-    expect(heldReplicas(standing, { ...identity, spec })).toBeUndefined();
+  ])("is not retained %s", (_, current, spec) => {
+    expect(retainedReplicas(current, { ...identity, spec })).toBeUndefined();
   });
 });

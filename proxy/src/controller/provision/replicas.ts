@@ -1,24 +1,25 @@
 /**
- * The number of pods when an autoscaler takes it over. Server-side apply resets a field that its only author drops: a
- * Deployment of twenty pods would fall to one until the autoscaler has looked. So another field manager of ours holds
- * the number first; the autoscaler takes it from that one by its first change.
+ * Keeps the number of pods when an autoscaler takes it over. Server-side apply resets a field that its only owner drops: a
+ * Deployment of twenty pods would fall to one until the autoscaler acts. So another field manager of the controller owns
+ * the number first, and the autoscaler takes it over with its first change.
  */
 import { controllerName } from "../../api/names.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 
+/** The field manager that owns `spec.replicas` for the autoscaler. */
 export const replicasManager = `${controllerName}-replicas`;
 
-/** What `replicasManager` has to apply before `wanted` is; undefined where `wanted` drops no number of ours. */
-export function heldReplicas(standing: KubeObject, wanted: KubeObject): KubeObject | undefined {
-  const { replicas } = fieldsOf(standing["spec"]);
-  if (replicas === undefined || fieldsOf(wanted["spec"])["replicas"] !== undefined) return undefined;
-  if (!ownsReplicas(standing)) return undefined;
-  const { apiVersion, kind } = wanted;
-  const { namespace, name } = fieldsOf(wanted["metadata"]);
+/** Returns what `replicasManager` applies before `desired`; undefined where `desired` does not drop the number. */
+export function retainedReplicas(current: KubeObject, desired: KubeObject): KubeObject | undefined {
+  const { replicas } = fieldsOf(current["spec"]);
+  if (replicas === undefined || fieldsOf(desired["spec"])["replicas"] !== undefined) return undefined;
+  if (!ownsReplicas(current)) return undefined;
+  const { apiVersion, kind } = desired;
+  const { namespace, name } = fieldsOf(desired["metadata"]);
   return { apiVersion, kind, metadata: { namespace, name }, spec: { replicas } };
 }
 
-/** Whether the number is one that we applied (`metadata.managedFields`). */
+/** Whether the controller's apply owns the number (`metadata.managedFields`). */
 function ownsReplicas({ metadata }: KubeObject): boolean {
   return objectsOf(fieldsOf(metadata)["managedFields"]).some(({ manager, operation, fieldsV1 }) => {
     const fields = fieldsOf(fieldsOf(fieldsV1)["f:spec"]);

@@ -1,26 +1,30 @@
 /**
- * What the proxies of a Gateway may read: kinds without secrets by a ClusterRole that all Gateways share, and of Secrets
- * and ConfigMaps exactly those that the Gateway's resources name, by a Role in the namespace of each. The watch of one
- * object asks for a list with its name as a field selector, which a rule with resourceNames permits.
+ * The RBAC rights of a Gateway's proxies: a ClusterRole that all Gateways share permits kinds without secrets, and a Role
+ * in each namespace permits exactly the Secrets and ConfigMaps that the Gateway's resources refer to. The watch of one
+ * object lists with its name as a field selector, which a rule with resourceNames permits.
  */
 import type { NamedObject } from "../../api/resource.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
 import { ownedObject, type OwnedObject } from "./owned-object.ts";
-import { labelsOf, metadataOf, type Tenant, tenantName } from "./workload.ts";
+import { labelsOf, metadataOf, type ManagedGateway, workloadName } from "./workload.ts";
 
 const read = ["list", "watch"];
 
-/** Whose roles they are. */
-export type RoleHolder = Pick<Tenant, "gateway" | "uid" | "defaults">;
+/** The managed Gateway whose proxies get the roles. */
+export type RoleHolder = Pick<ManagedGateway, "gateway" | "uid" | "defaults">;
 
-/** @param named what the Gateway's resources name, and may. */
-export function rolesOf(tenant: RoleHolder, named: readonly NamedObject[]): readonly OwnedObject[] {
+/**
+ * Returns the roles and bindings of a Gateway's proxies.
+ *
+ * @param named objects that the Gateway's resources refer to, with permission.
+ */
+export function rolesOf(managed: RoleHolder, named: readonly NamedObject[]): readonly OwnedObject[] {
   const namespaces = [...new Set(named.map(({ namespace }) => namespace))].sort();
   return [
-    clusterBinding(tenant),
+    clusterBinding(managed),
     ...namespaces.flatMap((namespace) =>
       roleIn(
-        tenant,
+        managed,
         namespace,
         named.filter((object) => object.namespace === namespace),
       ),
@@ -29,34 +33,34 @@ export function rolesOf(tenant: RoleHolder, named: readonly NamedObject[]): read
 }
 
 /**
- * A name unlike that of any other Gateway's, for objects that are not in the Gateway's namespace. Names of namespaces
- * have no colon, those of roles may: `a-b` and `web` are not `a` and `b-web`.
+ * Returns a name that is unique among all Gateways, for objects outside the Gateway's namespace. Names of namespaces
+ * contain no colon, those of roles may: `a-b` and `web` differ from `a` and `b-web`.
  */
 function foreignName({ gateway }: RoleHolder): string {
-  return `gateway-proxy:${gateway.metadata.namespace}:${tenantName(gateway)}`;
+  return `gateway-proxy:${gateway.metadata.namespace}:${workloadName(gateway)}`;
 }
 
 function subjectsOf({ gateway }: RoleHolder): readonly object[] {
-  return [{ kind: "ServiceAccount", namespace: gateway.metadata.namespace, name: tenantName(gateway) }];
+  return [{ kind: "ServiceAccount", namespace: gateway.metadata.namespace, name: workloadName(gateway) }];
 }
 
-/** Belongs to the whole cluster, where no owner of a namespace can be named: we delete it ourselves. */
-function clusterBinding(tenant: RoleHolder): OwnedObject {
+/** A cluster-scoped object cannot have an owner in a namespace, so the controller deletes it itself. */
+function clusterBinding(managed: RoleHolder): OwnedObject {
   return ownedObject({
     kind: "ClusterRoleBinding",
-    name: foreignName(tenant),
-    metadata: { labels: labelsOf(tenant.gateway) },
-    fields: { roleRef: roleRef("ClusterRole", tenant.defaults.clusterRole), subjects: subjectsOf(tenant) },
+    name: foreignName(managed),
+    metadata: { labels: labelsOf(managed.gateway) },
+    fields: { roleRef: roleRef("ClusterRole", managed.defaults.clusterRole), subjects: subjectsOf(managed) },
   });
 }
 
-function roleIn(tenant: RoleHolder, namespace: string, named: readonly NamedObject[]): readonly OwnedObject[] {
-  const isOwn = namespace === tenant.gateway.metadata.namespace;
-  const name = isOwn ? tenantName(tenant.gateway) : foreignName(tenant);
-  // An owner must be of the same namespace.
-  const metadata = isOwn ? metadataOf(tenant) : { labels: labelsOf(tenant.gateway) };
+function roleIn(managed: RoleHolder, namespace: string, named: readonly NamedObject[]): readonly OwnedObject[] {
+  const isOwn = namespace === managed.gateway.metadata.namespace;
+  const name = isOwn ? workloadName(managed.gateway) : foreignName(managed);
+  // An owner reference must be in the same namespace.
+  const metadata = isOwn ? metadataOf(managed) : { labels: labelsOf(managed.gateway) };
   const rules = [...ruleFor("secrets", "Secret", named), ...ruleFor("configmaps", "ConfigMap", named)];
-  const binding = { roleRef: roleRef("Role", name), subjects: subjectsOf(tenant) };
+  const binding = { roleRef: roleRef("Role", name), subjects: subjectsOf(managed) };
   return [
     ownedObject({ kind: "Role", namespace, name, metadata, fields: { rules } }),
     ownedObject({ kind: "RoleBinding", namespace, name, metadata, fields: binding }),
@@ -69,7 +73,7 @@ function ruleFor(resource: string, kind: NamedObject["kind"], named: readonly Na
   return [{ apiGroups: [""], resources: [resource], resourceNames: [...names].sort(), verbs: read }];
 }
 
-/** What a Role of ours permits to read, by `objectKey`; nothing for any other object. */
+/** Returns what a Role of the controller permits to read, as `objectKey`; nothing for other kinds. */
 export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly string[] {
   if (kind !== "Role") return [];
   const namespace = textOf(fieldsOf(metadata)["namespace"]);
@@ -82,8 +86,8 @@ export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly s
 }
 
 /**
- * A Role as the API server has it, with no more than what may still be read; the Role itself where that is all of it,
- * undefined where it is nothing. Rules that we do not write are dropped.
+ * Returns a current Role, restricted to what may still be read: the same object where that is all of it, undefined where
+ * it is nothing. Rules that the controller does not write are dropped.
  */
 export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) => boolean): OwnedObject | undefined {
   const { kind, namespace = "", name, body } = role;
@@ -104,7 +108,7 @@ export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) =
   return ownedObject({ kind, namespace, name, metadata, fields: { rules } });
 }
 
-/** `Secret namespace/name` */
+/** Returns the key of an object, such as `Secret namespace/name`. */
 export function objectKey({ kind, namespace, name }: NamedObject): string {
   return `${kind} ${namespace}/${name}`;
 }

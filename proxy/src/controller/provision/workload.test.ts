@@ -1,4 +1,4 @@
-import { readinessPort, statsPort } from "@gatewayproxy/runtime/page-settings";
+import { readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-settings";
 import { describe, expect, test } from "vitest";
 import type { Gateway } from "../../api/gateway.ts";
 import { parseManifests } from "../../api/parse-manifests.ts";
@@ -6,7 +6,7 @@ import { isObject } from "../../kube/object.ts";
 import { ownedKey, type OwnedKind } from "./owned-object.ts";
 import { rolesOf } from "./roles.ts";
 import { proxyDefaults } from "../testing/proxy-defaults.ts";
-import { labelsOf, type ProxyDefaults, type Tenant, workloadOf } from "./workload.ts";
+import { labelsOf, type ProxyDefaults, type ManagedGateway, workloadOf } from "./workload.ts";
 
 const defaults: ProxyDefaults = {
   ...proxyDefaults,
@@ -30,12 +30,12 @@ spec:
   return resources.Gateway[0];
 }
 
-const tenant = (fields: Partial<Tenant> = {}): Tenant => ({
+const tenant = (fields: Partial<ManagedGateway> = {}): ManagedGateway => ({
   ...{ gateway: gatewayWith(), uid: "uid-1", ports: [80, 443], parameters: [], selected: new Set(), defaults },
   ...fields,
 });
 
-function objectOf(kind: OwnedKind, made: Tenant = tenant()): Readonly<Record<string, unknown>> {
+function objectOf(kind: OwnedKind, made: ManagedGateway = tenant()): Readonly<Record<string, unknown>> {
   const objects = workloadOf(made).filter((object) => object.kind === kind);
   if (objects[0] === undefined || objects.length > 1) throw new Error(`${objects.length} of ${kind}`);
   return objects[0].body;
@@ -46,8 +46,8 @@ function field(object: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), object);
 }
 
-describe("what serves a Gateway", () => {
-  test("is made in the order in which it is needed, under one name", () => {
+describe("the workload of a Gateway", () => {
+  test("is in the order in which it is needed, under one name", () => {
     const objects = workloadOf(tenant());
     expect(objects.map(({ kind }) => kind)).toEqual([
       ...["ServiceAccount", "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy"],
@@ -57,7 +57,7 @@ describe("what serves a Gateway", () => {
     );
   });
 
-  test("belongs to the Gateway, so that it goes when the Gateway does", () => {
+  test("belongs to the Gateway, so that it is deleted with the Gateway", () => {
     for (const { body } of workloadOf(tenant())) {
       expect(field(body, "metadata.ownerReferences")).toEqual([
         {
@@ -68,7 +68,7 @@ describe("what serves a Gateway", () => {
     }
   });
 
-  test("has names and labels that the API takes for a Gateway of the longest name", () => {
+  test("has names and labels that the API accepts for a Gateway with the longest name", () => {
     const name = `${"a".repeat(200)}.${"b".repeat(52)}`;
     for (const object of workloadOf(tenant({ gateway: gatewayWith("", name) }))) {
       expect(object.name.length).toBeLessThanOrEqual(63);
@@ -77,7 +77,7 @@ describe("what serves a Gateway", () => {
     }
   });
 
-  test("has the ports of the listeners in its Service, and those of its pages open beside them", () => {
+  test("has the ports of the listeners in its Service, and the NetworkPolicy also allows the operator ports", () => {
     expect(field(objectOf("Service"), "spec.ports")).toEqual([
       { name: "port-80", port: 80, targetPort: 80, protocol: "TCP" },
       { name: "port-443", port: 443, targetPort: 443, protocol: "TCP" },
@@ -87,12 +87,12 @@ describe("what serves a Gateway", () => {
     ]);
   });
 
-  test("has no NetworkPolicy where the operator wants none", () => {
+  test("has no NetworkPolicy where the operator disables it", () => {
     const kinds = workloadOf(tenant({ defaults: { ...defaults, hasNetworkPolicy: false } })).map(({ kind }) => kind);
     expect(kinds).not.toContain("NetworkPolicy");
   });
 
-  test("asks a load balancer for the address that the Gateway asks for", () => {
+  test("requests from a load balancer the address that the Gateway requests", () => {
     const gateway = gatewayWith("addresses: [{type: Hostname, value: a.test}, {type: IPAddress, value: 192.0.2.1}]");
     expect(field(objectOf("Service", tenant({ gateway })), "spec.loadBalancerIP")).toBe("192.0.2.1");
     const inside = tenant({ gateway, defaults: { ...defaults, serviceType: "ClusterIP" } });
@@ -106,7 +106,7 @@ describe("the infrastructure of a Gateway", () => {
   );
   const made = tenant({ gateway });
 
-  test("labels and annotates everything that is made, and the pods", () => {
+  test("sets labels and annotations on all objects and on the pods", () => {
     const places = [...workloadOf(made).map(({ body }) => body["metadata"])];
     places.push(field(objectOf("Deployment", made), "spec.template.metadata"));
     for (const metadata of places) {
@@ -114,7 +114,7 @@ describe("the infrastructure of a Gateway", () => {
     }
   });
 
-  test("takes none of our labels, and selects nothing", () => {
+  test("cannot change the controller's labels, and is not part of selectors", () => {
     expect(labelsOf(gateway)["app.kubernetes.io/name"]).toBe("gateway-proxy");
     expect(field(objectOf("Deployment", made), "spec.selector.matchLabels")).toEqual({
       "gateway.networking.k8s.io/gateway-name": "web",
@@ -124,7 +124,7 @@ describe("the infrastructure of a Gateway", () => {
 });
 
 describe("parameters", () => {
-  test("go over what we make, the Gateway's over its class's", () => {
+  test("are merged over the generated objects, the Gateway's over its class's", () => {
     const made = tenant({
       parameters: [
         { deployment: { spec: { replicas: 3, minReadySeconds: 5 } }, service: { spec: { type: "NodePort" } } },
@@ -135,21 +135,21 @@ describe("parameters", () => {
     expect(field(objectOf("Service", made), "spec.type")).toBe("NodePort");
   });
 
-  test("leave its name, its labels and its owner ours, and may add labels", () => {
+  test("cannot change name, identifying labels and owner, and may add labels", () => {
     const metadata = {
       name: "mine",
       labels: { team: "red", "app.kubernetes.io/managed-by": "me" },
       ownerReferences: [],
     };
-    const { metadata: told } = objectOf("Service", tenant({ parameters: [{ service: { metadata } }] }));
-    expect(told).toMatchObject({
+    const { metadata: merged } = objectOf("Service", tenant({ parameters: [{ service: { metadata } }] }));
+    expect(merged).toMatchObject({
       name: "web-gateway-proxy",
       labels: { team: "red", "app.kubernetes.io/managed-by": "gatewayproxy.dev" },
       ownerReferences: [{ uid: "uid-1" }],
     });
   });
 
-  test("bring an autoscaler, which then decides how many proxies there are", () => {
+  test("add an autoscaler, which then sets the number of proxies", () => {
     const parameters = [
       { deployment: { spec: { replicas: 3 } } },
       { horizontalPodAutoscaler: { spec: { maxReplicas: 5 } } },
@@ -165,7 +165,7 @@ describe("parameters", () => {
 });
 
 describe("a pod", () => {
-  test("keeps to the Pod Security Standard that restricts most", () => {
+  test("complies with the Pod Security Standard restricted", () => {
     expect(field(objectOf("Deployment"), "spec.template.spec")).toMatchObject({
       securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
       containers: [
@@ -189,7 +189,7 @@ describe("the roles of a Gateway's proxies", () => {
     { kind: "ConfigMap", namespace: "team", name: "ca" },
   ]);
 
-  test("let them read, in each namespace, exactly the Secrets and ConfigMaps that are named", () => {
+  test("permit to read, in each namespace, exactly the referenced Secrets and ConfigMaps", () => {
     const rules = roles.filter(({ kind }) => kind === "Role").map(({ namespace, body }) => [namespace, body["rules"]]);
     const verbs = ["list", "watch"];
     expect(rules).toMatchObject([
@@ -198,7 +198,7 @@ describe("the roles of a Gateway's proxies", () => {
     ]);
   });
 
-  test("have names that no other Gateway's have, whatever parts its own are made of", () => {
+  test("have unique names, whatever the names of the Gateway and its namespace contain", () => {
     const named = (namespace: string, name: string) => {
       const gateway = gatewayWith("", name);
       const made = tenant({ gateway: { ...gateway, metadata: { ...gateway.metadata, namespace } } });
@@ -209,7 +209,7 @@ describe("the roles of a Gateway's proxies", () => {
     expect(new Set(all).size).toBe(6);
   });
 
-  test("are theirs alone", () => {
+  test("are bound to their ServiceAccount only", () => {
     const bindings = roles.filter(({ kind }) => kind === "RoleBinding" || kind === "ClusterRoleBinding");
     expect(bindings).toHaveLength(3);
     for (const { body } of bindings) {
@@ -217,7 +217,7 @@ describe("the roles of a Gateway's proxies", () => {
     }
   });
 
-  test("have an owner only where the Gateway is in their namespace", () => {
+  test("have an owner reference only in the namespace of the Gateway", () => {
     const owned = roles.filter(({ body }) => field(body, "metadata.ownerReferences") !== undefined);
     expect(owned.map(({ namespace }) => namespace)).toEqual(["infra", "infra"]);
   });

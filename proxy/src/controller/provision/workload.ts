@@ -1,10 +1,10 @@
 /**
- * What serves a Gateway in a cluster: a Deployment of proxies with its ServiceAccount, the Service before it, its
- * PodDisruptionBudget, and where parameters ask for them a HorizontalPodAutoscaler. Pods keep to the Pod Security
+ * Builds the objects that serve a Gateway in a cluster: a Deployment of proxies with its ServiceAccount, Service and
+ * PodDisruptionBudget, and where parameters request one a HorizontalPodAutoscaler. Pods comply with the Pod Security
  * Standard "restricted".
  */
 import { isIP } from "node:net";
-import { readinessPort, statsPort } from "@gatewayproxy/runtime/page-settings";
+import { readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-settings";
 import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
@@ -16,66 +16,66 @@ import { infrastructureOf, podMetadataOf } from "./infrastructure.ts";
 import { type OwnedContent, type OwnedKind, ownedObject, type OwnedObject } from "./owned-object.ts";
 import type { ParameterKey, Parameters } from "./parameter-keys.ts";
 
-/** What an operator decides for all proxies. */
+/** Settings of the operator for all proxies. */
 export interface ProxyDefaults {
   readonly image: string;
   readonly imagePullPolicy: "Always" | "IfNotPresent" | "Never";
   readonly replicas: number;
   readonly serviceType: "LoadBalancer" | "NodePort" | "ClusterIP";
-  /** By which they read everything but Secrets and ConfigMaps. */
+  /** The ClusterRole that permits proxies to read everything but Secrets and ConfigMaps. */
   readonly clusterRole: string;
   readonly hasNetworkPolicy: boolean;
-  /** Special addresses that backends may have, as the proxy's own setting. */
+  /** Special addresses that backends may have: the proxy's setting of the same name. */
   readonly allowedAddresses: readonly SocketAddress[];
-  /** As the proxy's own setting. */
+  /** The proxy's setting of the same name. */
   readonly refusedPolicies: RefusedPolicies;
 }
 
-/** A Gateway to be served. */
-export interface Tenant {
+/** A Gateway for which the controller runs a workload. */
+export interface ManagedGateway {
   readonly gateway: Gateway;
-  /** Of the Gateway object, for owner references. */
+  /** The UID of the Gateway object, for owner references. */
   readonly uid: string;
-  /** Of its listeners and those of its ListenerSets, ascending. */
+  /** The ports of its listeners and those of its ListenerSets, ascending. */
   readonly ports: readonly number[];
-  /** The class's and the Gateway's, the later over the earlier. */
+  /** The parameters of the class and of the Gateway. Later ones are merged over earlier ones. */
   readonly parameters: readonly Parameters[];
-  /** Keys of labels by which Services of the namespace select pods. */
+  /** Label keys by which Services of the namespace select pods. */
   readonly selected: ReadonlySet<string>;
   readonly defaults: ProxyDefaults;
 }
 
-/** Connections get this long to end; the proxy's own drain timeout is shorter. */
+/** Seconds for connections to end. The proxy's own drain timeout is shorter. */
 const graceSeconds = 60;
 
-/** How long a pod that is to end goes on serving, so that everybody who sends traffic learns of it. */
+/** How long a terminating pod continues to serve, so that all load balancers remove it first. */
 const drainDelay = "5s";
 
 /**
- * One worker takes 230 to 330 MiB under load (docs/benchmarks.md); the limit leaves room for more workers, whose number
- * follows it, and for bodies that are held.
+ * One worker takes 230 to 330 MiB under load (docs/benchmarks.md). The limit leaves room for more workers, whose number
+ * follows it, and for buffered bodies.
  */
 const proxyResources = { requests: { cpu: "100m", memory: "384Mi" }, limits: { memory: "1Gi" } };
 
-/** Nobody's number; any but 0 would do. */
+/** The user and group of the container: any number but 0, not in use by the image. */
 const userId = 65_532;
 
-/** The name of everything that is made for a Gateway in its namespace. */
-export function tenantName({ metadata, spec }: Gateway): string {
+/** Returns the name of all objects of a Gateway in its namespace. */
+export function workloadName({ metadata, spec }: Gateway): string {
   return boundedName(`${metadata.name}-${spec.gatewayClassName}`);
 }
 
-/** What pods, Services and budgets find each other by. It never changes, because a Deployment's may not. */
+/** Returns the pod selector of Services, Deployments and budgets. It never changes: a Deployment's selector is immutable. */
 function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
   return { [gatewayNameLabel]: gatewayLabelValue(gateway.metadata.name), [managedByLabel]: managedBy };
 }
 
-/** Labels of an object of a Gateway: those that its infrastructure asks for, and ours over them. */
+/** Returns the labels of an object of a Gateway: those of its infrastructure, and the controller's over them. */
 export function labelsOf(gateway: Gateway, kind?: OwnedKind): Readonly<Record<string, string>> {
   return { ...infrastructureOf(gateway, kind === "Service" ? kind : "others").labels, ...ownLabels(gateway) };
 }
 
-/** Labels that say what an object is, and that nobody else sets. */
+/** Returns the labels that identify an object. Users cannot change them. */
 function ownLabels(gateway: Gateway): Readonly<Record<string, string>> {
   return {
     ...selectorOf(gateway),
@@ -85,9 +85,9 @@ function ownLabels(gateway: Gateway): Readonly<Record<string, string>> {
   };
 }
 
-/** Metadata of an object in the Gateway's own namespace: it goes when the Gateway does. */
+/** Returns the metadata of an object in the Gateway's namespace. Its owner reference deletes it with the Gateway. */
 export function metadataOf(
-  { gateway, uid }: Pick<Tenant, "gateway" | "uid">,
+  { gateway, uid }: Pick<ManagedGateway, "gateway" | "uid">,
   of?: OwnedKind,
 ): Readonly<Record<string, unknown>> {
   const { apiVersion, kind, metadata } = gateway;
@@ -100,34 +100,39 @@ export function metadataOf(
   };
 }
 
-/** Everything that serves a Gateway but its roles. */
-export function workloadOf(tenant: Tenant): readonly OwnedObject[] {
-  // A pod that is not ready serves nobody, and must not keep a node from being drained.
+/** Returns the objects that serve a Gateway, without its roles. */
+export function workloadOf(managed: ManagedGateway): readonly OwnedObject[] {
+  // A pod that is not ready serves no traffic, and must not prevent the drain of a node.
   const budget = {
     spec: {
       maxUnavailable: 1,
       unhealthyPodEvictionPolicy: "AlwaysAllow",
-      selector: { matchLabels: selectorOf(tenant.gateway) },
+      selector: { matchLabels: selectorOf(managed.gateway) },
     },
   };
-  const deployment = shaped(tenant, "Deployment", "deployment", deploymentFields(tenant));
-  const isScaled = tenant.parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
+  const deployment = shaped(managed, "Deployment", "deployment", deploymentFields(managed));
+  const isScaled = managed.parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
   return [
-    shaped(tenant, "ServiceAccount", "serviceAccount", {}),
-    shaped(tenant, "Service", "service", serviceFields(tenant)),
+    shaped(managed, "ServiceAccount", "serviceAccount", {}),
+    shaped(managed, "Service", "service", serviceFields(managed)),
     isScaled ? withoutReplicas(deployment) : deployment,
-    shaped(tenant, "PodDisruptionBudget", "podDisruptionBudget", budget),
+    shaped(managed, "PodDisruptionBudget", "podDisruptionBudget", budget),
     ...(isScaled
-      ? [shaped(tenant, "HorizontalPodAutoscaler", "horizontalPodAutoscaler", autoscalerFields(tenant))]
+      ? [shaped(managed, "HorizontalPodAutoscaler", "horizontalPodAutoscaler", autoscalerFields(managed))]
       : []),
-    ...(tenant.defaults.hasNetworkPolicy ? [networkPolicy(tenant)] : []),
+    ...(managed.defaults.hasNetworkPolicy ? [networkPolicy(managed)] : []),
   ];
 }
 
-/** An object with the parameters of its kind over it; its name, its labels and its owner stay ours. */
-function shaped(tenant: Tenant, kind: OwnedContent["kind"], key: ParameterKey, fields: KubeObject): OwnedObject {
-  const base = { metadata: metadataOf(tenant, kind), ...fields };
-  const { metadata, ...rest } = tenant.parameters.reduce<KubeObject>(
+/** Returns an object with parameters merged over it. They cannot change its name, identifying labels and owner. */
+function shaped(
+  managed: ManagedGateway,
+  kind: OwnedContent["kind"],
+  key: ParameterKey,
+  fields: KubeObject,
+): OwnedObject {
+  const base = { metadata: metadataOf(managed, kind), ...fields };
+  const { metadata, ...rest } = managed.parameters.reduce<KubeObject>(
     (merged, parameters) => mergeObject(merged, parameters[key] ?? {}),
     base,
   );
@@ -135,10 +140,10 @@ function shaped(tenant: Tenant, kind: OwnedContent["kind"], key: ParameterKey, f
   const { ownerReferences } = base.metadata;
   return ownedObject({
     kind,
-    namespace: tenant.gateway.metadata.namespace,
-    name: tenantName(tenant.gateway),
+    namespace: managed.gateway.metadata.namespace,
+    name: workloadName(managed.gateway),
     metadata: {
-      labels: { ...labels, ...ownLabels(tenant.gateway) },
+      labels: { ...labels, ...ownLabels(managed.gateway) },
       ...(annotations && { annotations }),
       ownerReferences,
     },
@@ -146,7 +151,7 @@ function shaped(tenant: Tenant, kind: OwnedContent["kind"], key: ParameterKey, f
   });
 }
 
-function serviceFields({ gateway, ports, defaults }: Tenant): KubeObject {
+function serviceFields({ gateway, ports, defaults }: ManagedGateway): KubeObject {
   const asked = gateway.spec.addresses.flatMap(({ type, value }) =>
     type === "IPAddress" && value !== undefined && isIP(value) !== 0 ? [value] : [],
   );
@@ -155,20 +160,20 @@ function serviceFields({ gateway, ports, defaults }: Tenant): KubeObject {
       type: defaults.serviceType,
       selector: selectorOf(gateway),
       ports: ports.map((port) => ({ name: `port-${port}`, port, targetPort: port, protocol: "TCP" })),
-      // The field's successor is up to each load balancer; this one all of them know.
+      // The field is deprecated in favour of annotations of each implementation, but all implementations support it.
       ...(defaults.serviceType === "LoadBalancer" && asked[0] !== undefined && { loadBalancerIP: asked[0] }),
     },
   };
 }
 
-/** An autoscaler says how many, whatever parameters do: two authors of one number would never rest. */
+/** Removes the number of replicas, which the autoscaler sets: two writers of one field would overwrite each other. */
 function withoutReplicas(deployment: OwnedObject): OwnedObject {
   const body = mergeObject(deployment.body, { spec: { replicas: null } });
   return { ...deployment, body };
 }
 
-function deploymentFields(tenant: Tenant): KubeObject {
-  const { gateway, defaults, selected } = tenant;
+function deploymentFields(managed: ManagedGateway): KubeObject {
+  const { gateway, defaults, selected } = managed;
   const { labels, annotations } = podMetadataOf(gateway, selected);
   return {
     spec: {
@@ -180,22 +185,22 @@ function deploymentFields(tenant: Tenant): KubeObject {
           labels: { ...labels, ...ownLabels(gateway) },
           ...(Object.keys(annotations).length > 0 && { annotations }),
         },
-        spec: podSpec(tenant),
+        spec: podSpec(managed),
       },
     },
   };
 }
 
-function podSpec({ gateway, defaults }: Tenant): KubeObject {
+function podSpec({ gateway, defaults }: ManagedGateway): KubeObject {
   return {
-    serviceAccountName: tenantName(gateway),
+    serviceAccountName: workloadName(gateway),
     terminationGracePeriodSeconds: graceSeconds,
     securityContext: {
       runAsNonRoot: true,
       runAsUser: userId,
       runAsGroup: userId,
       seccompProfile: { type: "RuntimeDefault" },
-      // A user that is not root may then listen at ports such as 80.
+      // Lets a user other than root listen on ports such as 80.
       sysctls: [{ name: "net.ipv4.ip_unprivileged_port_start", value: "0" }],
     },
     topologySpreadConstraints: [
@@ -225,11 +230,11 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       field("POD_NAMESPACE", "metadata.namespace"),
       field("POD_IP", "status.podIP"),
       { name: "DRAIN_DELAY", value: drainDelay },
-      // A variable rather than an argument, so that the parameters of a class can say otherwise.
+      // A variable rather than an argument, so that the parameters of a class can change it.
       ...(allowed === "" ? [] : [{ name: "ALLOW_BACKEND_ADDRESS", value: allowed }]),
       ...(defaults.refusedPolicies === "Closed" ? [] : [{ name: "REFUSED_POLICIES", value: defaults.refusedPolicies }]),
     ],
-    // Listeners come and go without new pods, so they are not named here.
+    // Listeners change without new pods, so their ports are not here.
     ports: [
       { name: "metrics", containerPort: statsPort, protocol: "TCP" },
       { name: "readiness", containerPort: readinessPort, protocol: "TCP" },
@@ -245,19 +250,19 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
   };
 }
 
-function autoscalerFields({ gateway, defaults }: Tenant): KubeObject {
+function autoscalerFields({ gateway, defaults }: ManagedGateway): KubeObject {
   return {
     spec: {
-      scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: tenantName(gateway) },
+      scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: workloadName(gateway) },
       minReplicas: defaults.replicas,
       maxReplicas: Math.max(10, defaults.replicas),
     },
   };
 }
 
-/** Opens what pods serve to everybody, and nothing else; the admin server is on loopback anyway. */
-function networkPolicy(tenant: Tenant): OwnedObject {
-  const { gateway, ports } = tenant;
+/** Allows ingress to the listeners and operator ports from everywhere, and to nothing else. The admin server is on loopback. */
+function networkPolicy(managed: ManagedGateway): OwnedObject {
+  const { gateway, ports } = managed;
   const open = [...ports, statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" }));
   const fields = {
     spec: {
@@ -266,7 +271,7 @@ function networkPolicy(tenant: Tenant): OwnedObject {
       ingress: [{ ports: open }],
     },
   };
-  const name = tenantName(gateway);
+  const name = workloadName(gateway);
   const { namespace } = gateway.metadata;
-  return ownedObject({ kind: "NetworkPolicy", namespace, name, metadata: metadataOf(tenant), fields });
+  return ownedObject({ kind: "NetworkPolicy", namespace, name, metadata: metadataOf(managed), fields });
 }

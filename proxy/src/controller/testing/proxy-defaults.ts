@@ -1,6 +1,6 @@
 import type { ProxyDefaults } from "../provision/workload.ts";
 
-/** What an operator could set for all proxies. Tests change the field that they are about. */
+/** Settings of an operator for all proxies. Tests change the field that they test. */
 export const proxyDefaults: ProxyDefaults = {
   image: "proxy:1",
   imagePullPolicy: "IfNotPresent",

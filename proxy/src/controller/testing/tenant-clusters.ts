@@ -8,9 +8,9 @@ export const tenants = ["ann", "bob", "cec"] as const;
 const gatewayGroup = "gateway.networking.k8s.io";
 const proxyGroup = "gatewayproxy.dev";
 
-/** How much tenants open their own objects to others. */
+/** Which of their objects tenants open to others. */
 export interface Openness {
-  /** Whether listeners and Gateways may take routes and ListenerSets of other namespaces. */
+  /** Whether listeners and Gateways may allow routes and ListenerSets of other namespaces. */
   readonly attaches: boolean;
   readonly grants: boolean;
 }
@@ -159,7 +159,7 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
     .map(({ name: own, kind: of, secret, client, ca }) => {
       const tls = { clientCertificateRef: { name: `client-${client}` }, caRef: { name: `ca-${ca}` } };
       const ai = { provider: { openai: {} }, auth: { secretRef: { name: `key-${secret}` } }, tls };
-      // Its host names its owner, so that what is served of it can be told.
+      // Its host name contains its owner, so that a test can find its owner in a configuration.
       const fixed = { host: `host.${namespace}.test`, port: 443, ...(of === "static" && { tls }) };
       return object(proxyGroup, "Backend", namespace, own, { spec: of === "ai" ? { ai } : { static: fixed } });
     });

@@ -1,5 +1,5 @@
-/** What the controller plans for a tenant in a cluster of `tenant-clusters.ts`, and what it may plan. */
-import { atOnce } from "@gatewayproxy/runtime/steps";
+/** Reads what the controller plans for a tenant in a cluster of `tenant-clusters.ts`, and computes what it may plan. */
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { type Resource, type ResourceSet, resourceSet } from "../../api/resource.ts";
 import { noCredentials } from "../../translate/credentials.ts";
 import { planFor } from "../plan.ts";
@@ -12,19 +12,21 @@ const defaults: ProxyDefaults = { ...proxyDefaults, hasNetworkPolicy: true };
 
 export function planOf(objects: readonly Resource[], before = noCredentials) {
   const resources = resourceSet(objects);
-  return atOnce(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, before));
+  return runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, before));
 }
 
-/** All objects that would be made for the Gateways of a tenant, also those of Gateways that are not served now. */
+/** Returns the desired objects of a tenant's Gateways, including roles of Gateways that are not served now. */
 export function madeFor(plan: ReturnType<typeof planOf>, owner: string): readonly OwnedObject[] {
-  const frozen = [...plan.provision.frozen.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
-  return [...plan.provision.wanted, ...frozen].filter(({ body }) => {
+  const suspended = [...plan.provision.suspended.values()].flatMap((rights) =>
+    rights.kind === "known" ? rights.roles : [],
+  );
+  return [...plan.provision.desired, ...suspended].filter(({ body }) => {
     const { labels } = body["metadata"] as { labels: Readonly<Record<string, string>> };
     return labels[gatewayNamespaceLabel] === owner;
   });
 }
 
-/** What the Gateways of a tenant may read, as `gateway Kind namespace/name`. */
+/** Returns what the Gateways of a tenant may read, as `gateway Kind namespace/name`. */
 export function rightsOf(plan: ReturnType<typeof planOf>, owner: string): readonly string[] {
   const roles = madeFor(plan, owner).filter(({ kind }) => kind === "Role");
   return roles.flatMap(({ namespace, body }) => {
@@ -39,7 +41,7 @@ export function rightsOf(plan: ReturnType<typeof planOf>, owner: string): readon
   });
 }
 
-/** What rights there must be, the slow way: every way by which an object may be reached from a Gateway. */
+/** Computes the expected rights by a slow and simple method: each path of references from a Gateway to an object. */
 export function reachable(resources: ResourceSet, owner: string): readonly string[] {
   const granted = (from: string, kind: string, to: { kind: string; namespace: string; name: string }) =>
     from === to.namespace ||

@@ -1,8 +1,8 @@
 /**
- * That a Gateway's own parameters cannot decide what runs: whatever is accepted of them, pods keep to the Pod Security
- * Standard "restricted", and image, command and account stay the controller's.
+ * A Gateway's parameters cannot decide what runs: whatever fields are accepted, pods comply with the Pod Security Standard
+ * "restricted", and the controller sets image, command and account.
  */
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -49,9 +49,9 @@ function planWith(
   const text = objects.map((each) => JSON.stringify(each)).join("\n---\n");
   const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
-  const plan = atOnce(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials));
+  const plan = runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials));
   const accepted = plan.statuses.gateways[0]?.conditions.find(({ type }) => type === "Accepted");
-  const body = (kind: string) => plan.provision.wanted.find((each) => each.kind === kind)?.body;
+  const body = (kind: string) => plan.provision.desired.find((each) => each.kind === kind)?.body;
   return { accepted, body };
 }
 
@@ -69,7 +69,7 @@ function podOf(deployment: KubeObject | undefined): { readonly metadata: KubeObj
 /** The container of a Gateway without parameters. */
 const untouched = podOf(planWith({}).body("Deployment")).spec.containers[0] ?? {};
 
-/** What in a pod breaks the Pod Security Standard "restricted", or changes what runs. */
+/** Returns what in a pod violates the Pod Security Standard "restricted", or changes what runs. */
 function violations({ metadata, spec }: ReturnType<typeof podOf>): readonly string[] {
   const { securityContext, volumes, serviceAccountName } = spec;
   const [container] = spec.containers;
@@ -146,7 +146,7 @@ describe("a Gateway's own parameters", () => {
     const { accepted, body } = planWith({ deployment: inPod(spec) });
     expect(accepted).toMatchObject({ status: "False", reason: "InvalidParameters" });
     expect(accepted?.message).toMatch(
-      /^ConfigMap infra\/shape: deployment\.spec\.template\.spec.*for the parameters of the GatewayClass$/,
+      /^ConfigMap infra\/shape: deployment\.spec\.template\.spec.*in the parameters of the GatewayClass$/,
     );
     expect(body("Deployment")).toBeUndefined();
   });
@@ -174,7 +174,7 @@ describe("a Gateway's own parameters", () => {
     expect(body("Deployment")).toBeUndefined();
   });
 
-  test("cannot undo where the class puts pods, and the class may set everything", () => {
+  test("cannot change where the class schedules pods, and the class may set everything", () => {
     const ofClass = { deployment: inPod({ nodeSelector: { pool: "edge" }, hostNetwork: true }) };
     const { accepted, body } = planWith({ deployment: inPod({ nodeSelector: { pool: "control" } }) }, ofClass);
     expect(accepted?.message).toContain("deployment.spec.template.spec.nodeSelector is set by the GatewayClass ours");
@@ -185,11 +185,11 @@ describe("a Gateway's own parameters", () => {
     });
   });
 
-  test("name the field and what is accepted", () => {
+  test("are reported with the field and the accepted values", () => {
     const { accepted } = planWith({ deployment: "spec: {replicas: many}" });
     expect(accepted?.message).toBe(
       'ConfigMap infra/shape: deployment.spec.replicas: found "many", accepted is an integer from 0 to 100; ' +
-        "what is not accepted here is for the parameters of the GatewayClass",
+        "other fields can be set in the parameters of the GatewayClass",
     );
   });
 
@@ -239,7 +239,7 @@ describe("a Gateway's own parameters", () => {
     { requiredKeys: [] },
   );
 
-  test("leave pods restricted, whatever of them is accepted", () => {
+  test("keep pods restricted, whatever fields are accepted", () => {
     let acceptedCount = 0;
     fc.assert(
       fc.property(good, fc.option(fc.constantFrom(...evil), { nil: undefined }), fc.boolean(), (fields, bad, isBad) => {
@@ -263,7 +263,7 @@ describe("a Gateway's own parameters", () => {
     expect(acceptedCount).toBeGreaterThan(50);
   });
 
-  test("of any text are read or refused, and never throw", () => {
+  test("of any text are read or rejected, and never throw", () => {
     const piece = fc.constantFrom(
       ...[
         "spec:",
@@ -317,14 +317,14 @@ describe("a Gateway's own parameters", () => {
   }, 60_000);
 
   test.each([
-    ["an alias of nothing", "spec: *nothing", /service is no YAML: .*alias.* at line 1, column 7/],
-    ["an alias bomb", bomb(), /service is no YAML: .*aliases stand for more than 2000 values/],
-    ["a cycle", "spec: &a {b: *a}", /service is no YAML: text is nested deeper than 64 levels/],
-    ["depth", `spec: ${"[".repeat(10_000)}`, /service is no YAML: /],
-    ["many keys", manyKeys(1_500), /service is no YAML: text has more than 2000 words and signs/],
-    ["size", `# ${"x".repeat(70_000)}\nspec: {}`, /has 70011 characters, accepted for a Gateway are at most 16384/],
+    ["an alias of nothing", "spec: *nothing", /service is not valid YAML: .*alias.* at line 1, column 7/],
+    ["an alias bomb", bomb(), /service is not valid YAML: .*aliases stand for more than 2000 values/],
+    ["a cycle", "spec: &a {b: *a}", /service is not valid YAML: text is nested deeper than 64 levels/],
+    ["depth", `spec: ${"[".repeat(10_000)}`, /service is not valid YAML: /],
+    ["many keys", manyKeys(1_500), /service is not valid YAML: text has more than 2000 YAML tokens/],
+    ["size", `# ${"x".repeat(70_000)}\nspec: {}`, /has 70011 characters; a Gateway accepts at most 16384/],
     ["two documents", "spec: {}\n---\nspec: {}", /service must be one document/],
-  ])("are refused for %s", (_, service, message) => {
+  ])("are rejected for %s", (_, service, message) => {
     expect(planWith({ service }).accepted).toMatchObject({
       reason: "InvalidParameters",
       message: expect.stringMatching(message) as string,
@@ -332,7 +332,7 @@ describe("a Gateway's own parameters", () => {
   });
 });
 
-/** What a reader that compares each key with all others takes long for. */
+/** A text for which a parser that compares each key with all others takes long. */
 function manyKeys(count: number): string {
   return Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join("");
 }
@@ -345,7 +345,7 @@ function bomb(): string {
   return lines.join("\n");
 }
 
-test("labels and annotations that mean something to other controllers are put on the Service alone", () => {
+test("labels and annotations that other controllers interpret are set on the Service only", () => {
   const annotations = {
     "sidecar.istio.io/inject": "true",
     "service.beta.kubernetes.io/aws-load-balancer-scheme": "internal",
@@ -364,7 +364,7 @@ test("labels and annotations that mean something to other controllers are put on
   expect(podOf(body("Deployment")).metadata["annotations"]).toEqual({ note: "a" });
 });
 
-describe("what the class sets", () => {
+describe("a field that the class sets", () => {
   const scheme = "service.beta.kubernetes.io/aws-load-balancer-scheme";
   const container = (resources: object) => ({
     spec: { template: { spec: { containers: [{ name: "proxy", resources }] } } },
@@ -426,18 +426,18 @@ describe("what the class sets", () => {
     expect(accepted).toMatchObject({
       status: "False",
       reason: "InvalidParameters",
-      message: `${field} is set by the GatewayClass ours, and cannot be changed`,
+      message: `${field} is set by the GatewayClass ours and cannot be changed by a Gateway`,
     });
   });
 
-  test("is added to by a Gateway", () => {
+  test("can be extended by a Gateway", () => {
     const ofClass = {
       service: JSON.stringify({ metadata: { annotations: { [scheme]: "internal" } } }),
       deployment: JSON.stringify(container({ limits: { memory: "512Mi" } })),
     };
     const own = {
       service: JSON.stringify({ metadata: { annotations: { note: "mine" } }, spec: { sessionAffinity: "ClientIP" } }),
-      // What says the same is no conflict.
+      // The same value is not a conflict.
       deployment: JSON.stringify(container({ limits: { memory: "512Mi", cpu: 2 } })),
     };
     const { accepted, body } = planWith(own, ofClass);
@@ -448,7 +448,7 @@ describe("what the class sets", () => {
     });
   });
 
-  test("goes before labels and annotations of infrastructure", () => {
+  test("takes precedence over labels and annotations of infrastructure", () => {
     const ofClass = {
       service: JSON.stringify({ metadata: { annotations: { [scheme]: "internal" }, labels: { pool: "inside" } } }),
     };
@@ -459,7 +459,7 @@ describe("what the class sets", () => {
     expect(made).toEqual({ [scheme]: "internal", note: "a" });
     expect(labels).toMatchObject({ pool: "inside" });
     expect(accepted?.message).toContain(
-      `infrastructure.annotations ${scheme}, ${sibling} are left out, as the GatewayClass ours decides about them`,
+      `infrastructure.annotations ${scheme}, ${sibling} have no effect, since the parameters of the GatewayClass ours set them or keys of the same prefix`,
     );
   });
 });
@@ -472,7 +472,7 @@ describe("labels of pods", () => {
   const labels = { app: "payments", team: "payments", "app.kubernetes.io/part-of": "payments", key1: "value1" };
   const labelsOfPods = (body: ReturnType<typeof planWith>["body"]) => podOf(body("Deployment")).metadata["labels"];
 
-  test("are none by which Services of the namespace, or commonly others, select pods", () => {
+  test("cannot be ones by which Services of the namespace select pods, or pods are commonly selected", () => {
     const { accepted, body } = planWith({}, {}, { labels }, [service]);
     expect(labelsOfPods(body)).toMatchObject({ key1: "value1" });
     for (const key of ["app", "team", "app.kubernetes.io/part-of"])
@@ -480,16 +480,16 @@ describe("labels of pods", () => {
     expect(body("Deployment")?.["metadata"]).toMatchObject({ labels });
     expect(body("Service")?.["metadata"]).toMatchObject({ labels });
     expect(accepted?.message).toContain(
-      "infrastructure.labels app, team, app.kubernetes.io/part-of are not put on pods, as Services or network policies select pods by them",
+      "infrastructure.labels app, team, app.kubernetes.io/part-of are not set on pods, since Services or NetworkPolicies may select pods by them",
     );
   });
 
-  test("may be any others, also where another namespace selects by them", () => {
+  test("can be any others, also where another namespace selects by them", () => {
     const elsewhere = { ...service, metadata: { name: "payments", namespace: "other" } };
     expect(labelsOfPods(planWith({}, {}, { labels }, [elsewhere]).body)).toMatchObject({ team: "payments" });
   });
 
-  test("that parameters set are confined alike", () => {
+  test("from parameters are restricted in the same way", () => {
     const template = (own: object) => JSON.stringify({ spec: { template: { metadata: { labels: own } } } });
     const { body } = planWith({ deployment: template({ team: "payments", key1: "value1" }) }, {}, {}, [service]);
     expect(labelsOfPods(body)).toMatchObject({ key1: "value1" });
@@ -497,12 +497,12 @@ describe("labels of pods", () => {
     expect(planWith({ deployment: template({ app: "payments" }) }).accepted).toMatchObject({
       reason: "InvalidParameters",
       message: expect.stringContaining(
-        'deployment.spec.template.metadata.labels.app: found "app", accepted is a key by which nobody selects pods',
+        'deployment.spec.template.metadata.labels.app: found "app", accepted is a key by which pods are not commonly selected',
       ) as string,
     });
   });
 
-  test("of the class may be any", () => {
+  test("from the class are not restricted", () => {
     const ofClass = { deployment: JSON.stringify({ spec: { template: { metadata: { labels: { app: "edge" } } } } }) };
     expect(labelsOfPods(planWith({}, ofClass).body)).toMatchObject({ app: "edge" });
   });

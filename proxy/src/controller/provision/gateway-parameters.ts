@@ -1,37 +1,37 @@
 /**
- * What a Gateway's own parameters may set. Whoever writes a Gateway need not be allowed to make pods, so this is a list
- * of what is accepted: how many proxies run, where, with how much of what, and how their Service is reached. Everything
- * that decides what runs in a pod, and as whom, is for the parameters of the GatewayClass.
+ * Validates the parameters of a Gateway. The author of a Gateway may have no right to create pods, so this is a list of
+ * accepted fields: the number of proxies, their scheduling, their resources, and how their Service is reached. Everything
+ * that decides what runs in a pod, and with which identity, belongs in the parameters of the GatewayClass.
  */
-import { ownPorts } from "@gatewayproxy/runtime/page-settings";
+import { ownPorts } from "@gatewayproxy/runtime/operator-server-settings";
 import * as z from "zod";
 import { describeIssue, renderPath } from "../../api/issue.ts";
 import { anyText, integer, labelSelector, leaf, list, portNumber, strictObject, textMap } from "../../api/schema.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
-import { isPodLabel, isTenantMetadata, nothingSelected } from "./infrastructure.ts";
+import { isPodLabel, isHarmlessKey, nothingSelected } from "./infrastructure.ts";
 import type { ParameterKey } from "./parameter-keys.ts";
 
-/** Of one Gateway; a ResourceQuota of its namespace bounds all of them. */
+/** The maximum for one Gateway. A ResourceQuota bounds all Gateways of a namespace. */
 const maxReplicas = 100;
 
 const metadata = strictObject({ labels: textMap.optional(), annotations: textMap.optional() });
 
-/** Keys on pods and what makes them are read by other controllers, some of which add containers and volumes. */
+/** Other controllers read the keys of pods and of their owners, and some add containers and volumes. */
 const podMetadata = metadata.superRefine((value, context) => {
   for (const [field, map] of Object.entries(value)) {
     for (const key of Object.keys(map ?? {})) {
-      if (isTenantMetadata(key)) continue;
+      if (isHarmlessKey(key)) continue;
       const accepted = "a key without a prefix, or with the prefix app.kubernetes.io or prometheus.io";
       context.addIssue({ code: "custom", path: [field, key], params: { accepted }, input: key });
     }
   }
 });
 
-/** Labels of pods are what Services and network policies select them by. */
+/** Services and NetworkPolicies select pods by their labels. */
 const templateMetadata = podMetadata.superRefine(({ labels = {} }, context) => {
   for (const key of Object.keys(labels)) {
-    if (!isTenantMetadata(key) || isPodLabel(key, nothingSelected)) continue;
-    const accepted = "a key by which nobody selects pods, such as team";
+    if (!isHarmlessKey(key) || isPodLabel(key, nothingSelected)) continue;
+    const accepted = "a key by which pods are not commonly selected, such as team";
     context.addIssue({ code: "custom", path: ["labels", key], params: { accepted }, input: key });
   }
 });
@@ -46,7 +46,7 @@ const quantities = strictObject({
   "ephemeral-storage": quantity.optional(),
 });
 
-const amount = leaf<string | number>("a number from 1, or a percentage from 1%", (value) =>
+const amount = leaf<string | number>("a whole number of at least 1, or a percentage of at least 1%", (value) =>
   typeof value === "number" ? Number.isInteger(value) && value > 0 : isPercentage(value),
 );
 
@@ -56,7 +56,7 @@ function isPercentage(value: unknown): boolean {
 
 const someFields = leaf<KubeObject>("a map of fields", isObject);
 
-/** Without namespaces: a required anti-affinity to the pods of others would keep those from being scheduled. */
+/** Without namespaces: a required anti-affinity to the pods of other namespaces would prevent their scheduling. */
 const podAffinityTerm = strictObject({
   topologyKey: anyText,
   labelSelector: labelSelector.optional(),
@@ -103,7 +103,7 @@ const scheduling = {
   ).optional(),
 };
 
-/** Where pods run. */
+/** Pod fields that decide where pods run. */
 export const schedulingFields = Object.keys(scheduling);
 
 const container = strictObject({
@@ -112,11 +112,11 @@ const container = strictObject({
 });
 
 const publicPort = leaf<number>(
-  `a whole number from 1 to 65535 that is no port of the proxy's own (${[...ownPorts.keys()].join(", ")})`,
+  `a whole number from 1 to 65535 that is not one of the proxy's own ports (${[...ownPorts.keys()].join(", ")})`,
   (value) => portNumber.safeParse(value).success && !ownPorts.has(value as number),
 );
 
-/** From the least exposed to the most. */
+/** Service types, from the least exposed to the most. */
 export const serviceTypes = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
 
 const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
@@ -159,7 +159,7 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
   }),
   podDisruptionBudget: strictObject({
     metadata: podMetadata.optional(),
-    // Never none: a node could not be drained. minAvailable could say the same.
+    // At least 1, since a node could not be drained otherwise. minAvailable could have the same effect.
     spec: strictObject({
       maxUnavailable: amount.optional(),
       unhealthyPodEvictionPolicy: z.enum(["IfHealthyBudget", "AlwaysAllow"]).optional(),
@@ -176,9 +176,9 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
   }),
 };
 
-/** Why a Gateway's own parameters cannot have these fields, in one sentence; undefined where they can. */
-export function tenantFault(key: ParameterKey, fields: KubeObject): string | undefined {
-  const elsewhere = "what is not accepted here is for the parameters of the GatewayClass";
+/** Returns why a Gateway's parameters cannot have these fields, in one sentence; undefined where they can. */
+export function gatewayParametersError(key: ParameterKey, fields: KubeObject): string | undefined {
+  const elsewhere = "other fields can be set in the parameters of the GatewayClass";
   const schema = schemas[key];
   if (schema === undefined) return `${key} cannot be set by a Gateway; ${elsewhere}`;
   const parsed = schema.safeParse(fields, { reportInput: true });

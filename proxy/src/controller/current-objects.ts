@@ -1,0 +1,39 @@
+/** Collects the objects that have a status, as the API server has them: parsed ones, and rejected ones. Pure. */
+import type { RejectedResource } from "../api/rejected-resource.ts";
+import type { ResourceSet } from "../api/resource.ts";
+import { isObject } from "../kube/object.ts";
+import type { CurrentObjects } from "../status/writer.ts";
+import type { CurrentObject } from "../status/written-statuses.ts";
+
+/** Returns the objects by kind. A rejected object replaces its previous valid version, whose status is out of date. */
+export function currentObjects(resources: ResourceSet, rejected: readonly RejectedResource[]): CurrentObjects {
+  return {
+    GatewayClass: withRejectedObjects(resources.GatewayClass, rejected, "GatewayClass"),
+    Gateway: withRejectedObjects(resources.Gateway, rejected, "Gateway"),
+    ListenerSet: withRejectedObjects(resources.ListenerSet, rejected, "ListenerSet"),
+    HTTPRoute: withRejectedObjects(resources.HTTPRoute, rejected, "HTTPRoute"),
+    BackendTLSPolicy: withRejectedObjects(resources.BackendTLSPolicy, rejected, "BackendTLSPolicy"),
+    ProxyPolicy: withRejectedObjects(resources.ProxyPolicy, rejected, "ProxyPolicy"),
+    Backend: withRejectedObjects(resources.Backend, rejected, "Backend"),
+  };
+}
+
+function withRejectedObjects(
+  valid: readonly CurrentObject[],
+  rejected: readonly RejectedResource[],
+  kind: string,
+): readonly CurrentObject[] {
+  const rejectedObjects = rejected.flatMap(({ object }): readonly CurrentObject[] => {
+    const { metadata, status } = object;
+    if (object["kind"] !== kind || !isObject(metadata)) return [];
+    const { namespace, name, uid } = metadata;
+    if (typeof name !== "string" || typeof uid !== "string") return [];
+    return [{ metadata: { name, uid, ...(typeof namespace === "string" && { namespace }) }, status }];
+  });
+  const keys = new Set(rejectedObjects.map(({ metadata }) => keyOf(metadata)));
+  return [...valid.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...rejectedObjects];
+}
+
+function keyOf({ namespace, name }: CurrentObject["metadata"]): string {
+  return `${namespace ?? ""}/${name}`;
+}

@@ -1,0 +1,86 @@
+/** Like products.test.ts, for what the controller computes beside the translation. */
+import { runToEnd } from "@gatewayproxy/runtime/steps";
+import { test } from "vitest";
+import { planFor } from "../../../proxy/src/controller/plan.ts";
+import { proxyDefaults } from "../../../proxy/src/controller/testing/proxy-defaults.ts";
+import { noCredentials } from "../../../proxy/src/translate/credentials.ts";
+import {
+  allSets,
+  expectSum,
+  gateway,
+  gatewayApi,
+  gatewayClass,
+  http,
+  object,
+  processorMs,
+  read,
+  route,
+  service,
+  set,
+  times,
+  type Product,
+} from "../support/tenant-objects.ts";
+
+const plans: readonly Product[] = [
+  [
+    "keys of a Service's selector",
+    20_000,
+    "Gateways",
+    200,
+    (wide, many) => [
+      object("v1", "Service", "svc", {
+        spec: {
+          ports: [{ port: 80, protocol: "TCP" }],
+          selector: Object.fromEntries(times(wide, (index) => [`k${index}`, "v"])),
+        },
+      }),
+      ...times(many, (index) => gateway(`gateway-${index}`, [http])),
+    ],
+  ],
+  [
+    "ListenerSets of a Gateway",
+    3_000,
+    "routes",
+    100,
+    (wide, many) => [
+      gateway("web", [http], allSets),
+      ...times(wide, (index) => set(`s${index}`, [{ ...http, hostname: `h${index}.test` }])),
+      ...times(many, (index) => route(`r${index}`, [{}])),
+    ],
+  ],
+  [
+    "BackendTLSPolicies of a Service",
+    500,
+    "Gateways that lead to it",
+    320,
+    (wide, many) => [
+      service("svc", 1),
+      ...times(many, (index) => gateway(`gateway-${index}`, [http])),
+      ...times(Math.ceil(many / 32), (index) =>
+        route(`r${index}`, [{ backendRefs: [{ name: "svc", port: 1 }] }], {
+          parentRefs: times(Math.min(32, many), (at) => ({ name: `gateway-${index * 32 + at}` })),
+        }),
+      ),
+      ...times(wide, (index) =>
+        object(gatewayApi, "BackendTLSPolicy", `p${index}`, {
+          spec: {
+            targetRefs: [{ group: "", kind: "Service", name: "svc" }],
+            validation: {
+              hostname: "a.test",
+              caCertificateRefs: [{ group: "", kind: "ConfigMap", name: `ca-${index}` }],
+            },
+          },
+        }),
+      ),
+    ],
+  ],
+];
+
+test.each(plans)("a plan for %s (%i) and %s (%i) takes the time of both", (...product) => {
+  expectSum(product, (objects) => {
+    const resources = read([gatewayClass, ...objects]);
+    return processorMs(() =>
+      runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials)),
+    );
+  });
+});
